@@ -1,0 +1,16 @@
+# Defines DNNL::dnnl. Debian's own config demands OpenCL's development files, which a CPU build does not use.
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(DNNL_LIBRARY dnnl)
+if(DNNL_INCLUDE_DIR)
+  file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" _v REGEX "^#define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+  string(REGEX REPLACE "[^0-9;]" "" _v "${_v}")
+  string(REPLACE ";" "." DNNL_VERSION "${_v}")
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(DNNL REQUIRED_VARS DNNL_LIBRARY DNNL_INCLUDE_DIR VERSION_VAR DNNL_VERSION)
+if(DNNL_FOUND AND NOT TARGET DNNL::dnnl)
+  add_library(DNNL::dnnl UNKNOWN IMPORTED)
+  set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${DNNL_LIBRARY}"
+    INTERFACE_INCLUDE_DIRECTORIES "${DNNL_INCLUDE_DIR}")
+endif()
+mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY)

@@ -1,0 +1,63 @@
+# The plugin libforetrain_cuda.so: the only code that sees CUDA headers. Made where nvcc is found and sources exist.
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc
+  ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cc
+  ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cu ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cc)
+set(FORETRAIN_HAVE_CUDA 0)
+if(FORETRAIN_CUDA STREQUAL "OFF")
+  ft_leave_out(FORETRAIN_CUDA "CUDA" "FORETRAIN_CUDA=OFF")
+  return()
+endif()
+if(NOT cuda_sources)
+  ft_leave_out(FORETRAIN_CUDA "CUDA" "there are no CUDA sources")
+  return()
+endif()
+# Both must precede enable_language: else nvcc's default architecture, and two CUDA runtimes on one link line.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "CUDA architectures")
+endif()
+if(NOT DEFINED CMAKE_CUDA_RUNTIME_LIBRARY)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  ft_leave_out(FORETRAIN_CUDA "CUDA" "no CUDA compiler was found")
+  return()
+endif()
+enable_language(CUDA)
+if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 knows none for nvcc
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+find_package(CUDAToolkit 12.8)
+if(NOT CUDAToolkit_FOUND)
+  ft_leave_out(FORETRAIN_CUDA "CUDA" "the CUDA toolkit 12.8 or newer was not found")
+  return()
+endif()
+find_package(NCCL)
+set(FORETRAIN_HAVE_CUDA 1)
+
+add_library(foretrain_cuda MODULE ${cuda_sources})
+target_link_libraries(foretrain_cuda PRIVATE foretrain_options foretrain_base CUDA::cudart CUDA::cublasLt CUDA::nvtx3)
+# Never CUDA::cuda_driver: it would need the driver's library at load time.
+foreach(optional NCCL::nccl CUDA::cupti)
+  string(REGEX REPLACE ".*::" "" macro ${optional})
+  string(TOUPPER FORETRAIN_HAVE_${macro} macro)
+  if(TARGET ${optional})
+    target_link_libraries(foretrain_cuda PRIVATE ${optional})
+    target_compile_definitions(foretrain_cuda PRIVATE ${macro}=1)
+  else()
+    target_compile_definitions(foretrain_cuda PRIVATE ${macro}=0)
+    ft_leave_out(FORETRAIN_NONE "${optional}" "not found beside the CUDA toolkit")
+  endif()
+endforeach()
+# The toolkit's folder counts as an implicit link folder, for which CMake writes no RUNPATH by itself.
+set_target_properties(foretrain_cuda PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+  CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+  BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}" INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
+install(TARGETS foretrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

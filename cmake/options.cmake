@@ -1,0 +1,59 @@
+# Parts of the build that may be left out, and the flags that all of our targets share.
+
+# Declares a cache variable `name` with the values AUTO (use it where found), ON (an error where not) and OFF.
+function(ft_part name doc)
+  set(${name} AUTO CACHE STRING "${doc}: AUTO, ON or OFF")
+  set_property(CACHE ${name} PROPERTY STRINGS AUTO ON OFF)
+  if(NOT "${${name}}" MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "${name}=${${name}}: must be AUTO, ON or OFF")
+  endif()
+endfunction()
+
+# Notes that `part` is not in this build, for the summary and for `foretrain --version`. With the option `name`
+# ON this is an error.
+function(ft_leave_out name part why)
+  if("${${name}}" STREQUAL "ON")
+    message(FATAL_ERROR "${name}=ON, but ${why}")
+  endif()
+  set_property(GLOBAL APPEND PROPERTY FT_LEFT_OUT_PARTS "${part}")
+  set_property(GLOBAL APPEND PROPERTY FT_LEFT_OUT_LINES "${part}: ${why}")
+endfunction()
+
+ft_part(FORETRAIN_CUDA "the CUDA plugin")
+ft_part(FORETRAIN_UI "the desktop UI")
+ft_part(FORETRAIN_MPI "ranks in several processes by MPI")
+ft_part(FORETRAIN_ONEDNN "GEMM by oneDNN on CPU")
+option(FORETRAIN_FUZZ "libFuzzer targets (clang)" OFF)
+option(FORETRAIN_STOP_POINTS "named stop points for crash tests; out of builds without tests" ${BUILD_TESTING})
+
+# Assertions and FT_CHECK stay on in every build type.
+foreach(type RELEASE RELWITHDEBINFO MINSIZEREL)
+  string(REGEX REPLACE "[-/]DNDEBUG" "" CMAKE_CXX_FLAGS_${type} "${CMAKE_CXX_FLAGS_${type}}")
+endforeach()
+
+add_library(foretrain_options INTERFACE)
+target_compile_options(foretrain_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Werror>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-sign-conversion>  # g++'s -Wconversion leaves it out as well
+  # The same bits from every build type and compiler; kernels/ turns it back on.
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
+  # __FILE__ as a path in the repository.
+  $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
+target_include_directories(foretrain_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+
+find_program(FT_CCACHE ccache)
+if(FT_CCACHE)
+  # The base folder lets several checkouts share objects.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${FT_CCACHE})
+  foreach(language CXX CUDA)
+    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${launcher})
+    endif()
+  endforeach()
+endif()
+find_program(FT_LLD ld.lld)
+if(FT_LLD)
+  add_link_options($<$<LINK_LANGUAGE:CXX>:-fuse-ld=lld>)
+endif()
+mark_as_advanced(FT_CCACHE FT_LLD)

@@ -1,0 +1,11 @@
+# Says at the end of configuring what was left out of this build, and why.
+get_property(lines GLOBAL PROPERTY FT_LEFT_OUT_LINES)
+message(STATUS "foretrain ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+if(lines)
+  message(STATUS "Left out of this build:")
+  foreach(line IN LISTS lines)
+    message(STATUS "  ${line}")
+  endforeach()
+else()
+  message(STATUS "Nothing was left out of this build.")
+endif()
