@@ -1,0 +1,15 @@
+#include "tests/paths.h"
+
+namespace foretrain {
+
+std::string TestDataPath(std::string_view name) {
+  return std::string(FORETRAIN_TEST_DATA) + "/" + std::string(name);
+}
+
+std::string SourcePath(std::string_view path) {
+  return std::string(FORETRAIN_SOURCE_DIR) + "/" + std::string(path);
+}
+
+std::string ForetrainBinary() { return FORETRAIN_BINARY; }
+
+}  // namespace foretrain

@@ -1,0 +1,19 @@
+// Where tests find their inputs and the program. One source holds the paths, so that compiled tests
+// can be shared between checkouts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace foretrain {
+
+// tests/data/`name`.
+std::string TestDataPath(std::string_view name);
+
+// `path` in the repository.
+std::string SourcePath(std::string_view path);
+
+// The executable `foretrain` of this build.
+std::string ForetrainBinary();
+
+}  // namespace foretrain

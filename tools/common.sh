@@ -1,0 +1,74 @@
+# Sourced by the other scripts: packages, configure and build. Needs bash and `root`, the repository's folder.
+
+# Without these nothing builds.
+required_packages=(g++ cmake ninja-build libsqlite3-dev nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev)
+# Without these a part is left out, and configuring says which.
+optional_packages=(ccache lld git pkg-config libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev libopenmpi-dev openmpi-bin
+  liburing-dev libimgui-dev libstb-dev libglfw3-dev libegl-dev libgl-dev libgl1-mesa-dri libegl-mesa0 libfreetype-dev
+  libpng-dev fonts-inter fonts-jetbrains-mono)
+
+say() { printf '%s\n' "$*" >&2; }
+
+# Variables that change what is built or how fast it runs: a GEMM core type that does not fit the CPU, stub libraries.
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE LIBRARY_PATH CPATH CPLUS_INCLUDE_PATH CXXFLAGS LDFLAGS
+
+# Those of the given packages that are not installed.
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || printf '%s\n' "$package"
+  done
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    say "not root, and sudo is not installed"
+    return 1
+  fi
+}
+
+install_packages() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 "$@" </dev/null >&2
+}
+
+# Installs what is missing by apt-get. Fails only when a required package is still missing afterwards.
+ensure_packages() {
+  local missing still package
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    say "no dpkg here: taking the packages that docs and configuring ask for as installed"
+    return 0
+  fi
+  mapfile -t missing < <(missing_packages "${required_packages[@]}" "${optional_packages[@]}")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  say "missing packages: ${missing[*]}"
+  as_root apt-get update -qq -o DPkg::Lock::Timeout=300 </dev/null >&2 || say "apt-get update failed; trying with the lists at hand"
+  if ! install_packages "${missing[@]}"; then
+    # One unknown name must not keep the others out.
+    for package in "${missing[@]}"; do install_packages "$package" || say "could not install $package"; done
+  fi
+  mapfile -t still < <(missing_packages "${required_packages[@]}")
+  if [ ${#still[@]} -gt 0 ]; then
+    say "required packages are missing: install them with: apt-get install ${still[*]}"
+    return 1
+  fi
+}
+
+# configure_and_build PRESET [target...]: everything on stderr.
+configure_and_build() {
+  local preset=$1 log=$root/build/$1/configure.log target targets=()
+  shift
+  for target in "$@"; do targets+=(--target "$target"); done
+  mkdir -p "$root/build/$preset"
+  say "configuring preset $preset"
+  if ! (cd "$root" && cmake --preset "$preset") >"$log" 2>&1; then
+    cat "$log" >&2
+    return 1
+  fi
+  sed -n '/^-- foretrain /,/^-- Configuring done/p' "$log" | grep -v '^-- Configuring done' >&2 || true
+  cmake --build "$root/build/$preset" "${targets[@]}" >&2
+}
