@@ -17,7 +17,7 @@ enum class OpKind : std::uint8_t {
   kGemm,                  // a, b, bias?, c
   kBiasGrad,              // dy, grad
   kEmbeddingForward,      // ids, table, positions?, out
-  kEmbeddingBackward,     // ids, dy, table_grad, positions_grad?
+  kEmbeddingBackward,     // ids, dy, table_grad
   kNormForward,           // x, weight, bias?, y, mean?, rstd
   kNormBackwardInput,     // dy, x, weight, mean?, rstd, residual?, dx
   kNormBackwardWeight,    // dy, x, mean?, rstd, weight_grad, bias_grad?
@@ -48,8 +48,10 @@ enum class OpKind : std::uint8_t {
 inline constexpr int kOpKindCount = 27;
 
 // Which ranks a communication op joins. kNext and kPrev are the neighbours in the pipeline.
-enum class GroupKind : std::uint8_t { kNone, kTp, kDp, kEnds, kDpPp, kWorld, kNext, kPrev };
-inline constexpr int kGroupKindCount = 8;
+// kDpPp: all with this rank's tp coordinate; kTpPp: all with its dp coordinate; kEnds: first and
+// last stage with both.
+enum class GroupKind : std::uint8_t { kNone, kTp, kDp, kEnds, kDpPp, kTpPp, kWorld, kNext, kPrev };
+inline constexpr int kGroupKindCount = 9;
 
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
 
@@ -61,10 +63,11 @@ struct Operand {
 };
 
 // Sizes of an op; which fields count depends on the kind. Elements, not bytes.
-//   gemm: c[rows, cols] over inner     norm, bias, add, activation: rows x cols (SwiGLU: cols = ffn
-//   width) attention, rope: batch, sequence, heads, kv_heads, head_dim; rows = batch * sequence
-//   embedding, cross-entropy: rows, cols (hidden), vocab     norm², AdamW, collectives, copies:
-//   elements
+//   gemm                            c[rows, cols] over inner
+//   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
+//   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
+//   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
+//   norm², AdamW, collectives, p2p  elements: of the whole tensor
 struct OpShape {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -86,7 +89,7 @@ struct Op {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   GroupKind group = GroupKind::kNone;
-  bool accumulate = false;  // adds to its output (embedding backward: to the table gradient)
+  bool accumulate = false;  // adds to its output
   bool trans_a = false;     // gemm
   bool trans_b = false;     // gemm
   bool rms = false;         // norm
