@@ -53,16 +53,6 @@ class GroupTable {
   std::map<std::vector<int>, int> numbers_;
 };
 
-Skeleton LowerStep(const LowerContext& context) {
-  Skeleton skeleton = LowerPipeline(context);
-  LowerRecompute(context, skeleton);
-  LowerZero3(context, skeleton);
-  LowerGradientReduction(context, skeleton);
-  LowerTiedEmbeddings(context, skeleton);
-  LowerUpdate(context, skeleton);
-  return skeleton;
-}
-
 }  // namespace
 
 Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileOptions& options) {

@@ -42,6 +42,9 @@ inline InstructionKey TiedSumKey(const Stage& stage, int bucket) {
   return {InstructionKind::kAllReduce, Pass::kUpdate, stage.layers + 1, 0, bucket};
 }
 
+// All passes, in order: the step of one rank.
+Skeleton LowerStep(const LowerContext& context);
+
 // Schedule slots -> loads, receives, block passes and sends.
 Skeleton LowerPipeline(const LowerContext& context);
 
