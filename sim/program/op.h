@@ -33,6 +33,7 @@ enum class OpKind : std::uint8_t {
   kCrossEntropyBackward,  // logits (in place), targets, lse
   kSquaredNorm,           // x, out
   kAdamW,                 // param, grad, moment1, moment2, squared_norm?
+  kFill,                  // out: set to zero
   // communication: every member of the group takes part
   kAllReduce,      // in, out: may be the same tensor
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
@@ -45,7 +46,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 27;
+inline constexpr int kOpKindCount = 28;
 
 // Which ranks a communication op joins. kNext and kPrev are the neighbours in the pipeline.
 // kDpPp: all with this rank's tp coordinate; kTpPp: all with its dp coordinate; kEnds: first and
