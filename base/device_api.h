@@ -1,0 +1,343 @@
+// The one seam between the program's executor and a device: a C struct of function pointers with
+// plain data only. kernels/cpu fills it statically, a plugin fills it for CUDA, tests fill it with
+// a mock that fails the n-th call. Leaves out order, memory plans and ids: they lie above the
+// table, once for every device.
+//
+// Every entry returns FT_OK or another FtStatus and, when it fails, a sentence in `queue`'s text
+// buffer or in the caller's. Pointers are device pointers. Tensors are dense row-major; a row
+// stride is given in elements where a tensor is a slice of a wider one. No entry allocates, throws
+// or keeps a pointer after the work is done.
+#ifndef FORETRAIN_BASE_DEVICE_API_H_
+#define FORETRAIN_BASE_DEVICE_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FT_DEVICE_API_VERSION = 1 };
+
+typedef enum FtStatus {
+  FT_OK = 0,
+  FT_UNSUPPORTED = 1,
+  FT_OUT_OF_MEMORY = 2,
+  FT_FAILED = 3
+} FtStatus;
+
+typedef enum FtDtype { FT_F32 = 0, FT_BF16 = 1, FT_F16 = 2, FT_I32 = 3, FT_F64 = 4 } FtDtype;
+
+// One per kernel entry below, in the same order: the argument of `supports`.
+typedef enum FtKernel {
+  FT_KERNEL_GEMM,
+  FT_KERNEL_BIAS_GRAD,
+  FT_KERNEL_EMBEDDING_FORWARD,
+  FT_KERNEL_EMBEDDING_BACKWARD,
+  FT_KERNEL_NORM_FORWARD,
+  FT_KERNEL_NORM_BACKWARD_INPUT,
+  FT_KERNEL_NORM_BACKWARD_WEIGHT,
+  FT_KERNEL_ROPE,
+  FT_KERNEL_ATTENTION_FORWARD,
+  FT_KERNEL_ATTENTION_BACKWARD,
+  FT_KERNEL_GELU_FORWARD,
+  FT_KERNEL_GELU_BACKWARD,
+  FT_KERNEL_SWIGLU_FORWARD,
+  FT_KERNEL_SWIGLU_BACKWARD,
+  FT_KERNEL_ADD,
+  FT_KERNEL_CROSS_ENTROPY_FORWARD,
+  FT_KERNEL_CROSS_ENTROPY_BACKWARD,
+  FT_KERNEL_SQUARED_NORM,
+  FT_KERNEL_ADAMW,
+  FT_KERNEL_SUM_RANKS,
+  FT_KERNEL_COUNT
+} FtKernel;
+
+typedef struct FtQueue FtQueue;  // a stream, or the scratch memory of a host thread
+typedef struct FtEvent FtEvent;
+
+// ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it.
+// -------------------------------------
+
+// c[m, n] (+)= op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias may be
+// NULL.
+typedef struct FtGemm {
+  const void* a;
+  const void* b;
+  const void* bias;
+  void* c;
+  int64_t m, n, k, lda, ldb, ldc;  // ld*: row strides as stored, before op()
+  int32_t trans_a, trans_b, accumulate;
+  FtDtype dtype;
+} FtGemm;
+
+// grad[cols] (+)= sum over rows of dy[rows, cols].
+typedef struct FtBiasGrad {
+  const void* dy;
+  void* grad;
+  int64_t rows, cols;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtBiasGrad;
+
+// out[rows, cols] = table[ids[row]] + positions[row % sequence]; positions may be NULL.
+typedef struct FtEmbeddingForward {
+  const int32_t* ids;
+  const void* table;
+  const void* positions;
+  void* out;
+  int64_t rows, cols, vocab, sequence;
+  FtDtype dtype;
+} FtEmbeddingForward;
+
+// table_grad[vocab, cols] (+)= scatter of dy by ids; positions_grad[sequence, cols] (+)= sum over
+// batch, NULL if none.
+typedef struct FtEmbeddingBackward {
+  const int32_t* ids;
+  const void* dy;
+  void* table_grad;
+  void* positions_grad;
+  int64_t rows, cols, vocab, sequence;
+  int32_t accumulate_table, accumulate_positions;
+  FtDtype dtype;
+} FtEmbeddingBackward;
+
+// LayerNorm (rms == 0): y = (x - mean) * rstd * weight + bias. RMSNorm (rms == 1): y = x * rstd *
+// weight; mean, bias NULL. mean, rstd: [rows] fp32.
+typedef struct FtNormForward {
+  const void* x;
+  const void* weight;
+  const void* bias;
+  void* y;
+  float* mean;
+  float* rstd;
+  int64_t rows, cols;
+  float epsilon;
+  int32_t rms;
+  FtDtype dtype;
+} FtNormForward;
+
+// dx[rows, cols] = gradient of the norm's input + residual[rows, cols]; residual may be NULL, and
+// may be dx itself.
+typedef struct FtNormBackwardInput {
+  const void* dy;
+  const void* x;
+  const void* weight;
+  const float* mean;
+  const float* rstd;
+  const void* residual;
+  void* dx;
+  int64_t rows, cols;
+  int32_t rms;
+  FtDtype dtype;
+} FtNormBackwardInput;
+
+// weight_grad[cols], bias_grad[cols] (+)= ...; bias_grad NULL for RMSNorm.
+typedef struct FtNormBackwardWeight {
+  const void* dy;
+  const void* x;
+  const float* mean;
+  const float* rstd;
+  void* weight_grad;
+  void* bias_grad;
+  int64_t rows, cols;
+  int32_t rms, accumulate;
+  FtDtype dtype;
+} FtNormBackwardWeight;
+
+// Rotates the first `heads` heads of each row in place, halves split as in Llama: (x1, x2) -> (x1 c
+// - x2 s, x2 c + x1 s) with angle (row % sequence) * theta^(-2 i / head_dim). inverse != 0 rotates
+// back (the backward pass).
+typedef struct FtRope {
+  void* data;
+  int64_t rows, row_stride, sequence;
+  int32_t heads, head_dim, inverse;
+  float theta;
+  FtDtype dtype;
+} FtRope;
+
+// Causal attention over packed rows: q, k, v are slices of [batch * sequence, row_stride]; out
+// [rows, heads * head_dim]; lse [rows, heads] fp32 (log of the sum of exponentials of the scaled
+// scores). Query head h reads key head h / (heads / kv_heads). Scale is 1 / sqrt(head_dim).
+typedef struct FtAttentionForward {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* out;
+  float* lse;
+  int64_t batch, sequence, row_stride;
+  int32_t heads, kv_heads, head_dim;
+  FtDtype dtype;
+} FtAttentionForward;
+
+// dq, dk, dv: slices laid out like q, k, v (same row_stride), overwritten.
+typedef struct FtAttentionBackward {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* out;
+  const float* lse;
+  const void* dout;
+  void* dq;
+  void* dk;
+  void* dv;
+  int64_t batch, sequence, row_stride;
+  int32_t heads, kv_heads, head_dim;
+  FtDtype dtype;
+} FtAttentionBackward;
+
+// tanh GELU. Forward: y = gelu(x). Backward: dx = dy * gelu'(x); dx may be dy.
+typedef struct FtGelu {
+  const void* x;
+  const void* dy;
+  void* out;
+  int64_t elements;
+  FtDtype dtype;
+} FtGelu;
+
+// x[rows, 2 cols] holds gate then up. Forward: out[rows, cols] = silu(gate) * up. Backward:
+// out[rows, 2 cols] = dx.
+typedef struct FtSwiglu {
+  const void* x;
+  const void* dy;
+  void* out;
+  int64_t rows, cols;
+  FtDtype dtype;
+} FtSwiglu;
+
+// out[rows, cols] = a + b + bias[cols]; bias may be NULL; out may be a or b.
+typedef struct FtAdd {
+  const void* a;
+  const void* b;
+  const void* bias;
+  void* out;
+  int64_t rows, cols;
+  FtDtype dtype;
+} FtAdd;
+
+// loss[0] (+)= scale * sum over rows of (lse - logits[row, target]); lse [rows] fp32 is written. A
+// target outside [0, vocab) adds nothing.
+typedef struct FtCrossEntropyForward {
+  const void* logits;
+  const int32_t* targets;
+  float* lse;
+  float* loss;
+  int64_t rows, vocab;
+  float scale;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtCrossEntropyForward;
+
+// dlogits = scale * (softmax(logits) - onehot(target)), in place over logits.
+typedef struct FtCrossEntropyBackward {
+  void* logits;
+  const int32_t* targets;
+  const float* lse;
+  int64_t rows, vocab;
+  float scale;
+  FtDtype dtype;
+} FtCrossEntropyBackward;
+
+// out[0] (+)= sum of squares, summed in fp64; out is fp32.
+typedef struct FtSquaredNorm {
+  const void* x;
+  float* out;
+  int64_t elements;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtSquaredNorm;
+
+// AdamW with decoupled decay (Loshchilov and Hutter 2019) on elements [0, elements); the first
+// `decayed` of them decay. squared_norm: global squared gradient norm, or NULL for no clipping; g
+// is scaled by min(1, max_norm / (norm + 1e-6)).
+typedef struct FtAdamW {
+  void* param;
+  const void* grad;
+  float* moment1;
+  float* moment2;
+  const float* squared_norm;
+  int64_t elements, decayed, step;  // step counts from 1
+  float lr, beta1, beta2, epsilon, weight_decay, max_norm;
+  FtDtype dtype;
+} FtAdamW;
+
+// out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32; out may be one
+// of the sources.
+typedef struct FtSumRanks {
+  const void* const* sources;
+  void* out;
+  int64_t elements;
+  int32_t count;
+  FtDtype dtype;
+} FtSumRanks;
+
+// ---- the table
+// -------------------------------------------------------------------------------------------------------
+
+typedef struct FtMemory {
+  int64_t free_bytes, total_bytes;
+} FtMemory;
+
+typedef struct FtKernelRecord {  // one measured activity; times in the host's realtime clock
+  int64_t start_ns, end_ns, op_id;
+  int32_t step, queue;
+} FtKernelRecord;
+
+typedef struct FtDeviceApi {
+  int32_t version;       // FT_DEVICE_API_VERSION
+  int32_t asynchronous;  // 0: an entry has done its work when it returns, and the caller provides
+                         // the queue's thread
+  const char* name;      // "cpu", "cuda"
+
+  // device: `why` receives a sentence of at most n bytes when the status is not FT_OK
+  FtStatus (*device_count)(int32_t* count, char* why, size_t n);
+  FtStatus (*memory)(int32_t device, FtMemory* out, char* why, size_t n);
+  FtStatus (*allocate)(int32_t device, int64_t bytes, void** out, char* why, size_t n);
+  FtStatus (*release)(int32_t device, void* pointer, char* why, size_t n);
+  FtStatus (*queue_create)(int32_t device, FtQueue** out, char* why, size_t n);
+  void (*queue_destroy)(FtQueue* queue);
+  const char* (*queue_error)(const FtQueue* queue);  // text of the last failed call on it
+  FtStatus (*queue_synchronize)(FtQueue* queue);
+  FtStatus (*event_create)(int32_t device, FtEvent** out, char* why, size_t n);
+  void (*event_destroy)(FtEvent* event);
+  FtStatus (*event_record)(FtQueue* queue, FtEvent* event);
+  FtStatus (*event_wait)(FtQueue* queue, FtEvent* event);
+  FtStatus (*copy)(FtQueue* queue, void* to, const void* from, int64_t bytes);
+  FtStatus (*fill)(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes);
+
+  // kernels
+  int32_t (*supports)(FtKernel kernel, FtDtype dtype);
+  FtStatus (*gemm)(FtQueue*, const FtGemm*);
+  FtStatus (*bias_grad)(FtQueue*, const FtBiasGrad*);
+  FtStatus (*embedding_forward)(FtQueue*, const FtEmbeddingForward*);
+  FtStatus (*embedding_backward)(FtQueue*, const FtEmbeddingBackward*);
+  FtStatus (*norm_forward)(FtQueue*, const FtNormForward*);
+  FtStatus (*norm_backward_input)(FtQueue*, const FtNormBackwardInput*);
+  FtStatus (*norm_backward_weight)(FtQueue*, const FtNormBackwardWeight*);
+  FtStatus (*rope)(FtQueue*, const FtRope*);
+  FtStatus (*attention_forward)(FtQueue*, const FtAttentionForward*);
+  FtStatus (*attention_backward)(FtQueue*, const FtAttentionBackward*);
+  FtStatus (*gelu_forward)(FtQueue*, const FtGelu*);
+  FtStatus (*gelu_backward)(FtQueue*, const FtGelu*);
+  FtStatus (*swiglu_forward)(FtQueue*, const FtSwiglu*);
+  FtStatus (*swiglu_backward)(FtQueue*, const FtSwiglu*);
+  FtStatus (*add)(FtQueue*, const FtAdd*);
+  FtStatus (*cross_entropy_forward)(FtQueue*, const FtCrossEntropyForward*);
+  FtStatus (*cross_entropy_backward)(FtQueue*, const FtCrossEntropyBackward*);
+  FtStatus (*squared_norm)(FtQueue*, const FtSquaredNorm*);
+  FtStatus (*adamw)(FtQueue*, const FtAdamW*);
+  FtStatus (*sum_ranks)(
+      FtQueue*, const FtSumRanks*);  // what collectives among threads of one process compute
+
+  // capture: NULL where the executor's own clock is the measurement
+  FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);
+  FtStatus (*pop_op)(FtQueue* queue);
+  FtStatus (*drain)(FtKernelRecord* records, int64_t capacity, int64_t* count, int64_t* dropped,
+                    char* why, size_t n);
+} FtDeviceApi;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // FORETRAIN_BASE_DEVICE_API_H_

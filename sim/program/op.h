@@ -1,0 +1,164 @@
+// One piece of work on one queue, and the block that issues several of them: the intra-layer level
+// of a program. Leaves out where tensors lie (program.h) and how long an op takes (sim/cost).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "traces/kinds.h"
+
+namespace foretrain {
+
+enum class OpKind : std::uint8_t {
+  // arithmetic: one kernel of base/device_api.h each, operands in the order given
+  kGemm,                  // a, b, bias?, c
+  kBiasGrad,              // dy, grad
+  kEmbeddingForward,      // ids, table, positions?, out
+  kEmbeddingBackward,     // ids, dy, table_grad
+  kNormForward,           // x, weight, bias?, y, mean?, rstd
+  kNormBackwardInput,     // dy, x, weight, mean?, rstd, residual?, dx
+  kNormBackwardWeight,    // dy, x, mean?, rstd, weight_grad, bias_grad?
+  kRope,                  // qkv (in place)
+  kAttentionForward,      // qkv, out, lse
+  kAttentionBackward,     // qkv, out, lse, dout, dqkv
+  kGeluForward,           // x, y
+  kGeluBackward,          // x, dy, dx
+  kSwigluForward,         // x, y
+  kSwigluBackward,        // x, dy, dx
+  kAdd,                   // a, b, bias?, out
+  kCrossEntropyForward,   // logits, targets, lse, loss
+  kCrossEntropyBackward,  // logits (in place), targets, lse
+  kSquaredNorm,           // x, out
+  kAdamW,                 // param, grad, moment1, moment2, squared_norm?
+  kFill,                  // out: set to zero
+  // communication: every member of the group takes part
+  kAllReduce,      // in, out: may be the same tensor
+  kReduceScatter,  // in [whole], out [shard]: out may lie inside in
+  kAllGather,      // in [shard], out [whole]: in may lie inside out
+  kSend,           // tensor
+  kRecv,           // tensor
+  // host
+  kLoadBatch,  // ids?, targets?
+  kHostRead,   // loss, squared_norm?
+  // work of a given length, for tests of schedules and executors
+  kOpaque,  // any operands
+};
+inline constexpr int kOpKindCount = 28;
+
+// Which ranks a communication op joins. kNext and kPrev are the neighbours in the pipeline.
+// kDpPp: all with this rank's tp coordinate; kTpPp: all with its dp coordinate; kEnds: first and
+// last stage with both.
+enum class GroupKind : std::uint8_t { kNone, kTp, kDp, kEnds, kDpPp, kTpPp, kWorld, kNext, kPrev };
+inline constexpr int kGroupKindCount = 9;
+
+enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
+
+// `slot` indexes the block's slots; kNoSlot leaves an optional operand out.
+inline constexpr std::int16_t kNoSlot = -1;
+struct Operand {
+  std::int16_t slot = kNoSlot;
+  Access access = Access::kRead;
+};
+
+// Sizes of an op; which fields count depends on the kind. Elements, not bytes.
+//   gemm                            c[rows, cols] over inner
+//   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
+//   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
+//   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
+//   norm², AdamW, collectives, p2p  elements: of the whole tensor
+struct OpShape {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t inner = 0;
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  std::int64_t vocab = 0;
+  std::int64_t elements = 0;
+  std::int64_t decayed = 0;  // AdamW: leading elements that decay
+  std::int32_t heads = 0;
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+
+  bool operator==(const OpShape&) const = default;
+};
+
+struct Op {
+  OpKind kind = OpKind::kOpaque;
+  Queue queue = Queue::kCompute;
+  OpClass op_class = OpClass::kMemoryBound;
+  GroupKind group = GroupKind::kNone;
+  bool accumulate = false;  // adds to its output
+  bool trans_a = false;     // gemm
+  bool trans_b = false;     // gemm
+  bool rms = false;         // norm
+  bool inverse = false;     // rope
+  float scale = 1.0F;       // cross-entropy: 1 / tokens of the global batch
+  float parameter = 0.0F;   // norm: epsilon; rope: theta; AdamW: clip norm, 0 = none
+  double duration_s = 0.0;  // kOpaque alone
+  OpShape shape;
+  std::int32_t first_operand = 0;  // into Block::operands
+  std::int32_t operand_count = 0;
+  std::string name;  // "mlp.up"; dotted, unique in its block
+};
+
+// What a tensor of a block is bound to when an instruction is made of it.
+enum class SlotRole : std::uint8_t {
+  kTemporary,       // made and dead inside the instruction
+  kInput,           // activations from the block before: [rows, hidden]
+  kOutput,          // activations to the block after
+  kOutputGradient,  // gradient that comes from the block after
+  kInputGradient,   // gradient that goes to the block before
+  kSaved,           // made by one pass of this block and read by a later one; `index` says which
+  kParameter,       // `index`: number of the parameter in the block
+  kGradient,        // likewise
+  kIds,             // [rows] i32
+  kTargets,         // [rows] i32
+  kLoss,            // [1] f32, this rank's sum over micro-batches
+  kOther,           // bound by the pass that makes the instruction, in order of `index`
+};
+
+struct TensorSlot {
+  std::string name;
+  std::int64_t bytes = 0;
+  Category category = Category::kWorkspace;
+  SlotRole role = SlotRole::kTemporary;
+  std::int32_t index = 0;
+};
+
+// A template that all instructions of one shape share: ops in issue order over named tensors.
+struct Block {
+  std::string name;  // "layer.forward"
+  std::vector<TensorSlot> slots;
+  std::vector<Op> ops;
+  std::vector<Operand> operands;
+};
+
+std::string_view Name(OpKind kind);
+std::string_view Name(GroupKind group);
+constexpr bool IsCommunication(OpKind kind) {
+  return kind >= OpKind::kAllReduce && kind <= OpKind::kRecv;
+}
+constexpr bool IsCollective(OpKind kind) {
+  return kind >= OpKind::kAllReduce && kind <= OpKind::kAllGather;
+}
+
+// Arithmetic and traffic of one op: what every rate is measured against.
+//
+// `bytes` counts each operand once for a read and once for a write, at 4 bytes an element, so that
+// what is changed in place or added to counts twice. Operands that may be left out do not count (a
+// bias, learned positions), but the residual of a norm's backward does.
+// `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
+// of a query and a key: forward 2 GEMMs, 2 B heads T (T + 1) head_dim, backward 5 (Dao 2023,
+// s. 3.1); norms, activations and AdamW a few an element. Communication: flop 0, bytes = the tensor
+// this rank brings (all-gather: the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 *
+// elements. kOpaque: 0, its time is given.
+struct OpWork {
+  double flop = 0;
+  double bytes = 0;
+};
+OpWork WorkOf(const Op& op);
+
+}  // namespace foretrain

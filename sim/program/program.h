@@ -1,0 +1,164 @@
+// A compiled plan: for each rank, the instructions of one training step in issue order, their
+// tensors and their order. The simulator and the runtime execute the same Program. docs/program.md
+// has the format with worked listings.
+//
+//   Program ── blocks[]                     templates, shared by all ranks
+//           └─ ranks[] ── step[]            instructions in issue order; each names a block and its
+//           bindings
+//                      ├─ bindings[]        slot -> (buffer, byte offset, bytes), one run of them
+//                      per instruction ├─ buffers[]         bytes, category, space; life and arena
+//                      offset are filled by Link └─ edges[]           between ops of different
+//                      queues; filled by Link
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/program/op.h"
+#include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
+#include "traces/kinds.h"
+
+namespace foretrain {
+
+// One allocation of a rank. A persistent buffer holds state: it lives for the whole run, across
+// steps, and is zero or loaded before the first step. Any other lives, in issue order, from its
+// first writer to its last accessor of one step.
+struct Buffer {
+  std::int64_t bytes = 0;
+  Category category = Category::kWorkspace;
+  Space space = Space::kDevice;
+  bool persistent = false;
+  std::int64_t offset = -1;    // in the arena of its space, 256-byte aligned; by Link
+  std::int32_t first_op = -1;  // op numbers of the rank's step, first access to last; by Link
+  std::int32_t last_op = -1;
+};
+
+// A tensor of an instruction: a byte range of a buffer. bytes == 0 is an absent optional operand.
+struct Binding {
+  std::int32_t buffer = -1;
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+
+struct Instruction {
+  InstructionKey key;
+  std::int32_t block = 0;          // into Program::blocks
+  std::int32_t first_binding = 0;  // into RankProgram::bindings; one per slot of the block
+  std::int32_t first_op = 0;       // number of its first op in the rank's step; by Link
+  std::int32_t after =
+      -1;  // its first op waits for all ops of this earlier instruction of the step; -1: none
+};
+
+// `to` waits for `from` to have ended `distance` steps earlier (0 or 1). Op numbers count through
+// the rank's step.
+struct Edge {
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::int32_t distance = 0;
+};
+
+// A parameter tensor of one rank: where it lies, and which part of the model's tensor it is.
+struct ParameterPlace {
+  std::string name;       // "layers.3.attention.qkv.weight"
+  std::int64_t rows = 0;  // of the whole tensor; a vector has rows == 1
+  std::int64_t cols = 0;
+  std::int64_t row_begin = 0;  // the part that this rank computes with (tensor parallelism)
+  std::int64_t row_end = 0;
+  std::int64_t col_begin = 0;
+  std::int64_t col_end = 0;
+  std::int32_t bucket = 0;  // of the rank
+  std::int64_t offset = 0;  // elements from the start of the bucket
+  bool decays = false;
+  bool replicated = false;  // held in full by every tp rank
+  bool counted = true;      // this rank's copy enters the gradient norm and the parameter count
+};
+
+// Parameters that are reduced, updated and gathered together: one flat fp32 range.
+struct Bucket {
+  std::int64_t elements = 0;     // padded to a multiple of 16 * shards
+  std::int64_t used = 0;         // elements that hold parameters
+  std::int64_t decayed = 0;      // leading elements that weight decay applies to
+  std::int32_t shards = 1;       // ranks that share its optimizer state
+  std::int32_t shard = 0;        // this rank's part: [shard, shard + 1) * elements / shards
+  std::int32_t parameters = -1;  // buffer: all of it, or this rank's shard under ZeRO-3
+  std::int32_t gradients = -1;   // buffer: all of it, or the shard
+  std::int32_t moment1 = -1;     // buffer: the shard
+  std::int32_t moment2 = -1;
+};
+
+struct RankProgram {
+  int rank = 0;  // = (pp * plan.dp + dp) * plan.tp + tp
+  int dp = 0;
+  int tp = 0;
+  int pp = 0;
+  std::vector<Instruction> step;
+  std::vector<Binding> bindings;
+  std::vector<Buffer> buffers;
+  std::vector<Edge> edges;  // sorted by (to, from)
+  std::vector<Bucket> buckets;
+  std::vector<ParameterPlace> parameters;
+  std::array<std::int32_t, kGroupKindCount>
+      groups{};  // index into Program::groups by kind; -1: not a member
+  std::array<std::int64_t, kSpaceCount> arena_bytes{};  // by Link
+  std::int32_t op_count = 0;                            // by Link
+};
+
+struct Program {
+  ModelSpec model;
+  Plan plan;
+  std::vector<Block> blocks;
+  std::vector<std::vector<int>>
+      groups;  // members in ascending rank order; kNext and kPrev: the pair {lower, upper}
+  std::vector<RankProgram> ranks;  // all of them, or one a class (docs/program.md)
+  std::uint64_t hash = 0;  // of instructions, blocks and layout; joins a forecast with its run
+};
+
+// A compiled op in place: what walkers of a rank's step iterate over.
+struct OpRef {
+  std::int32_t instruction = 0;
+  std::int32_t op = 0;  // in the block
+};
+
+const Op& OpAt(const Program& program, const RankProgram& rank, OpRef ref);
+
+// For each op number of the rank's step, its instruction and op. Needs Link's first_op.
+std::vector<OpRef> OpRefs(const Program& program, const RankProgram& rank);
+
+// Binding of operand `i` of the op; bytes == 0 where it is left out.
+Binding OperandBinding(const Program& program, const RankProgram& rank, OpRef ref, int i);
+
+// Id of the op, equal in every run of the program.
+OpId IdOf(const RankProgram& rank, OpRef ref);
+
+// Readable listing of a rank's step: one line an instruction or, with `ops`, one an op with queue,
+// tensors and edges.
+std::string Listing(const Program& program, int rank_index, bool ops);
+
+// ---- the steps of Compile, each usable alone
+// -------------------------------------------------------------------------
+
+struct CompileOptions {
+  bool representatives =
+      false;  // only ranks with dp == 0 and tp == 0; others of their class behave alike
+};
+
+// model and plan -> linked and verified Program.
+//   Errors: kInvalidArgument from ValidateModel and ValidatePlan; kUnsupported for what no pass
+//   lowers; kInfeasible never.
+Result<Program> Compile(const ModelSpec& model, const Plan& plan,
+                        const CompileOptions& options = {});
+
+// Derives op numbers, lives of buffers, arena offsets (best fit in issue order, 256-byte aligned)
+// and the edges between ops of different queues, from reads and writes of byte ranges over two
+// consecutive steps. Idempotent.
+void Link(Program& program);
+
+// Checks what every executor relies on; refuses with kInvalidArgument and the cycle or the pair
+// that breaks it.
+Result<void> Verify(const Program& program);
+
+}  // namespace foretrain

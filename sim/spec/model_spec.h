@@ -1,0 +1,71 @@
+// What is trained: the shape of a decoder-only transformer. Leaves out how it is split (plan.h) and
+// its weights.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace foretrain {
+
+enum class NormKind : std::uint8_t { kLayerNorm, kRmsNorm };
+enum class MlpKind : std::uint8_t { kGelu, kSwiglu };
+enum class PositionKind : std::uint8_t { kLearned, kRope };
+
+// GPT-2 and Llama families. Counts are > 0; heads * head_dim need not equal hidden; kv_heads
+// divides heads.
+struct ModelSpec {
+  std::string name = "gpt";
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t ffn_hidden =
+      0;  // width after the activation; SwiGLU's up projection is 2 * ffn_hidden wide
+  std::int64_t vocab = 0;
+  std::int64_t max_sequence = 0;  // rows of the position table where positions are learned
+  NormKind norm = NormKind::kLayerNorm;
+  MlpKind mlp = MlpKind::kGelu;
+  PositionKind positions = PositionKind::kLearned;
+  bool attention_bias = true;   // q, k, v
+  bool projection_bias = true;  // attention output and both MLP projections
+  bool tied_embeddings = true;
+  double rope_theta = 10000.0;
+  double norm_epsilon = 1e-5;
+  std::int64_t attention_window =
+      0;  // tokens that one attends to, itself included; 0: all earlier ones
+
+  std::int64_t QkvWidth() const { return (heads + 2 * kv_heads) * head_dim; }
+  std::int64_t MlpUpWidth() const { return mlp == MlpKind::kSwiglu ? 2 * ffn_hidden : ffn_hidden; }
+  bool operator==(const ModelSpec&) const = default;
+};
+
+inline constexpr std::int64_t kMaxModelCount =
+    (std::int64_t{1} << 31) - 1;  // largest value of a count
+
+std::string_view Name(NormKind norm);           // "layernorm", "rmsnorm"
+std::string_view Name(MlpKind mlp);             // "gelu", "swiglu"
+std::string_view Name(PositionKind positions);  // "learned", "rope"
+std::optional<NormKind> ParseNorm(std::string_view name);
+std::optional<MlpKind> ParseMlp(std::string_view name);
+std::optional<PositionKind> ParsePositions(std::string_view name);
+
+// Checks every field of `model` by itself and against the others.
+//
+// Errors: kInvalidArgument, naming field, value and remedy: counts outside [1, 2^31), heads that
+// kv_heads does not divide, an odd head_dim with RoPE, an attention_window outside [0, 2^31), a
+// rope_theta or norm_epsilon that is no positive number, more than 2^56 parameters, a name over 200
+// bytes or with control characters. O(1); safe from any thread.
+Result<void> ValidateModel(const ModelSpec& model);
+
+// Trainable parameters: token and learned position tables, per layer the q, k, v, output and MLP
+// weights with the biases that the flags ask for and two norms (LayerNorm has a bias, RMSNorm
+// none), the final norm, and the head where it is not tied to the token table. The model is valid.
+// O(1); safe from any thread.
+std::int64_t ParameterCount(const ModelSpec& model);
+
+}  // namespace foretrain

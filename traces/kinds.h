@@ -1,0 +1,155 @@
+// The one list each of queues, memory categories, spaces and op classes, and the ids that join a
+// predicted span to its measured twin. Leaves out what an op does: sim/program/op.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace foretrain {
+
+// A queue is a FIFO of ops on one rank. `kHost` issues; only `kCompute` runs arithmetic of the
+// model.
+enum class Queue : std::uint8_t {
+  kHost,
+  kCompute,
+  kTp,
+  kCp,
+  kEp,
+  kGather,
+  kReduce,
+  kSendNext,
+  kSendPrev,
+  kRecvNext,
+  kRecvPrev,
+  kH2d,
+  kD2h,
+  kNvme,
+};
+inline constexpr int kQueueCount = 14;
+
+// What a buffer is for. A rank's memory is the sum over these.
+enum class Category : std::uint8_t {
+  kParameters,
+  kGradients,
+  kMasterWeights,
+  kOptimizerState,
+  kActivations,
+  kRecompute,
+  kCommunication,
+  kWorkspace,
+  kLogits,
+  kStaging,
+};
+inline constexpr int kCategoryCount = 10;
+
+// Where a buffer lies.
+enum class Space : std::uint8_t { kDevice, kPinned, kHost, kNvme };
+inline constexpr int kSpaceCount = 4;
+
+// What an op spends time on: metrics and gap attribution add up over these.
+enum class OpClass : std::uint8_t {
+  kGemm,
+  kAttention,
+  kMemoryBound,
+  kTpComm,
+  kCpComm,
+  kEpComm,
+  kDpComm,
+  kPpComm,
+  kCopy,
+  kHost,
+};
+inline constexpr int kOpClassCount = 10;
+
+constexpr bool IsCompute(OpClass c) { return c <= OpClass::kMemoryBound; }
+constexpr bool IsCommunication(OpClass c) { return c >= OpClass::kTpComm && c <= OpClass::kPpComm; }
+
+enum class Pass : std::uint8_t {
+  kNone,
+  kForward,
+  kBackward,
+  kBackwardInput,
+  kBackwardWeight,
+  kRecompute,
+  kUpdate
+};
+inline constexpr int kPassCount = 7;
+
+// What an instruction is. kBlock runs one pass of one block for one micro-batch.
+enum class InstructionKind : std::uint8_t {
+  kBlock,
+  kLoadBatch,
+  kSend,
+  kRecv,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kScalarReduce,
+  kNorm,
+  kOptimizerStep,
+  kCopyIn,
+  kCopyOut,
+  kHostRead,
+};
+inline constexpr int kInstructionKindCount = 13;
+
+// Short lower-case names, the same in JSON, the store, SQL views and the screen.
+std::string_view Name(Queue queue);
+std::string_view Name(Category category);
+std::string_view Name(Space space);
+std::string_view Name(OpClass op_class);
+std::string_view Name(Pass pass);
+std::string_view Name(InstructionKind kind);
+
+// The value that Name() prints as `name`, or nothing.
+std::optional<Queue> ParseQueue(std::string_view name);
+std::optional<Category> ParseCategory(std::string_view name);
+std::optional<Space> ParseSpace(std::string_view name);
+std::optional<OpClass> ParseOpClass(std::string_view name);
+std::optional<Pass> ParsePass(std::string_view name);
+std::optional<InstructionKind> ParseInstructionKind(std::string_view name);
+
+// What an instruction is, never where it stands: equal in every schedule, on every rank and in both
+// executors.
+struct InstructionKey {
+  InstructionKind kind = InstructionKind::kBlock;
+  Pass pass = Pass::kNone;
+  int block = 0;        // model block: 0 embedding, 1..L decoder layers, L+1 head; [0, 8192)
+  int micro_batch = 0;  // [0, 2^18)
+  int part = 0;         // bucket, peer or piece; [0, 4096)
+
+  bool operator==(const InstructionKey&) const = default;
+};
+
+// kind 5, pass 3, block 13, micro-batch 18, part 12, op 12 bits: 63 in all, so ids are non-negative
+// int64. An instruction's own id has op 4095; an op's id has its number in its block, [0, 4095).
+using OpId = std::int64_t;
+inline constexpr int kWholeInstruction = 4095;
+inline constexpr OpId kNoOp = -1;
+
+// The id of op `op` in [0, 4095] of the instruction. Every field must lie in the range given above:
+// a program with more is refused where it is compiled, so a wider field here is a bug and stops.
+OpId PackId(const InstructionKey& key, int op = kWholeInstruction);
+
+// Whether PackId can have made `id`. Ids read from a file are tested by this first.
+bool IsValidId(OpId id);
+
+// The instruction of `id`, which must be valid.
+InstructionKey UnpackId(OpId id);
+
+constexpr int OpNumber(OpId id) { return static_cast<int>(id & 0xFFF); }
+constexpr OpId InstructionOf(OpId id) { return id | 0xFFF; }
+
+// "forward block 3 mb 2" or, for an op, "forward block 3 mb 2 op 5": names are made when shown,
+// never stored in a span. The id alone cannot know which block is the head. Any value is safe:
+// kNoOp is "no op", another invalid one "invalid op N".
+std::string Describe(OpId id);
+
+// The same for a model of `layers` decoder layers: block 0 is "embedding", block b in [1, layers]
+// is "layer b", block layers + 1 is "head".
+std::string Describe(OpId id, int layers);
+
+}  // namespace foretrain
