@@ -14,8 +14,8 @@ void Arguments::Option(const std::string& names, std::string& value, const std::
   if (!value.empty()) option->capture_default_str();
 }
 
-void Arguments::Option(const std::string& names, std::int64_t& value,
-                       const std::string& value_name, const std::string& help) {
+void Arguments::Option(const std::string& names, std::int64_t& value, const std::string& value_name,
+                       const std::string& help) {
   app_.add_option(names, value, help)
       ->type_name(value_name)
       ->group(section_)

@@ -6,12 +6,15 @@ Exit ExitOf(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kCorruptInput:
-    case ErrorCode::kUnsupported: return Exit::kBadInput;
-    case ErrorCode::kInfeasible: return Exit::kNo;
+    case ErrorCode::kUnsupported:
+      return Exit::kBadInput;
+    case ErrorCode::kInfeasible:
+      return Exit::kNo;
     case ErrorCode::kIo:
     case ErrorCode::kResourceExhausted:
     case ErrorCode::kAborted:
-    case ErrorCode::kTimeout: return Exit::kFault;
+    case ErrorCode::kTimeout:
+      return Exit::kFault;
   }
   return Exit::kFault;
 }

@@ -13,7 +13,14 @@ namespace foretrain {
 
 // How a command ends: 0 done, 1 the answer is no, 2 bad input, 3 a fault while running, 130 and 143
 // stopped by a signal.
-enum class Exit : int { kDone = 0, kNo = 1, kBadInput = 2, kFault = 3, kInterrupted = 130, kTerminated = 143 };
+enum class Exit : int {
+  kDone = 0,
+  kNo = 1,
+  kBadInput = 2,
+  kFault = 3,
+  kInterrupted = 130,
+  kTerminated = 143
+};
 
 // The exit code that an error ends in.
 Exit ExitOf(ErrorCode code);
@@ -24,8 +31,8 @@ class Command {
   virtual std::string_view Name() const = 0;
   virtual std::string_view Summary() const = 0;  // one line for `foretrain --help`
   virtual void Declare(Arguments& arguments) = 0;
-  // Runs with the values that were read into what Declare referenced. An Error is printed on stderr,
-  // and on stdout as {"schema":1,"error":...} where JSON was asked for.
+  // Runs with the values that were read into what Declare referenced. An Error is printed on
+  // stderr, and on stdout as {"schema":1,"error":...} where JSON was asked for.
   virtual Result<Exit> Run() = 0;
   bool json() const { return json_; }
 

@@ -36,7 +36,8 @@ int Usage(CLI::App& app, const CLI::ParseError& error, int argc, char** argv,
     for (const auto& command : commands) names.push_back(command->Name());
     message = "no command \"" + Printable(argv[1]) + "\"" + DidYouMean(argv[1], names);
   }
-  std::fprintf(stderr, "foretrain: %s. `foretrain %s--help` lists what there is.\n", message.c_str(),
+  std::fprintf(stderr, "foretrain: %s. `foretrain %s--help` lists what there is.\n",
+               message.c_str(),
                app.get_subcommands().empty() ? "" : (std::string(argv[1]) + " ").c_str());
   return static_cast<int>(Exit::kBadInput);
 }
@@ -49,7 +50,8 @@ int Run(int argc, char** argv) {
   app.get_formatter()->column_width(38);
   Command* chosen = nullptr;
   for (const auto& command : commands) {
-    CLI::App* sub = app.add_subcommand(std::string(command->Name()), std::string(command->Summary()));
+    CLI::App* sub =
+        app.add_subcommand(std::string(command->Name()), std::string(command->Summary()));
     sub->get_formatter()->column_width(38);
     Arguments arguments(*sub);
     command->Declare(arguments);
