@@ -6,6 +6,7 @@ CommandList AllCommands() {
   CommandList list;
   list.push_back(MakeModels());
   list.push_back(MakeClusters());
+  list.push_back(MakeDevices());
   return list;
 }
 
