@@ -38,7 +38,7 @@ double SharedMachine::Flush(double now) {
   double next = std::numeric_limits<double>::infinity();
   for (Running& op : running_) {
     op.remaining = std::max(0.0, op.remaining - (now - flushed_s_) * op.rate);
-    const double rate = 1.0 / SecondsAt(costs_, op.row, threads_);
+    const double rate = 1.0 / SecondsAt(*costs_, op.row, threads_);
     // An op whose rate stays keeps its end to the last bit.
     if (rate != op.rate) {
       op.rate = rate;

@@ -19,7 +19,8 @@ double SecondsAt(const ProgramCosts& costs, std::int32_t row, double threads);
 // ops, and with it each op's rate, is constant.
 class SharedMachine {
  public:
-  explicit SharedMachine(const ProgramCosts& costs) : costs_(costs) {}
+  // `costs` is borrowed.
+  explicit SharedMachine(const ProgramCosts& costs) : costs_(&costs) {}
 
   // An op starts now, with `threads` more busy; it ends when its work is done.
   void Begin(std::int32_t slot, std::int32_t row, double threads);
@@ -48,7 +49,7 @@ class SharedMachine {
     double end_s = 0.0;
   };
 
-  const ProgramCosts& costs_;
+  const ProgramCosts* costs_;
   std::vector<Running> running_;
   double threads_ = 0.0;
   double flushed_s_ = 0.0;

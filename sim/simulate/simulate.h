@@ -19,8 +19,8 @@ namespace foretrain {
 // rank's step; a vector of k steps' length gives step s the values of step s mod k. NaN: use the
 // model.
 struct Replay {
-  std::vector<std::vector<double>> seconds;   // of the op; collectives and p2p: from last arrival
-  std::vector<std::vector<double>> launch_s;  // host time that issues the op
+  std::vector<std::vector<double>> seconds{};   // of the op; collectives and p2p: from last arrival
+  std::vector<std::vector<double>> launch_s{};  // host time that issues the op
 };
 
 struct SimulateOptions {
@@ -47,12 +47,12 @@ struct RankSummary {
 };
 
 struct Simulation {
-  double step_s = 0;            // the period of the steady state
-  double first_step_s = 0;      // from the start of the run to the end of its first step
-  int steps = 0;                // simulated; the last one is that of `ranks`
-  bool stable = false;          // false: no two periods agreed, step_s is a mean
+  double step_s = 0;               // the period of the steady state
+  double first_step_s = 0;         // from the start of the run to the end of its first step
+  int steps = 0;                   // simulated; the last one is that of `ranks`
+  bool stable = false;             // false: no two periods agreed, step_s is a mean
   std::vector<RankSummary> ranks;  // as Program::ranks
-  Timeline timeline;            // empty unless asked for
+  Timeline timeline;               // empty unless asked for
 };
 
 // Simulates steps of `program` until their period is stable.
