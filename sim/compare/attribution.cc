@@ -8,7 +8,8 @@
 #include <random>
 
 #include "base/units.h"
-#include "sim/program/meetings.h"
+#include "sim/program/link_couplings.h"
+#include "sim/program/link_step.h"
 #include "sim/simulate/simulate.h"
 #include "traces/metrics/op_totals.h"
 
@@ -53,38 +54,37 @@ std::map<std::pair<int, OpId>, Found> FindOps(const Timeline& timeline) {
   return found;
 }
 
-// Replaces a communication op's span by what remains once its last peer had come.
-void UseWireTimes(const Program& program, const std::map<std::pair<int, OpId>, Found>& found,
-                  const std::vector<std::vector<OpId>>& ids, MeasuredWork& work) {
-  for (const Meeting& meeting : MeetingsOf(program)) {
+// Replaces a communication op's span by what remains once its last peer had come. The op ends for
+// all when its slowest member is done: one length for all of them.
+Result<void> UseWireTimes(const Program& program,
+                          const std::map<std::pair<int, OpId>, Found>& found,
+                          const std::vector<std::vector<OpId>>& ids, MeasuredWork& work) {
+  std::vector<FlatStep> steps;
+  for (const RankProgram& rank : program.ranks) steps.push_back(Flatten(program, rank));
+  FT_ASSIGN(const Couplings couplings, Couple(program, steps));
+  for (std::size_t c = 0; c + 1 < couplings.first.size(); ++c) {
+    const auto members = couplings.MembersOf(static_cast<std::int32_t>(c));
     std::int64_t latest = std::numeric_limits<std::int64_t>::min();
+    std::int64_t end = latest;
     bool complete = true;
-    for (const MeetingMember& member : meeting) {
-      const int rank = program.ranks[static_cast<std::size_t>(member.rank_index)].rank;
-      const auto op = found.find(
-          {rank,
-           ids[static_cast<std::size_t>(member.rank_index)][static_cast<std::size_t>(member.op)]});
+    for (const OpPlace& member : members) {
+      const auto rank = static_cast<std::size_t>(member.rank);
+      const auto op =
+          found.find({program.ranks[rank].rank, ids[rank][static_cast<std::size_t>(member.op)]});
       complete = complete && op != found.end();
-      if (op != found.end()) latest = std::max(latest, op->second.ready_ns);
+      if (op == found.end()) continue;
+      latest = std::max(latest, op->second.ready_ns);
+      end = std::max(end, op->second.end_ns);
     }
-    // The op ends for all when its slowest member is done: one length for the meeting.
-    std::int64_t wire = 0;
-    for (const MeetingMember& member : meeting) {
-      const int rank = program.ranks[static_cast<std::size_t>(member.rank_index)].rank;
-      const auto op = found.find(
-          {rank,
-           ids[static_cast<std::size_t>(member.rank_index)][static_cast<std::size_t>(member.op)]});
-      if (op != found.end()) wire = std::max(wire, op->second.end_ns - latest);
-    }
-    for (const MeetingMember& member : meeting) {
-      work.seconds[static_cast<std::size_t>(member.rank_index)]
-                  [static_cast<std::size_t>(member.op)] =
-          complete ? SecondsFromNs(std::max<std::int64_t>(wire, 0)) : kUnknown;
+    for (const OpPlace& member : members) {
+      work.seconds[static_cast<std::size_t>(member.rank)][static_cast<std::size_t>(member.op)] =
+          complete ? SecondsFromNs(std::max<std::int64_t>(end - latest, 0)) : kUnknown;
     }
   }
+  return {};
 }
 
-MeasuredWork CollectWork(const Program& program, const Timeline& measured, int step) {
+Result<MeasuredWork> CollectWork(const Program& program, const Timeline& measured, int step) {
   const auto device = FindOps(StepOf(measured, step, false));
   const auto host = FindOps(StepOf(measured, step, true));
   MeasuredWork work;
@@ -115,7 +115,7 @@ MeasuredWork CollectWork(const Program& program, const Timeline& measured, int s
   }
   work.covered = ops == 0 ? 0.0 : static_cast<double>(known) / static_cast<double>(ops);
   work.present[static_cast<std::size_t>(GapClass::kHost)] = !host.empty();
-  UseWireTimes(program, device, ids, work);
+  FT_TRY(UseWireTimes(program, device, ids, work));
   return work;
 }
 
@@ -265,7 +265,7 @@ Result<Attribution> AttributeGap(const Program& program, const ProgramCosts& cos
     return Fail(ErrorCode::kInvalidArgument,
                 "the measured run has no step " + std::to_string(step) + " to explain");
   }
-  const MeasuredWork work = CollectWork(program, measured, step);
+  FT_ASSIGN(const MeasuredWork work, CollectWork(program, measured, step));
   out.covered = work.covered;
   std::vector<GapClass> players;
   unsigned all = 0;
