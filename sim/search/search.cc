@@ -1,11 +1,14 @@
 #include "sim/search/search.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "base/units.h"
+#include "sim/program/groups.h"
 #include "sim/search/closed_form.h"
 
 namespace foretrain {
@@ -31,9 +34,10 @@ class Searcher {
   Result<SearchResult> Run() {
     FT_TRY(Enumerate());
     if (candidates_.empty()) return Nothing();
-    std::stable_sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-      return a.estimate.step_s < b.estimate.step_s;
-    });
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) {
+                       return a.estimate.step_s < b.estimate.step_s;
+                     });
     FT_TRY(SimulateBest());
     MarkFront();
     return std::move(result_);
@@ -91,20 +95,44 @@ class Searcher {
     }
     const FullestRank memory = PredictFullestRank(model_, plan);
     if (memory.peak.total > capacity_) {
-      if (!smallest_ || memory.peak.total < smallest_->second.peak.total) smallest_ = {plan, memory};
-      return Reject("needs more memory than a device has",
-                    foretrain::Describe(plan) + " needs " + FormatBytes(memory.peak.total) + " of " +
-                        FormatBytes(capacity_));
+      if (!smallest_ || memory.peak.total < smallest_->second.peak.total)
+        smallest_ = {plan, memory};
+      return Reject("needs more memory than a device has", foretrain::Describe(plan) + " needs " +
+                                                               FormatBytes(memory.peak.total) +
+                                                               " of " + FormatBytes(capacity_));
     }
-    const auto seconds = [&](const Op& op) { return costs_.CostOf(op, PlaceFor(plan, op)).seconds.back(); };
+    const auto seconds = [&](const Op& op) { return SecondsOf(plan, op); };
     candidates_.push_back({plan, memory, EstimateStep(model_, plan, seconds)});
     ++result_.evaluated;
   }
 
-  // Where a collective of the plan lies, for the closed form: its group's size on as many nodes as
-  // its ranks span.
-  GroupPlace PlaceFor(const Plan& plan, const Op& op) const {
-    return PlaceOfGroup(costs_.cluster(), plan, op.group);
+  // With all ranks of the machine at work. Plans of one space share most of their ops.
+  double SecondsOf(const Plan& plan, const Op& op) {
+    const OpShape& s = op.shape;
+    GroupPlace place;
+    if (op.group != GroupKind::kNone) {
+      place = PlaceOf(costs_.cluster(), GroupMembers(plan, {}, op.group));
+    }
+    const OpKey key{static_cast<std::int64_t>(op.kind),
+                    op.accumulate,
+                    op.trans_a,
+                    op.trans_b,
+                    op.rms,
+                    s.rows,
+                    s.cols,
+                    s.inner,
+                    s.batch,
+                    s.sequence,
+                    s.vocab,
+                    s.elements,
+                    s.heads,
+                    s.kv_heads,
+                    s.head_dim,
+                    place.members,
+                    place.nodes};
+    const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
+    if (is_new) found->second = costs_.CostOf(op, place).seconds.back();
+    return found->second;
   }
 
   void Reject(const std::string& reason, const std::string& example) {
@@ -120,16 +148,16 @@ class Searcher {
 
   Result<SearchResult> Nothing() const {
     if (!any_shape_) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "no dp x tp x pp of the space makes " + std::to_string(options_.ranks) +
-                      " ranks; allow other values or change --ranks");
+      return Fail(ErrorCode::kInvalidArgument, "no dp x tp x pp of the space makes " +
+                                                   std::to_string(options_.ranks) +
+                                                   " ranks; allow other values or change --ranks");
     }
     if (smallest_) {
       const auto& [plan, memory] = *smallest_;
       return Fail(ErrorCode::kInfeasible,
-                  model_.name + " does not fit: the smallest plan, " + foretrain::Describe(plan) + ", needs " +
-                      FormatBytes(memory.peak.total) + " on a rank of stage " + std::to_string(memory.pp) +
-                      " and a device has " + FormatBytes(capacity_) +
+                  model_.name + " does not fit: the smallest plan, " + foretrain::Describe(plan) +
+                      ", needs " + FormatBytes(memory.peak.total) + " on a rank of stage " +
+                      std::to_string(memory.pp) + " and a device has " + FormatBytes(capacity_) +
                       ". Use more devices, a shorter --sequence or a smaller --micro-batch");
     }
     return Fail(ErrorCode::kInvalidArgument,
@@ -137,7 +165,8 @@ class Searcher {
   }
 
   Result<void> SimulateBest() {
-    const int most = std::min<int>(std::max(1, options_.simulated), static_cast<int>(candidates_.size()));
+    const int most =
+        std::min<int>(std::max(1, options_.simulated), static_cast<int>(candidates_.size()));
     for (int i = 0; i < most; ++i) {
       if (Cancelled()) return Aborted();
       const Candidate& candidate = candidates_[static_cast<std::size_t>(i)];
@@ -146,7 +175,8 @@ class Searcher {
                                                       /*timeline=*/false));
       const double step = forecast.simulation.step_s;
       result_.plans.push_back({candidate.plan, candidate.memory, candidate.estimate.step_s, step,
-                               step * (1 - forecast.relative_error), step * (1 + forecast.relative_error), false, false});
+                               step * (1 - forecast.relative_error),
+                               step * (1 + forecast.relative_error), false, false});
       if (options_.progress) options_.progress(i + 1, most);
     }
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
@@ -168,7 +198,10 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
+  using OpKey = std::array<std::int64_t, 17>;  // all that an op's cost depends on
+
   std::int64_t capacity_;
+  std::map<OpKey, double> seconds_;
   bool any_shape_ = false;
   std::vector<Candidate> candidates_;
   std::optional<std::pair<Plan, FullestRank>> smallest_;  // that does not fit

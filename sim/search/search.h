@@ -1,5 +1,5 @@
-// Chooses a plan: enumerates what a space allows, drops what cannot be or cannot fit, ranks the rest
-// in closed form and simulates the best. Leaves out where costs come from (sim/cost).
+// Chooses a plan: enumerates what a space allows, drops what cannot be or cannot fit, ranks the
+// rest in closed form and simulates the best. Leaves out where costs come from (sim/cost).
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct SearchSpace {
 };
 
 struct SearchOptions {
-  int ranks = 1;                   // that each plan uses, all of them
-  std::int64_t memory_bytes = 0;   // of a device; 0: the cluster's
-  int simulated = 8;               // best plans by closed form that are simulated, >= 1
+  int ranks = 1;                    // that each plan uses, all of them
+  std::int64_t memory_bytes = 0;    // of a device; 0: the cluster's
+  int simulated = 8;                // best plans by closed form that are simulated, >= 1
   std::function<bool()> cancelled;  // asked between plans; true ends the search with kAborted
   std::function<void(int done, int of)> progress;  // simulated plans
 };
@@ -54,17 +54,17 @@ struct Rejection {
 };
 
 struct SearchResult {
-  int evaluated = 0;  // ranked in closed form
-  int pruned = 0;     // dropped before: invalid or too large
+  int evaluated = 0;              // ranked in closed form
+  int pruned = 0;                 // dropped before: invalid or too large
   std::vector<RankedPlan> plans;  // simulated ones, fastest first
   std::vector<Rejection> rejected;
 };
 
 // The plans of `space` for `model` on the model's cluster, fastest first.
 //
-// Errors: kInvalidArgument, an empty space or a batch that no plan divides; kInfeasible, nothing fits:
-// names what the smallest plan needs and has; kAborted.
-// O(plans) closed forms and `simulated` simulations; same input, same output.
+// Errors: kInvalidArgument, an empty space or a batch that no plan divides; kInfeasible, nothing
+// fits: names what the smallest plan needs and has; kAborted. O(plans) closed forms and `simulated`
+// simulations; same input, same output.
 Result<SearchResult> SearchPlans(const ModelSpec& model, const CostModel& costs,
                                  const SearchSpace& space, const SearchOptions& options);
 
