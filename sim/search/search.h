@@ -10,6 +10,8 @@
 #include "base/result.h"
 #include "sim/cost/cost_model.h"
 #include "sim/memory/peak_memory.h"
+#include "sim/program/program.h"
+#include "sim/simulate/simulate.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
 
