@@ -30,12 +30,12 @@ struct BubbleOptions {
 struct PipelineBubble {
   int pipeline = 0;  // index into the pipelines given
   std::int32_t step = 0;
-  std::int64_t start_ns = 0;          // of P
-  std::int64_t end_ns = 0;            // of P
-  std::vector<int> ranks;             // stages that the timeline holds
-  std::vector<std::int64_t> work_ns;  // one per rank
+  std::int64_t start_ns = 0;            // of P
+  std::int64_t end_ns = 0;              // of P
+  std::vector<int> ranks{};             // stages that the timeline holds
+  std::vector<std::int64_t> work_ns{};  // one per rank
   double bubble = 0.0;
-  std::optional<double> bubble_overhead;  // nothing where no stage worked
+  std::optional<double> bubble_overhead{};  // nothing where no stage worked
 };
 
 // The bubble of each pipeline in each step.

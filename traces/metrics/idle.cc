@@ -46,8 +46,8 @@ std::vector<const Span*> StartersOf(std::span<const Span> spans, const IntervalS
   std::size_t at = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const Span& span = spans[i];
-    if (!OnDevice(span) || span.end_ns <= span.start_ns) continue;
     if (i == 0 || spans[i - 1].queue != span.queue) at = 0;
+    if (!OnDevice(span) || span.end_ns <= span.start_ns) continue;
     while (at < intervals.size() && intervals[at].start_ns < span.start_ns) ++at;
     if (at == intervals.size() || intervals[at].start_ns != span.start_ns) continue;
     if (starters[at] == nullptr) starters[at] = &span;

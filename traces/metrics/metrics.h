@@ -21,10 +21,10 @@ namespace foretrain {
 
 // What a timeline does not say. Figures left at 0 leave what needs them without a value.
 struct MetricOptions {
-  std::vector<Pipeline> pipelines;  // none: no bubbles; PipelinesOf makes them
-  bool asynchronous = false;        // BubbleOptions::asynchronous
-  int warmup_steps = 0;             // first steps that medians leave out, where others remain
-  double tokens_per_step = 0.0;     // of the whole job
+  std::vector<Pipeline> pipelines{};  // none: no bubbles; PipelinesOf makes them
+  bool asynchronous = false;          // BubbleOptions::asynchronous
+  int warmup_steps = 0;               // first steps that medians leave out, where others remain
+  double tokens_per_step = 0.0;       // of the whole job
   double model_flops_per_step = 0.0;
   double hardware_flops_per_step = 0.0;  // with recomputation
   double peak_flop_per_s = 0.0;          // of all devices of the job together
@@ -37,13 +37,13 @@ struct RankStep {
   std::int32_t step = 0;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  ClassTimes classes;                                      // sum to the window
+  ClassTimes classes{};                                    // sum to the window
   std::array<std::int64_t, kOpClassCount> exclusive_ns{};  // RankClasses::ExclusiveIn
   std::array<std::int64_t, kOpClassCount> busy_ns{};       // RankClasses::BusyIn
   std::int64_t communication_ns = 0;                       // union of all communication
   std::int64_t hidden_communication_ns = 0;                // the part of it beside compute
-  std::optional<double> overlap;                           // their ratio
-  IdleCauses idle;                                         // sum to host_ns + idle_ns
+  std::optional<double> overlap{};                         // their ratio
+  IdleCauses idle{};                                       // sum to host_ns + idle_ns
 };
 
 // Means over ranks of the seconds in each class; they sum to `window_s` but for rounding.
@@ -65,28 +65,28 @@ struct StepMetrics {
   std::int32_t step = 0;
   bool counted = true;  // enters the medians
   double time_s = 0.0;  // the longest window of any rank
-  std::optional<double> tokens_per_s;
-  std::optional<double> mfu;
-  std::optional<double> hfu;
-  std::optional<double> bubble;           // mean over pipelines
-  std::optional<double> bubble_overhead;  // mean over pipelines
-  std::optional<double> overlap;          // hidden over all communication, summed over ranks
-  ClassSeconds classes;
+  std::optional<double> tokens_per_s{};
+  std::optional<double> mfu{};
+  std::optional<double> hfu{};
+  std::optional<double> bubble{};           // mean over pipelines
+  std::optional<double> bubble_overhead{};  // mean over pipelines
+  std::optional<double> overlap{};          // hidden over all communication, summed over ranks
+  ClassSeconds classes{};
 };
 
 struct Metrics {
-  std::vector<RankStep> rank_steps;     // sorted by (step, rank)
-  std::vector<StepMetrics> steps;       // sorted by step
-  std::vector<PipelineBubble> bubbles;  // sorted by (pipeline, step)
-  std::vector<MemoryPeak> memory;       // sorted by (rank, space, step)
-  Statistics step_time_s;               // of the counted steps
-  double coverage = 1.0;                // share of device time that carries an op id
+  std::vector<RankStep> rank_steps{};     // sorted by (step, rank)
+  std::vector<StepMetrics> steps{};       // sorted by step
+  std::vector<PipelineBubble> bubbles{};  // sorted by (pipeline, step)
+  std::vector<MemoryPeak> memory{};       // sorted by (rank, space, step)
+  Statistics step_time_s;                 // of the counted steps
+  double coverage = 1.0;                  // share of device time that carries an op id
 
   // The run in one line: time_s and the ratios are medians over the counted steps, throughput and
   // utilisation are those of the median time, and `classes` are those of the counted step whose
   // time is the median (the lower of the middle two), so that they still sum. `step` is that step.
   // Nothing where there are no step windows.
-  std::optional<StepMetrics> overall;
+  std::optional<StepMetrics> overall{};
 
   // Largest peak of any rank over the whole timeline, by space.
   std::array<std::int64_t, kSpaceCount> peak_bytes{};
@@ -106,7 +106,7 @@ void DeriveSteps(Timeline& timeline);
 struct MetricValue {
   int rank = -1;
   std::int32_t step = -1;
-  std::string name;
+  std::string name{};
   double value = 0.0;
 
   bool operator==(const MetricValue&) const = default;
