@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"

@@ -27,17 +27,23 @@ DeviceSpec ReadDevice(JsonFields& fields) {
   return device;
 }
 
-// The cluster that the GPU named by `device` makes by default, to which the other fields are
-// applied.
-Result<ClusterSpec> FromNamedGpu(JsonFields& fields, const std::string& gpu,
+// The cluster that the GPU named `name` makes by default, to which the other fields are applied.
+Result<ClusterSpec> FromNamedGpu(JsonFields& fields, std::string_view name,
                                  const Catalogue& catalogue) {
-  const auto count = [&](std::string_view name) { return fields.IntegerOr(name, 1, 1, kMaxRanks); };
-  const std::int64_t nodes = count("nodes"), devices = count("devices_per_node");
-  auto cluster = ParseCluster(fmt::format("{}x{}x{}", nodes, devices, gpu), catalogue);
-  if (!cluster) {
-    return Fail(cluster.error().code,
-                fmt::format("{}: device: {}", fields.Where(), cluster.error().message));
-  }
+  const auto count = [&](std::string_view field) {
+    return static_cast<int>(fields.IntegerOr(field, 1, 1, kMaxRanks));
+  };
+  const auto placed = [&](const Error& error) {
+    return Fail(error.code, fmt::format("{}: device: {}", fields.Where(), error.message));
+  };
+  const auto gpu = FindGpu(catalogue, name);
+  if (!gpu) return placed(gpu.error());
+  const int nodes = count("nodes"), devices = count("devices_per_node");
+  const double network = fields.NumberOr("network_bytes_per_s", 0, 0, kFastest);
+  if (!fields.ok()) return ClusterSpec{};  // the caller's Finish says what was wrong
+  auto cluster = MakeCluster(*gpu, nodes, devices, network);
+  if (!cluster && cluster.error().code == ErrorCode::kUnsupported) return placed(cluster.error());
+  if (!cluster) return Refuse("{}: {}", fields.Where(), cluster.error().message);
   return cluster;
 }
 

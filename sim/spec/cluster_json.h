@@ -16,7 +16,7 @@ class JsonWriter;
 // The cluster in `text`: an object with the fields of ClusterSpec. `device` is an object with the
 // fields of DeviceSpec, or the name of a GPU of `catalogue`; only device is a must. What is missing
 // is as in ClusterSpec{} and DeviceSpec{}, and with a named GPU the network and the link are as
-// ParseCluster fills them in.
+// MakeCluster fills them in.
 //
 //   file  where `text` comes from, for messages
 //

@@ -48,7 +48,7 @@ const std::vector<Fence>& Fences() {
       {"MPI", {"mpi.h"}, {"runtime/"}},
       {"oneDNN", {"oneapi/", "dnnl"}, {"kernels/"}},
       {"CLI11", {"CLI/"}, {"app/"}, true},
-      {"heavy headers", {"nlohmann/", "fmt/", "sqlite3", "regex", "iostream"}, {""}, true}};
+      {"heavy headers", {"nlohmann/", "sqlite3", "regex", "iostream"}, {""}, true}};
   return fences;
 }
 

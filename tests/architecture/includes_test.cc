@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -99,6 +100,23 @@ TEST(Sources, IncludeOnlyWhatTheyMay) {
       const std::string why = WhyNot(path, include);
       EXPECT_THAT(why, IsEmpty()) << path << ":" << include.line << ": " << include.header << " "
                                   << why;
+    }
+  }
+}
+
+// Such a header serves the sources of its folder; through another header it would slow every user.
+TEST(Sources, HeadersThatIncludeFmtAreIncludedBySourcesAlone) {
+  std::set<std::string> with_fmt;
+  for (const std::string& path : Sources()) {
+    if (!path.ends_with(".h")) continue;
+    for (const IncludeLine& include : IncludesOf(TextOf(path))) {
+      if (include.header.starts_with("fmt/")) with_fmt.insert(path);
+    }
+  }
+  for (const std::string& path : Sources()) {
+    if (!path.ends_with(".h")) continue;
+    for (const IncludeLine& include : IncludesOf(TextOf(path))) {
+      EXPECT_FALSE(with_fmt.contains(include.header)) << path << " includes " << include.header;
     }
   }
 }

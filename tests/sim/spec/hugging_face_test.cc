@@ -45,7 +45,7 @@ std::string Changed(const std::string& name, const std::string& field, const std
       continue;
     }
     found = true;
-    if (!line.empty()) text += line + ",\n";
+    if (!line.empty()) text += line + (one.ends_with(",") ? ",\n" : "\n");
   }
   if (!found) text.replace(text.find('{'), 1, "{\n" + line + ",");
   return text;
