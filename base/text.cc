@@ -1,0 +1,170 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+namespace foretrain {
+namespace {
+
+constexpr std::string_view kSpaces = " \t\r\n\v\f";
+
+// `text` with what does not count in a name taken out.
+std::string Plain(std::string_view text) {
+  std::string plain;
+  for (const char c : ToLower(text)) {
+    if (c != '-' && c != '_' && c != '.' && c != ' ') plain.push_back(c);
+  }
+  return plain;
+}
+
+// Insertions, deletions, changes and swaps of neighbours between two short texts.
+std::size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({change, last[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+// Bytes of the UTF-8 character that starts `text`, or 0 where it is broken or a control character.
+std::size_t CharacterBytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  char32_t code = first & (0x7fU >> size);
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = (code << 6) | (byte(i) & 0x3fU);
+  }
+  const bool too_long = (size == 3 && code < 0x800) || (size == 4 && code < 0x10000);
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  // C1 controls, and the marks that turn the direction of the text around them.
+  const bool control = code < 0xa0 || (code >= 0x200e && code <= 0x200f) ||
+                       (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return too_long || surrogate || control || code > 0x10ffff ? 0 : size;
+}
+
+std::string NumberText(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+std::string NotThere(std::string_view what, std::string_view text, std::string_view kind,
+                     const std::string& lo, const std::string& hi) {
+  return std::string(what) + ": \"" + Printable(text) + "\" is not " + std::string(kind) +
+         " from " + lo + " to " + hi;
+}
+
+}  // namespace
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kSpaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
+}
+
+std::string ToLower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+std::string Join(std::span<const std::string> parts, std::string_view separator) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (&part != parts.data()) text.append(separator);
+    text.append(part);
+  }
+  return text;
+}
+
+Result<std::int64_t> ParseInt(std::string_view what, std::string_view text, std::int64_t lo,
+                              std::int64_t hi) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < lo || value > hi) {
+    return Fail(ErrorCode::kInvalidArgument,
+                NotThere(what, text, "an integer", std::to_string(lo), std::to_string(hi)));
+  }
+  return value;
+}
+
+Result<double> ParseNumber(std::string_view what, std::string_view text, double lo, double hi) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      value < lo || value > hi) {
+    return Fail(ErrorCode::kInvalidArgument,
+                NotThere(what, text, "a number", NumberText(lo), NumberText(hi)));
+  }
+  return value;
+}
+
+std::optional<std::string_view> NearestName(std::string_view name,
+                                            std::span<const std::string_view> known) {
+  constexpr std::size_t kLongest = 64;  // names are short; a hostile one must cost nothing
+  if (name.size() > kLongest) return std::nullopt;
+  const std::string wanted = Plain(name);
+  std::optional<std::string_view> nearest;
+  std::size_t least = wanted.size() / 3 + 1;  // one more than is accepted
+  for (const std::string_view candidate : known) {
+    if (candidate.size() > kLongest) continue;
+    const std::size_t distance = Distance(wanted, Plain(candidate));
+    if (distance < least) {
+      least = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> known) {
+  const auto nearest = NearestName(name, known);
+  return nearest ? ". Did you mean \"" + std::string(*nearest) + "\"?" : "";
+}
+
+std::string Printable(std::string_view text, std::size_t max_bytes) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t size = CharacterBytes(text);
+    if (shown.size() + (size == 0 ? 4 : size) > max_bytes) return shown + "...";
+    if (size == 0) {
+      const auto byte = static_cast<unsigned char>(text[0]);
+      shown.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+    } else {
+      shown.append(text.substr(0, size));
+    }
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return shown;
+}
+
+}  // namespace foretrain
