@@ -103,9 +103,14 @@ std::string_view Name(Space space);
 std::string_view Name(OpClass op_class);
 std::string_view Name(Pass pass);
 std::string_view Name(InstructionKind kind);
+
+// The value that Name() prints as `name`, or nothing.
 std::optional<Queue> ParseQueue(std::string_view name);
 std::optional<Category> ParseCategory(std::string_view name);
+std::optional<Space> ParseSpace(std::string_view name);
 std::optional<OpClass> ParseOpClass(std::string_view name);
+std::optional<Pass> ParsePass(std::string_view name);
+std::optional<InstructionKind> ParseInstructionKind(std::string_view name);
 
 // What an instruction is, never where it stands: equal in every schedule, on every rank and in both
 // executors.
@@ -125,13 +130,26 @@ using OpId = std::int64_t;
 inline constexpr int kWholeInstruction = 4095;
 inline constexpr OpId kNoOp = -1;
 
+// The id of op `op` in [0, 4095] of the instruction. Every field must lie in the range given above:
+// a program with more is refused where it is compiled, so a wider field here is a bug and stops.
 OpId PackId(const InstructionKey& key, int op = kWholeInstruction);
+
+// Whether PackId can have made `id`. Ids read from a file are tested by this first.
+bool IsValidId(OpId id);
+
+// The instruction of `id`, which must be valid.
 InstructionKey UnpackId(OpId id);
+
 constexpr int OpNumber(OpId id) { return static_cast<int>(id & 0xFFF); }
 constexpr OpId InstructionOf(OpId id) { return id | 0xFFF; }
 
-// "forward layer 3 mb 2" or, for an op, "forward layer 3 mb 2 op 5": names are made when shown,
-// never stored in a span.
+// "forward block 3 mb 2" or, for an op, "forward block 3 mb 2 op 5": names are made when shown,
+// never stored in a span. The id alone cannot know which block is the head. Any value is safe:
+// kNoOp is "no op", another invalid one "invalid op N".
 std::string Describe(OpId id);
+
+// The same for a model of `layers` decoder layers: block 0 is "embedding", block b in [1, layers]
+// is "layer b", block layers + 1 is "head".
+std::string Describe(OpId id, int layers);
 
 }  // namespace foretrain

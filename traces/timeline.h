@@ -53,10 +53,12 @@ struct Timeline {
       op_names;  // "mlp.up": what the block calls an op; key has micro-batch 0
 };
 
-// Sorts spans by (rank, queue, start_ns), memory and steps by (rank, time).
+// Sorts spans by (rank, queue, start_ns), memory and steps by (rank, time). Samples of one rank and
+// moment keep the order in which they were added: the last of a category counts. O(n) when sorted.
 void SortTimeline(Timeline& timeline);
 
 // The id under which `op_names` holds the name of `op`: the same with its micro-batch cleared.
+// kNoOp stays kNoOp.
 OpId NameKey(OpId op);
 
 }  // namespace foretrain
