@@ -44,4 +44,22 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+// Checks every field of `cluster`.
+//
+// Errors: kInvalidArgument, naming field, value and remedy: nodes or devices_per_node below 1 or
+// more than 2^20 devices together, a rate or latency that is negative or no number, a device
+// without memory; on accelerators also a device without a memory rate or without any 16- or 32-bit
+// rate, and several nodes without a network rate. O(1); safe from any thread.
+Result<void> ValidateCluster(const ClusterSpec& cluster);
+
+// This machine's CPU as a cluster of one node whose devices are `ranks` threads; its rates are
+// unknown until calibrated.
+//
+//   cores         of the machine, >= 1
+//   memory_bytes  of the machine; each rank's share is its device's memory
+//   ranks         >= 1
+//
+// Errors: kInvalidArgument, an argument out of range.
+Result<ClusterSpec> LocalCluster(int cores, std::int64_t memory_bytes, int ranks = 1);
+
 }  // namespace foretrain

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -34,17 +36,36 @@ struct ModelSpec {
   bool tied_embeddings = true;
   double rope_theta = 10000.0;
   double norm_epsilon = 1e-5;
+  std::int64_t attention_window =
+      0;  // tokens that one attends to, itself included; 0: all earlier ones
 
   std::int64_t QkvWidth() const { return (heads + 2 * kv_heads) * head_dim; }
   std::int64_t MlpUpWidth() const { return mlp == MlpKind::kSwiglu ? 2 * ffn_hidden : ffn_hidden; }
   bool operator==(const ModelSpec&) const = default;
 };
 
-// Refuses counts outside [1, 2^31), heads that kv_heads does not divide, an odd head_dim with RoPE,
-// products past 2^56.
+inline constexpr std::int64_t kMaxModelCount =
+    (std::int64_t{1} << 31) - 1;  // largest value of a count
+
+std::string_view Name(NormKind norm);           // "layernorm", "rmsnorm"
+std::string_view Name(MlpKind mlp);             // "gelu", "swiglu"
+std::string_view Name(PositionKind positions);  // "learned", "rope"
+std::optional<NormKind> ParseNorm(std::string_view name);
+std::optional<MlpKind> ParseMlp(std::string_view name);
+std::optional<PositionKind> ParsePositions(std::string_view name);
+
+// Checks every field of `model` by itself and against the others.
+//
+// Errors: kInvalidArgument, naming field, value and remedy: counts outside [1, 2^31), heads that
+// kv_heads does not divide, an odd head_dim with RoPE, an attention_window outside [0, 2^31), a
+// rope_theta or norm_epsilon that is no positive number, more than 2^56 parameters, a name over 200
+// bytes or with control characters. O(1); safe from any thread.
 Result<void> ValidateModel(const ModelSpec& model);
 
-// Trainable parameters, tied embedding counted once. The model is valid.
+// Trainable parameters: token and learned position tables, per layer the q, k, v, output and MLP
+// weights with the biases that the flags ask for and two norms (LayerNorm has a bias, RMSNorm
+// none), the final norm, and the head where it is not tied to the token table. The model is valid.
+// O(1); safe from any thread.
 std::int64_t ParameterCount(const ModelSpec& model);
 
 }  // namespace foretrain

@@ -15,8 +15,8 @@ namespace foretrain {
 enum class ScheduleKind : std::uint8_t { kGpipe, k1f1b, kZbH1 };
 enum class RecomputeKind : std::uint8_t { kNone, kFull };
 
-std::string_view Name(ScheduleKind schedule);
-std::string_view Name(RecomputeKind recompute);
+std::string_view Name(ScheduleKind schedule);    // "gpipe", "1f1b", "zb-h1"
+std::string_view Name(RecomputeKind recompute);  // "none", "full"
 std::optional<ScheduleKind> ParseSchedule(std::string_view name);
 std::optional<RecomputeKind> ParseRecompute(std::string_view name);
 
@@ -39,12 +39,25 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// Checks the plan by itself and against the model: ranks, divisibility of batch, heads, kv heads
-// and widths by tp, layers at least pp, the sequence within the position table. Each refusal names
-// field, value and remedy.
+inline constexpr int kMaxRanks = 1 << 20;
+inline constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 18;  // ids hold 18 bits
+inline constexpr std::int64_t kMaxLayers = 8190;  // ids hold 13 bits for embedding, layers and head
+
+// Checks `plan` by itself and against `model`, which is valid.
+//
+// Errors: kInvalidArgument, naming field, value and remedy with the nearest value that works: dp,
+// tp, pp below 1 or more than kMaxRanks together; a global batch that is no multiple of dp *
+// micro_batch; heads, kv_heads or ffn_hidden that tp does not divide; more stages than layers; a
+// sequence past the learned position table or the attention window; a ZeRO stage other than 0, 1,
+// 3; a clip_norm or bucket_bytes out of range; more micro-batches or layers than ids can hold. ZeRO
+// with dp 1 is allowed: nothing is sharded. Any schedule is allowed with pp 1, and any
+// recomputation with any schedule: with zb-h1, a recomputed layer runs its forward again before its
+// input-gradient half. O(sqrt(heads)); safe from any thread.
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model);
 
-// "dp2 tp1 pp2 1f1b mb4 x8 zero1 recompute-full": short, for tables and titles.
+// "dp2 tp1 pp2 1f1b mb4 x8 zero1 recompute-full": short, for tables and titles. mb is the samples
+// of a micro-batch, x the micro-batches of a step; zero and recompute are left out where they are
+// off.
 std::string Describe(const Plan& plan);
 
 }  // namespace foretrain

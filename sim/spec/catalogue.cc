@@ -1,0 +1,154 @@
+#include "sim/spec/catalogue.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/embedded.h"
+#include "base/text.h"
+#include "sim/embedded_data.h"
+#include "sim/spec/plan.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+// As the entry is written in tables and messages.
+std::string_view Written(const GpuEntry& gpu) { return gpu.device.name; }
+std::string_view Written(const ModelEntry& model) { return model.title; }
+
+template <class Entry>
+bool IsCalled(const Entry& entry, std::string_view lower) {
+  return ToLower(Written(entry)) == lower ||
+         std::find(entry.aliases.begin(), entry.aliases.end(), lower) != entry.aliases.end();
+}
+
+template <class Entry>
+std::vector<std::string_view> AllNames(const std::vector<Entry>& entries) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : entries) {
+    names.push_back(entry.name);
+    names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());
+  }
+  return names;
+}
+
+// `kind` and `command` are for messages: "GPU", "foretrain clusters".
+template <class Entry>
+Result<Entry> Find(const std::vector<Entry>& entries, std::string_view name, std::string_view kind,
+                   std::string_view command) {
+  const std::string lower = ToLower(Trim(name));
+  std::vector<const Entry*> found;
+  for (const Entry& entry : entries) {
+    if (entry.name == lower) return entry;
+    if (IsCalled(entry, lower)) found.push_back(&entry);
+  }
+  if (found.size() == 1) return *found[0];
+  if (found.empty()) {
+    const std::vector<std::string_view> names = AllNames(entries);
+    return Refuse("{} \"{}\" is not in the catalogue{} `{}` lists all", kind, Printable(name),
+                  DidYouMean(lower, names), command);
+  }
+  std::vector<std::string> targets;
+  for (const Entry* entry : found) targets.push_back(entry->name);
+  return Refuse("{} \"{}\" may be any of {}; use one of these names", kind, Printable(name),
+                Join(targets, ", "));
+}
+
+// Takes "64x" from the front of `text`, or nothing.
+std::optional<std::string_view> TakeCount(std::string_view& text) {
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string_view::npos ||
+      (text[digits] != 'x' && text[digits] != 'X')) {
+    return std::nullopt;
+  }
+  const std::string_view count = text.substr(0, digits);
+  text.remove_prefix(digits + 1);
+  return count;
+}
+
+// Bytes per second, per GPU and direction: one 100, 200 or 400 Gb/s adapter a GPU, the InfiniBand
+// generation sold with it (EDR, HDR, NDR).
+double DefaultNetwork(std::string_view gpu) {
+  const std::string_view family = gpu.substr(0, gpu.find('-'));
+  if (family == "A100") return 25e9;
+  if (family == "H100" || family == "H200" || family == "B200") return 50e9;
+  return 12.5e9;
+}
+
+void FillIn(const GpuEntry& gpu, ClusterSpec& cluster) {
+  cluster.network_bytes_per_s = DefaultNetwork(gpu.device.name);
+  cluster.assumptions = fmt::format("network {} GB/s per GPU and direction (default for {})",
+                                    cluster.network_bytes_per_s / 1e9, gpu.device.name);
+  if (gpu.link_devices > 0 && cluster.devices_per_node > gpu.link_devices &&
+      cluster.device.link_bytes_per_s > 0) {
+    cluster.device.link_bytes_per_s = 0;
+    cluster.assumptions +=
+        fmt::format("; a link joins only {} of the {} GPUs of a node, so all use PCIe",
+                    gpu.link_devices, cluster.devices_per_node);
+  }
+}
+
+}  // namespace
+
+Result<Catalogue> BuiltInCatalogue() {
+  const auto text = [](std::string_view path) {
+    const EmbeddedFile* file = FindEmbedded(sim_data::Files(), path);
+    FT_CHECK(file != nullptr);
+    return file->text;
+  };
+  constexpr std::string_view kGpus = "sim/spec/catalogue/hardware.csv";
+  constexpr std::string_view kOwnModels = "sim/spec/catalogue/builtin_models.csv";
+  constexpr std::string_view kModels = "sim/spec/catalogue/models.csv";
+  Catalogue catalogue;
+  FT_ASSIGN(catalogue.gpus, ParseGpus(text(kGpus), kGpus));
+  FT_ASSIGN(catalogue.models, ParseModels(text(kOwnModels), kOwnModels));
+  FT_ASSIGN(const std::vector<ModelEntry> published, ParseModels(text(kModels), kModels));
+  catalogue.models.insert(catalogue.models.end(), published.begin(), published.end());
+  return catalogue;
+}
+
+Result<GpuEntry> FindGpu(const Catalogue& catalogue, std::string_view name) {
+  return Find(catalogue.gpus, name, "GPU", "foretrain clusters");
+}
+
+Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name) {
+  return Find(catalogue.models, name, "model", "foretrain models");
+}
+
+Result<ClusterSpec> ParseCluster(std::string_view text, const Catalogue& catalogue) {
+  std::string_view gpu_name = Trim(text);
+  const auto first = TakeCount(gpu_name);
+  const auto second = first ? TakeCount(gpu_name) : std::nullopt;
+  const std::string shown = Printable(text);
+  ClusterSpec cluster;
+  const auto read = [&](std::string_view what, std::optional<std::string_view> count,
+                        int& value) -> Result<void> {
+    if (!count) return {};
+    FT_ASSIGN(const std::int64_t number,
+              ParseInt(fmt::format("cluster \"{}\": {}", shown, what), *count, 1, kMaxRanks));
+    value = static_cast<int>(number);
+    return {};
+  };
+  FT_TRY(read("nodes", second ? first : std::nullopt, cluster.nodes));
+  FT_TRY(read("GPUs of a node", second ? second : first, cluster.devices_per_node));
+  auto gpu = FindGpu(catalogue, gpu_name);
+  if (!gpu) {
+    return Refuse("cluster \"{}\": {}. Write NODESxGPUSxGPU, such as 2x8xA100-80GB-SXM, or local",
+                  shown, gpu.error().message);
+  }
+  if (!gpu->unusable.empty()) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("cluster \"{}\": {} cannot be planned for: {}. Give the cluster as a "
+                            "JSON file with the rates",
+                            shown, gpu->device.name, gpu->unusable));
+  }
+  cluster.device = gpu->device;
+  cluster.name = fmt::format("{}x{}x{}", cluster.nodes, cluster.devices_per_node, gpu->device.name);
+  FillIn(*gpu, cluster);
+  if (const auto valid = ValidateCluster(cluster); !valid) {
+    return Refuse("cluster \"{}\": {}", shown, valid.error().message);
+  }
+  return cluster;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,104 @@
+#include "sim/spec/cluster_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/checked.h"
+#include "sim/spec/plan.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+struct Figure {
+  std::string_view field;
+  double value;
+};
+
+Result<void> CheckRates(const ClusterSpec& cluster) {
+  const DeviceSpec& device = cluster.device;
+  const std::array<Figure, 11> figures = {{
+      {"device.fp32_flop_per_s", device.fp32_flop_per_s},
+      {"device.tf32_flop_per_s", device.tf32_flop_per_s},
+      {"device.bf16_flop_per_s", device.bf16_flop_per_s},
+      {"device.fp16_flop_per_s", device.fp16_flop_per_s},
+      {"device.fp8_flop_per_s", device.fp8_flop_per_s},
+      {"device.memory_bytes_per_s", device.memory_bytes_per_s},
+      {"device.link_bytes_per_s", device.link_bytes_per_s},
+      {"device.pcie_bytes_per_s", device.pcie_bytes_per_s},
+      {"network_bytes_per_s", cluster.network_bytes_per_s},
+      {"link_latency_s", cluster.link_latency_s},
+      {"network_latency_s", cluster.network_latency_s},
+  }};
+  for (const Figure& figure : figures) {
+    const double highest = figure.field.ends_with("latency_s") ? 1e3 : 1e21;
+    if (figure.value >= 0 && figure.value <= highest) continue;  // false for NaN
+    return Refuse("{} {}: must be a number from 0 (unknown) to {}", figure.field, figure.value,
+                  highest);
+  }
+  return {};
+}
+
+Result<void> CheckSizes(const ClusterSpec& cluster) {
+  const auto in_range = [](std::string_view field, std::int64_t value, std::int64_t low,
+                           std::int64_t high) -> Result<void> {
+    if (value >= low && value <= high) return {};
+    return Refuse("{} {}: must be from {} to {}", field, value, low, high);
+  };
+  FT_TRY(in_range("nodes", cluster.nodes, 1, kMaxRanks));
+  FT_TRY(in_range("devices_per_node", cluster.devices_per_node, 1, kMaxRanks));
+  FT_TRY(in_range("cores", cluster.cores, 0, 1 << 20));
+  FT_TRY(in_range("host_memory_bytes", cluster.host_memory_bytes, 0, kMaxProduct));
+  FT_TRY(in_range("device.memory_bytes", cluster.device.memory_bytes, 1, kMaxProduct));
+  const std::int64_t devices = std::int64_t{cluster.nodes} * cluster.devices_per_node;
+  if (devices > kMaxRanks) {
+    return Refuse("nodes {} x devices_per_node {}: {} devices, at most {} are possible",
+                  cluster.nodes, cluster.devices_per_node, devices, kMaxRanks);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> ValidateCluster(const ClusterSpec& cluster) {
+  FT_TRY(CheckSizes(cluster));
+  FT_TRY(CheckRates(cluster));
+  if (cluster.nodes > 1 && cluster.network_bytes_per_s <= 0) {
+    return Refuse(
+        "network_bytes_per_s {}: {} nodes need a rate above 0, in bytes per second, device and "
+        "direction",
+        cluster.network_bytes_per_s, cluster.nodes);
+  }
+  if (cluster.is_cpu) return {};
+  const DeviceSpec& device = cluster.device;
+  if (device.memory_bytes_per_s <= 0) {
+    return Refuse("device.memory_bytes_per_s {}: must be above 0, in bytes per second",
+                  device.memory_bytes_per_s);
+  }
+  if (std::max({device.bf16_flop_per_s, device.fp16_flop_per_s, device.fp32_flop_per_s}) <= 0) {
+    return Refuse("device.bf16_flop_per_s {}: bf16, fp16 or fp32_flop_per_s must be above 0",
+                  device.bf16_flop_per_s);
+  }
+  return {};
+}
+
+Result<ClusterSpec> LocalCluster(int cores, std::int64_t memory_bytes, int ranks) {
+  if (cores < 1) return Refuse("cores {}: must be at least 1", cores);
+  if (ranks < 1) return Refuse("ranks {}: must be at least 1", ranks);
+  ClusterSpec cluster;
+  cluster.device.name = "cpu";
+  cluster.device.memory_bytes = memory_bytes / ranks;
+  cluster.device.source = "this machine";
+  cluster.devices_per_node = ranks;
+  cluster.is_cpu = true;
+  cluster.cores = cores;
+  cluster.host_memory_bytes = memory_bytes;
+  cluster.assumptions = fmt::format(
+      "{} rank{} share {} cores and the memory of this machine; rates are unknown until calibrated",
+      ranks, ranks == 1 ? "" : "s", cores);
+  FT_TRY(ValidateCluster(cluster));
+  return cluster;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,196 @@
+#include "sim/spec/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/checked.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+Result<void> CheckRange(std::string_view field, std::int64_t value, std::int64_t low,
+                        std::int64_t high) {
+  if (value >= low && value <= high) return {};
+  return Refuse("{} {}: must be from {} to {}; nearest: {}", field, value, low, high,
+                std::clamp(value, low, high));
+}
+
+Result<void> CheckFields(const Plan& plan) {
+  FT_TRY(CheckRange("dp", plan.dp, 1, kMaxRanks));
+  FT_TRY(CheckRange("tp", plan.tp, 1, kMaxRanks));
+  FT_TRY(CheckRange("pp", plan.pp, 1, kMaxRanks));
+  FT_TRY(CheckRange("sequence", plan.sequence, 1, kMaxModelCount));
+  FT_TRY(CheckRange("global_batch", plan.global_batch, 1, kMaxModelCount));
+  FT_TRY(CheckRange("micro_batch", plan.micro_batch, 1, kMaxModelCount));
+  FT_TRY(CheckRange("bucket_bytes", plan.bucket_bytes, 1, kMaxProduct));
+  if (plan.zero_stage != 0 && plan.zero_stage != 1 && plan.zero_stage != 3) {
+    return Refuse(
+        "zero_stage {}: must be 0 (nothing sharded), 1 (optimizer state) or 3 (optimizer "
+        "state, gradients and parameters); nearest: {}",
+        plan.zero_stage,
+        plan.zero_stage < 0    ? 0
+        : plan.zero_stage == 2 ? 1
+                               : 3);
+  }
+  if (!(plan.clip_norm >= 0 && plan.clip_norm <= 1e30)) {  // false for NaN
+    return Refuse("clip_norm {}: must be from 0 (no clipping) to 1e30, for example 1",
+                  plan.clip_norm);
+  }
+  const std::int64_t world = std::int64_t{plan.dp} * plan.tp;  // at most 2^40
+  if (world * plan.pp > kMaxRanks) {
+    return Refuse("dp {} x tp {} x pp {}: {} ranks, at most {} are possible; lower one of them",
+                  plan.dp, plan.tp, plan.pp, world * plan.pp, kMaxRanks);
+  }
+  return {};
+}
+
+// The two multiples of `unit` around `value`, for a message: "8 or 16".
+std::string NearestMultiples(std::int64_t value, std::int64_t unit) {
+  const std::int64_t below = value / unit * unit;
+  return below == 0 ? std::to_string(unit) : fmt::format("{} or {}", below, below + unit);
+}
+
+Result<void> CheckBatch(const Plan& plan) {
+  const std::int64_t unit = plan.dp * plan.micro_batch;  // at most 2^51
+  if (plan.global_batch % unit != 0) {
+    return Refuse("global_batch {}: must be a multiple of dp {} x micro_batch {} = {}; nearest: {}",
+                  plan.global_batch, plan.dp, plan.micro_batch, unit,
+                  NearestMultiples(plan.global_batch, unit));
+  }
+  if (plan.MicroBatches() > kMaxMicroBatches) {
+    return Refuse(
+        "micro_batch {}: makes {} micro-batches a step, at most {} are possible; raise it to at "
+        "least {} or lower global_batch to {}",
+        plan.micro_batch, plan.MicroBatches(), kMaxMicroBatches,
+        CeilDiv(plan.global_batch / plan.dp, kMaxMicroBatches), unit * kMaxMicroBatches);
+  }
+  return {};
+}
+
+// The divisors of `count` next to `wanted` on either side: "2 or 4".
+std::string NearestDivisors(std::int64_t count, std::int64_t wanted) {
+  std::int64_t below = 1, above = 0;
+  const auto consider = [&](std::int64_t divisor) {
+    if (divisor <= wanted) below = std::max(below, divisor);
+    if (divisor > wanted && (above == 0 || divisor < above)) above = divisor;
+  };
+  for (std::int64_t d = 1; d * d <= count; ++d) {
+    if (count % d != 0) continue;
+    consider(d);
+    consider(count / d);
+  }
+  return above == 0 ? std::to_string(below) : fmt::format("{} or {}", below, above);
+}
+
+Result<void> CheckTensorParallel(const Plan& plan, const ModelSpec& model) {
+  const std::int64_t fits = std::gcd(std::gcd(model.heads, model.kv_heads), model.ffn_hidden);
+  struct Width {
+    std::string_view name;
+    std::int64_t value;
+  };
+  const std::array<Width, 3> widths = {
+      {{"heads", model.heads}, {"kv_heads", model.kv_heads}, {"ffn_hidden", model.ffn_hidden}}};
+  for (const Width& width : widths) {
+    if (width.value % plan.tp == 0) continue;
+    return Refuse(
+        "tp {}: must divide the model's {} {}; nearest that divides heads, kv_heads and "
+        "ffn_hidden: {}",
+        plan.tp, width.name, width.value, NearestDivisors(fits, plan.tp));
+  }
+  return {};
+}
+
+Result<void> CheckSequence(const Plan& plan, const ModelSpec& model) {
+  if (model.positions == PositionKind::kLearned && plan.sequence > model.max_sequence) {
+    return Refuse(
+        "sequence {}: the model's learned position table has max_sequence {} rows; use at most {}",
+        plan.sequence, model.max_sequence, model.max_sequence);
+  }
+  if (model.attention_window > 0 && plan.sequence > model.attention_window) {
+    return Refuse(
+        "sequence {}: the model attends within a window of attention_window {} tokens, and longer "
+        "sequences are not supported; use at most {}",
+        plan.sequence, model.attention_window, model.attention_window);
+  }
+  return {};
+}
+
+// The widest activation of one micro-batch and the tokens of a step, in bytes, stay inside 2^56.
+Result<void> CheckSizes(const Plan& plan, const ModelSpec& model) {
+  const std::int64_t widest =
+      std::max({model.vocab, model.hidden, model.QkvWidth(), model.MlpUpWidth()});
+  if (!CheckedMul("", plan.sequence, plan.micro_batch, widest, 4)) {
+    return Refuse(
+        "micro_batch {}, sequence {}: an activation of width {} passes 2^56 bytes; lower one of "
+        "them",
+        plan.micro_batch, plan.sequence, widest);
+  }
+  if (!CheckedMul("", plan.sequence, plan.global_batch, 4)) {
+    return Refuse(
+        "global_batch {}, sequence {}: the tokens of a step pass 2^56 bytes; lower one of them",
+        plan.global_batch, plan.sequence);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view Name(ScheduleKind schedule) {
+  switch (schedule) {
+    case ScheduleKind::kGpipe:
+      return "gpipe";
+    case ScheduleKind::k1f1b:
+      return "1f1b";
+    case ScheduleKind::kZbH1:
+      return "zb-h1";
+  }
+  return "?";
+}
+
+std::string_view Name(RecomputeKind recompute) {
+  return recompute == RecomputeKind::kFull ? "full" : "none";
+}
+
+std::optional<ScheduleKind> ParseSchedule(std::string_view name) {
+  for (const auto schedule : {ScheduleKind::kGpipe, ScheduleKind::k1f1b, ScheduleKind::kZbH1}) {
+    if (name == Name(schedule)) return schedule;
+  }
+  return std::nullopt;
+}
+
+std::optional<RecomputeKind> ParseRecompute(std::string_view name) {
+  for (const auto recompute : {RecomputeKind::kNone, RecomputeKind::kFull}) {
+    if (name == Name(recompute)) return recompute;
+  }
+  return std::nullopt;
+}
+
+Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model) {
+  FT_TRY(CheckFields(plan));
+  FT_TRY(CheckBatch(plan));
+  FT_TRY(CheckTensorParallel(plan, model));
+  if (model.layers > kMaxLayers) {
+    return Refuse("layers {}: a plan holds at most {} layers", model.layers, kMaxLayers);
+  }
+  if (plan.pp > model.layers) {
+    return Refuse("pp {}: the model has {} layers and each stage needs one; use at most pp {}",
+                  plan.pp, model.layers, model.layers);
+  }
+  FT_TRY(CheckSequence(plan, model));
+  return CheckSizes(plan, model);
+}
+
+std::string Describe(const Plan& plan) {
+  std::string text = fmt::format("dp{} tp{} pp{} {} mb{}", plan.dp, plan.tp, plan.pp,
+                                 Name(plan.schedule), plan.micro_batch);
+  if (plan.dp > 0 && plan.micro_batch > 0 && plan.micro_batch <= kMaxModelCount)
+    text += fmt::format(" x{}", plan.MicroBatches());
+  if (plan.zero_stage != 0) text += fmt::format(" zero{}", plan.zero_stage);
+  if (plan.recompute != RecomputeKind::kNone)
+    text += fmt::format(" recompute-{}", Name(plan.recompute));
+  return text;
+}
+
+}  // namespace foretrain
