@@ -20,6 +20,8 @@
 namespace foretrain {
 
 class InprocChannel;
+class InprocSet;
+struct ChannelContext;
 
 struct InprocOptions {
   std::int64_t timeout_ns = 600'000'000'000;  // how long a member waits for its peers; > 0
@@ -42,17 +44,13 @@ class InprocWorld {
   friend class InprocSet;
   using Key = std::tuple<std::vector<int>, GroupKind, Queue>;
 
-  Result<Communicator*> Open(int rank, const std::vector<int>& members, GroupKind group,
+  Result<Communicator*> Open(InprocSet& set, int rank, std::vector<int> members, GroupKind group,
                              Queue queue, OpKind kind);
 
-  const FtDeviceApi& api_;
-  RunClock& clock_;
-  RunControl& control_;
-  FlightRecorder& flight_;
-  InprocOptions options_;
+  std::unique_ptr<ChannelContext> context_;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<InprocChannel>> channels_;  // guarded by mutex_
-  std::vector<std::unique_ptr<CommunicatorSet>> sets_;
+  std::vector<std::unique_ptr<InprocSet>> sets_;
 };
 
 }  // namespace foretrain
