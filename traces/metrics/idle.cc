@@ -1,0 +1,99 @@
+#include "traces/metrics/idle.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+namespace foretrain {
+namespace {
+
+struct Launch {
+  OpId op = kNoOp;
+  std::int32_t step = 0;
+  std::int64_t start_ns = 0;
+};
+
+auto LaunchKey(const Launch& launch) { return std::tie(launch.op, launch.step, launch.start_ns); }
+
+bool LaunchBefore(const Launch& a, const Launch& b) { return LaunchKey(a) < LaunchKey(b); }
+
+bool OnDevice(const Span& span) { return span.op_class != OpClass::kHost; }
+
+std::vector<Launch> LaunchesOf(std::span<const Span> spans) {
+  std::vector<Launch> launches;
+  for (const Span& span : spans) {
+    if (span.queue != Queue::kHost || span.op == kNoOp) continue;
+    launches.push_back({span.op, span.step, span.start_ns});
+  }
+  std::sort(launches.begin(), launches.end(), LaunchBefore);
+  return launches;
+}
+
+// Start of the first launch of `span`'s op in its step.
+std::optional<std::int64_t> LaunchOf(const Span& span, const std::vector<Launch>& launches) {
+  const Launch key{span.op, span.step, std::numeric_limits<std::int64_t>::min()};
+  const auto at = std::lower_bound(launches.begin(), launches.end(), key, LaunchBefore);
+  if (at == launches.end() || at->op != span.op || at->step != span.step) return std::nullopt;
+  return at->start_ns;
+}
+
+// [i]: the span that starts busy interval i; the first in queue order.
+std::vector<const Span*> StartersOf(std::span<const Span> spans, const IntervalSet& busy) {
+  const std::vector<Interval>& intervals = busy.intervals();
+  std::vector<const Span*> starters(intervals.size(), nullptr);
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const Span& span = spans[i];
+    if (i == 0 || spans[i - 1].queue != span.queue) at = 0;
+    if (!OnDevice(span) || span.end_ns <= span.start_ns) continue;
+    while (at < intervals.size() && intervals[at].start_ns < span.start_ns) ++at;
+    if (at == intervals.size() || intervals[at].start_ns != span.start_ns) continue;
+    if (starters[at] == nullptr) starters[at] = &span;
+  }
+  return starters;
+}
+
+}  // namespace
+
+RankIdle::RankIdle(std::span<const Span> spans, const IntervalSet& busy) : busy_(busy) {
+  const std::vector<Launch> launches = LaunchesOf(spans);
+  const std::vector<Interval>& intervals = busy.intervals();
+  const std::vector<const Span*> starters = StartersOf(spans, busy);
+  before_.resize(intervals.size());
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    const Span& next = *starters[i];
+    const std::int64_t from =
+        i == 0 ? std::numeric_limits<std::int64_t>::min() : intervals[i - 1].end_ns;
+    const std::int64_t ready = std::clamp(next.ready_ns, from, intervals[i].start_ns);
+    const std::optional<std::int64_t> launch = LaunchOf(next, launches);
+    const std::int64_t issued = std::clamp(launch.value_or(from), from, intervals[i].start_ns);
+    const bool host_is_last = launch.has_value() && issued >= ready;
+    const bool communicates = IsCommunication(next.op_class);
+    before_[i] = {.split_ns = communicates ? ready : std::max(ready, issued),
+                  .late = host_is_last ? &IdleCauses::host_ns : &IdleCauses::dependency_ns,
+                  .last = communicates ? &IdleCauses::peer_ns : &IdleCauses::host_ns};
+  }
+}
+
+IdleCauses RankIdle::In(std::int64_t start_ns, std::int64_t end_ns) const {
+  IdleCauses causes;
+  const std::vector<Interval>& intervals = busy_.intervals();
+  for (const Interval& gap : busy_.GapsIn(start_ns, end_ns)) {
+    const auto next =
+        std::lower_bound(intervals.begin(), intervals.end(), gap.end_ns,
+                         [](const Interval& a, std::int64_t time) { return a.start_ns < time; });
+    if (next == intervals.end()) {
+      causes.drain_ns += gap.end_ns - gap.start_ns;
+      continue;
+    }
+    const Cause& cause = before_[static_cast<std::size_t>(next - intervals.begin())];
+    const std::int64_t split = std::clamp(cause.split_ns, gap.start_ns, gap.end_ns);
+    causes.*cause.late += split - gap.start_ns;
+    causes.*cause.last += gap.end_ns - split;
+  }
+  return causes;
+}
+
+}  // namespace foretrain

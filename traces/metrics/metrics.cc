@@ -1,0 +1,304 @@
+#include "traces/metrics/metrics.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+bool IsSorted(const Timeline& timeline) {
+  const auto by_place = [](const Span& a, const Span& b) {
+    return std::tie(a.rank, a.queue, a.start_ns) < std::tie(b.rank, b.queue, b.start_ns);
+  };
+  const auto by_time = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+  return std::is_sorted(timeline.spans.begin(), timeline.spans.end(), by_place) &&
+         std::is_sorted(timeline.memory.begin(), timeline.memory.end(), by_time) &&
+         std::is_sorted(timeline.steps.begin(), timeline.steps.end(), by_time);
+}
+
+RankStep RankStepOf(const StepWindow& window, const RankClasses& classes, const RankIdle& idle) {
+  const std::int64_t start = window.start_ns;
+  const std::int64_t end = window.end_ns;
+  RankStep result{.rank = window.rank, .step = window.step, .start_ns = start, .end_ns = end};
+  result.classes = classes.In(start, end);
+  result.exclusive_ns = classes.ExclusiveIn(start, end);
+  result.busy_ns = classes.BusyIn(start, end);
+  result.communication_ns = classes.CommunicationIn(start, end);
+  result.hidden_communication_ns =
+      result.communication_ns - result.classes.exposed_communication_ns;
+  result.overlap = classes.OverlapIn(start, end);
+  result.idle = idle.In(start, end);
+  FT_CHECK(result.idle.Sum() == result.classes.host_ns + result.classes.idle_ns);
+  return result;
+}
+
+std::vector<RankStep> RankStepsOf(const Timeline& timeline) {
+  std::vector<RankStep> result;
+  result.reserve(timeline.steps.size());
+  for (std::size_t i = 0; i < timeline.steps.size();) {
+    const std::int16_t rank = timeline.steps[i].rank;
+    const std::span<const Span> spans = SpansOfRank(timeline, rank);
+    const RankClasses classes(spans);
+    const RankIdle idle(spans, classes.DeviceBusy());
+    for (; i < timeline.steps.size() && timeline.steps[i].rank == rank; ++i) {
+      result.push_back(RankStepOf(timeline.steps[i], classes, idle));
+    }
+  }
+  std::sort(result.begin(), result.end(), [](const RankStep& a, const RankStep& b) {
+    return std::tie(a.step, a.rank) < std::tie(b.step, b.rank);
+  });
+  return result;
+}
+
+// Mean seconds over `ranks`.
+ClassSeconds MeanOf(std::span<const RankStep> ranks) {
+  const auto mean = [ranks](auto figure) {
+    std::int64_t sum = 0;
+    for (const RankStep& rank : ranks) sum += figure(rank);
+    return SecondsFromNs(sum) / static_cast<double>(ranks.size());
+  };
+  return {
+      .window_s = mean([](const RankStep& r) { return r.end_ns - r.start_ns; }),
+      .compute_s = mean([](const RankStep& r) { return r.classes.compute_ns; }),
+      .exposed_communication_s =
+          mean([](const RankStep& r) { return r.classes.exposed_communication_ns; }),
+      .exposed_copy_s = mean([](const RankStep& r) { return r.classes.exposed_copy_ns; }),
+      .host_s = mean([](const RankStep& r) { return r.classes.host_ns; }),
+      .idle_s = mean([](const RankStep& r) { return r.classes.idle_ns; }),
+      .dependency_wait_s = mean([](const RankStep& r) { return r.idle.dependency_ns; }),
+      .peer_wait_s = mean([](const RankStep& r) { return r.idle.peer_ns; }),
+      .host_wait_s = mean([](const RankStep& r) { return r.idle.host_ns; }),
+      .drain_s = mean([](const RankStep& r) { return r.idle.drain_ns; }),
+  };
+}
+
+std::optional<double> MeanOf(std::span<const double> values) {
+  if (values.empty()) return std::nullopt;
+  return StatisticsOf(values).mean;
+}
+
+std::optional<double> MedianOf(std::span<const double> values) {
+  if (values.empty()) return std::nullopt;
+  return StatisticsOf(values).median;
+}
+
+void FillThroughput(const MetricOptions& options, StepMetrics& step) {
+  if (options.tokens_per_step > 0.0 && step.time_s > 0.0) {
+    step.tokens_per_s = options.tokens_per_step / step.time_s;
+  }
+  step.mfu = Utilisation(options.model_flops_per_step, step.time_s, options.peak_flop_per_s);
+  step.hfu = Utilisation(options.hardware_flops_per_step, step.time_s, options.peak_flop_per_s);
+}
+
+StepMetrics StepOf(std::span<const RankStep> ranks) {
+  StepMetrics step{.step = ranks.front().step, .classes = MeanOf(ranks)};
+  std::int64_t longest = 0;
+  std::int64_t communication = 0;
+  std::int64_t hidden = 0;
+  for (const RankStep& rank : ranks) {
+    longest = std::max(longest, rank.end_ns - rank.start_ns);
+    communication += rank.communication_ns;
+    hidden += rank.hidden_communication_ns;
+  }
+  step.time_s = SecondsFromNs(longest);
+  if (communication > 0) {
+    step.overlap = static_cast<double>(hidden) / static_cast<double>(communication);
+  }
+  return step;
+}
+
+void FillBubbles(const std::vector<PipelineBubble>& bubbles, std::vector<StepMetrics>& steps) {
+  std::map<std::int32_t, std::pair<std::vector<double>, std::vector<double>>> by_step;
+  for (const PipelineBubble& bubble : bubbles) {
+    auto& [shares, overheads] = by_step[bubble.step];
+    shares.push_back(bubble.bubble);
+    if (bubble.bubble_overhead.has_value()) overheads.push_back(*bubble.bubble_overhead);
+  }
+  for (StepMetrics& step : steps) {
+    const auto at = by_step.find(step.step);
+    if (at == by_step.end()) continue;
+    step.bubble = MeanOf(at->second.first);
+    step.bubble_overhead = MeanOf(at->second.second);
+  }
+}
+
+std::vector<StepMetrics> StepsOf(const Metrics& metrics, const MetricOptions& options) {
+  std::vector<StepMetrics> steps;
+  const std::span<const RankStep> all = metrics.rank_steps;
+  for (std::size_t i = 0; i < all.size();) {
+    std::size_t end = i;
+    while (end < all.size() && all[end].step == all[i].step) ++end;
+    steps.push_back(StepOf(all.subspan(i, end - i)));
+    FillThroughput(options, steps.back());
+    i = end;
+  }
+  FillBubbles(metrics.bubbles, steps);
+  const auto warmup = static_cast<std::size_t>(std::max(0, options.warmup_steps));
+  if (warmup < steps.size()) {
+    for (std::size_t i = 0; i < warmup; ++i) steps[i].counted = false;
+  }
+  return steps;
+}
+
+std::optional<double> MedianOver(const std::vector<StepMetrics>& steps,
+                                 std::optional<double> StepMetrics::*figure) {
+  std::vector<double> values;
+  for (const StepMetrics& step : steps) {
+    if (step.counted && (step.*figure).has_value()) values.push_back(*(step.*figure));
+  }
+  return MedianOf(values);
+}
+
+// The counted step whose time is the lower median.
+const StepMetrics& Representative(const std::vector<StepMetrics>& steps) {
+  std::vector<const StepMetrics*> counted;
+  for (const StepMetrics& step : steps) {
+    if (step.counted) counted.push_back(&step);
+  }
+  const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
+  std::nth_element(counted.begin(), middle, counted.end(),
+                   [](const StepMetrics* a, const StepMetrics* b) {
+                     return std::tie(a->time_s, a->step) < std::tie(b->time_s, b->step);
+                   });
+  return **middle;
+}
+
+void FillOverall(const MetricOptions& options, Metrics& metrics) {
+  std::vector<double> times;
+  for (const StepMetrics& step : metrics.steps) {
+    if (step.counted) times.push_back(step.time_s);
+  }
+  if (times.empty()) return;
+  metrics.step_time_s = StatisticsOf(times);
+  StepMetrics overall = Representative(metrics.steps);
+  overall.time_s = metrics.step_time_s.median;
+  FillThroughput(options, overall);
+  overall.bubble = MedianOver(metrics.steps, &StepMetrics::bubble);
+  overall.bubble_overhead = MedianOver(metrics.steps, &StepMetrics::bubble_overhead);
+  overall.overlap = MedianOver(metrics.steps, &StepMetrics::overlap);
+  metrics.overall = overall;
+}
+
+double CoverageOf(const Timeline& timeline) {
+  std::int64_t all = 0;
+  std::int64_t known = 0;
+  for (const Span& span : timeline.spans) {
+    if (span.op_class == OpClass::kHost) continue;
+    all += span.end_ns - span.start_ns;
+    if (span.op != kNoOp) known += span.end_ns - span.start_ns;
+  }
+  return all == 0 ? 1.0 : static_cast<double>(known) / static_cast<double>(all);
+}
+
+// Appends figures under one (rank, step).
+class Flattener {
+ public:
+  explicit Flattener(std::vector<MetricValue>& values) : values_(values) {}
+
+  void At(int rank, std::int32_t step) {
+    rank_ = rank;
+    step_ = step;
+  }
+
+  void Add(std::string name, std::optional<double> value) {
+    if (value.has_value()) values_.push_back({rank_, step_, std::move(name), *value});
+  }
+
+  void Add(const StepMetrics& step) {
+    Add("step_time_s", step.time_s);
+    Add("tokens_per_s", step.tokens_per_s);
+    Add("mfu", step.mfu);
+    Add("hfu", step.hfu);
+    Add("bubble", step.bubble);
+    Add("bubble_overhead", step.bubble_overhead);
+    Add("overlap", step.overlap);
+    Add("window_s", step.classes.window_s);
+    Add("compute_s", step.classes.compute_s);
+    Add("exposed_communication_s", step.classes.exposed_communication_s);
+    Add("exposed_copy_s", step.classes.exposed_copy_s);
+    Add("host_s", step.classes.host_s);
+    Add("idle_s", step.classes.idle_s);
+    Add("dependency_wait_s", step.classes.dependency_wait_s);
+    Add("peer_wait_s", step.classes.peer_wait_s);
+    Add("host_wait_s", step.classes.host_wait_s);
+    Add("drain_s", step.classes.drain_s);
+  }
+
+  void Add(const MemoryPeak& peak) {
+    const std::string space(Name(peak.space));
+    Add("peak_" + space + "_bytes", static_cast<double>(peak.bytes));
+    for (std::size_t c = 0; c < peak.parts.size(); ++c) {
+      if (peak.parts[c] == 0) continue;
+      Add("peak_" + space + "_" + std::string(Name(static_cast<Category>(c))) + "_bytes",
+          static_cast<double>(peak.parts[c]));
+    }
+  }
+
+ private:
+  std::vector<MetricValue>& values_;
+  int rank_ = -1;
+  std::int32_t step_ = -1;
+};
+
+}  // namespace
+
+Metrics ComputeMetrics(const Timeline& timeline, const MetricOptions& options) {
+  FT_CHECK(IsSorted(timeline));
+  Metrics metrics;
+  metrics.rank_steps = RankStepsOf(timeline);
+  metrics.bubbles =
+      PipelineBubbles(timeline, options.pipelines, {.asynchronous = options.asynchronous});
+  metrics.memory = MemoryPeaks(timeline);
+  metrics.coverage = CoverageOf(timeline);
+  metrics.steps = StepsOf(metrics, options);
+  FillOverall(options, metrics);
+  for (const MemoryPeak& peak : metrics.memory) {
+    std::int64_t& most = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
+    if (peak.step == -1) most = std::max(most, peak.bytes);
+  }
+  return metrics;
+}
+
+void DeriveSteps(Timeline& timeline) {
+  if (!timeline.steps.empty()) return;
+  std::map<std::pair<std::int16_t, std::int32_t>, StepWindow> windows;
+  for (const Span& span : timeline.spans) {
+    const auto [at, is_new] = windows.try_emplace(
+        {span.rank, span.step}, StepWindow{span.start_ns, span.end_ns, span.step, span.rank});
+    at->second.start_ns = std::min(at->second.start_ns, span.start_ns);
+    at->second.end_ns = std::max(at->second.end_ns, span.end_ns);
+  }
+  for (const auto& [place, window] : windows) timeline.steps.push_back(window);
+  SortTimeline(timeline);
+}
+
+std::vector<MetricValue> Flatten(const Metrics& metrics) {
+  std::vector<MetricValue> values;
+  Flattener flattener(values);
+  if (metrics.overall.has_value()) flattener.Add(*metrics.overall);
+  flattener.Add("step_time_spread", metrics.step_time_s.spread);
+  flattener.Add("steps", static_cast<double>(metrics.step_time_s.count));
+  flattener.Add("coverage", metrics.coverage);
+  for (std::size_t space = 0; space < metrics.peak_bytes.size(); ++space) {
+    if (metrics.peak_bytes[space] == 0) continue;
+    flattener.Add("peak_" + std::string(Name(static_cast<Space>(space))) + "_bytes",
+                  static_cast<double>(metrics.peak_bytes[space]));
+  }
+  for (const StepMetrics& step : metrics.steps) {
+    flattener.At(-1, step.step);
+    flattener.Add(step);
+  }
+  for (const MemoryPeak& peak : metrics.memory) {
+    if (peak.step != -1) continue;
+    flattener.At(peak.rank, -1);
+    flattener.Add(peak);
+  }
+  return values;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,81 @@
+#include "traces/metrics/op_totals.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <tuple>
+
+#include "traces/metrics/classes.h"
+
+namespace foretrain {
+namespace {
+
+// What orders the spans of one rank by op: small, so that sorting moves little.
+struct Key {
+  OpId op = kNoOp;
+  std::int32_t step = 0;
+  std::uint32_t span = 0;
+};
+
+std::vector<Key> SortedKeys(std::span<const Span> spans) {
+  std::vector<Key> keys;
+  keys.reserve(spans.size());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].op == kNoOp) continue;
+    keys.push_back({spans[i].op, spans[i].step, static_cast<std::uint32_t>(i)});
+  }
+  const auto key_of = [&spans](const Key& key) {
+    const Span& span = spans[key.span];
+    // Launches come last, and spans of one op by start.
+    return std::tuple(key.step, key.op, span.op_class == OpClass::kHost, span.start_ns, key.span);
+  };
+  std::sort(keys.begin(), keys.end(), [&key_of](const Key& a, const Key& b) {
+    if (a.step != b.step) return a.step < b.step;
+    if (a.op != b.op) return a.op < b.op;
+    return key_of(a) < key_of(b);
+  });
+  return keys;
+}
+
+OpTotal FirstOf(const Span& span) {
+  return {.op = span.op,
+          .start_ns = span.start_ns,
+          .end_ns = span.start_ns,
+          .ready_ns = span.ready_ns,
+          .step = span.step,
+          .rank = span.rank,
+          .queue = span.queue,
+          .op_class = span.op_class};
+}
+
+// Spans of one op come by start: what ends later than all before adds to the union.
+void AddSpan(const Span& span, OpTotal& total) {
+  const std::int64_t from = std::max(span.start_ns, total.end_ns);
+  total.busy_ns += std::max<std::int64_t>(0, span.end_ns - from);
+  total.end_ns = std::max(total.end_ns, span.end_ns);
+  total.bytes += span.bytes;
+  ++total.spans;
+}
+
+}  // namespace
+
+std::vector<OpTotal> OpTotals(const Timeline& timeline) {
+  std::vector<OpTotal> totals;
+  for (std::size_t i = 0; i < timeline.spans.size();) {
+    const std::span<const Span> spans = SpansOfRank(timeline, timeline.spans[i].rank);
+    i += spans.size();
+    const std::size_t first_of_rank = totals.size();
+    for (const Key& key : SortedKeys(spans)) {
+      const Span& span = spans[key.span];
+      const bool is_new = totals.size() == first_of_rank || totals.back().op != key.op ||
+                          totals.back().step != key.step;
+      if (is_new) totals.push_back(FirstOf(span));
+      const bool launch =
+          span.op_class == OpClass::kHost && totals.back().op_class != OpClass::kHost;
+      if (!launch) AddSpan(span, totals.back());
+    }
+  }
+  return totals;
+}
+
+}  // namespace foretrain
