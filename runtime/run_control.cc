@@ -10,17 +10,10 @@ namespace foretrain {
 
 bool RunControl::Fail(int rank, Error error) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (first_.has_value()) return false;
-  first_ = std::move(error);
+  if (!token_.Abort(std::move(error))) return false;
   failed_rank_ = rank;
-  aborted_.store(true);
   for (Gate* gate : gates_) gate->WakeAll();
   return true;
-}
-
-std::optional<Error> RunControl::FirstError() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return first_;
 }
 
 int RunControl::FailedRank() const {
@@ -30,10 +23,11 @@ int RunControl::FailedRank() const {
 
 Error RunControl::AbortedError() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!first_.has_value()) return {ErrorCode::kAborted, "stopped"};
+  const auto first = token_.first_error();
+  if (!first.has_value()) return {ErrorCode::kAborted, "stopped"};
   const std::string who =
       failed_rank_ < 0 ? std::string("the run") : "rank " + std::to_string(failed_rank_);
-  return {ErrorCode::kAborted, "stopped because " + who + " failed: " + first_->message};
+  return {ErrorCode::kAborted, "stopped because " + who + " failed: " + first->message};
 }
 
 void RunControl::Register(Gate* gate) {

@@ -1,11 +1,11 @@
-// What all threads of a run share to end it: the abort flag, the first error and who had it.
+// What all threads of a run share to end it: the abort token, who failed first, and the gates at
+// which threads sleep on the run's clock.
 #pragma once
 
-#include <atomic>
 #include <mutex>
-#include <optional>
 #include <vector>
 
+#include "base/abort_token.h"
 #include "base/result.h"
 
 namespace foretrain {
@@ -14,14 +14,14 @@ class Gate;
 
 class RunControl {
  public:
-  bool Aborted() const { return aborted_.load(); }
+  bool Aborted() const noexcept { return token_.aborted(); }
 
   // Ends the run. The first error given is the run's; every waiting thread wakes and returns
   // kAborted. `rank`: of the caller, or -1. Returns whether this error was the first.
   bool Fail(int rank, Error error);
 
-  // The first error, and its rank; null while none.
-  std::optional<Error> FirstError() const;
+  // The first error, or nothing; and the rank it came from, or -1.
+  std::optional<Error> FirstError() const { return token_.first_error(); }
   int FailedRank() const;
 
   // The kAborted error of a rank that stops because of another.
@@ -32,11 +32,10 @@ class RunControl {
   void Register(Gate* gate);
   void Unregister(Gate* gate);
 
-  std::atomic<bool> aborted_{false};
+  AbortToken token_;
   mutable std::mutex mutex_;
-  std::optional<Error> first_;  // guarded by mutex_
-  int failed_rank_ = -1;        // guarded by mutex_
-  std::vector<Gate*> gates_;    // guarded by mutex_
+  int failed_rank_ = -1;      // guarded by mutex_
+  std::vector<Gate*> gates_;  // guarded by mutex_
 };
 
 }  // namespace foretrain

@@ -82,7 +82,7 @@ Result<Communicator*> InprocWorld::Open(InprocSet& set, int rank, std::vector<in
   }
   const int member = static_cast<int>(place - members.begin());
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto& channel = channels_[Key(members, p2p ? GroupKind::kNext : group, channel_queue)];
+  auto& channel = channels_[Key(members, channel_queue)];
   if (channel == nullptr) channel = std::make_unique<InprocChannel>(*context_, members);
   auto& endpoint = set.endpoints_[{channel.get(), queue}];
   if (endpoint == nullptr) endpoint = std::make_unique<Endpoint>(*channel, member, queue);

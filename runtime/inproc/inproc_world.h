@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/device_api.h"
@@ -42,7 +42,7 @@ class InprocWorld {
 
  private:
   friend class InprocSet;
-  using Key = std::tuple<std::vector<int>, GroupKind, Queue>;
+  using Key = std::pair<std::vector<int>, Queue>;  // point-to-point: {from, to}, by where it goes
 
   Result<Communicator*> Open(InprocSet& set, int rank, std::vector<int> members, GroupKind group,
                              Queue queue, OpKind kind);
