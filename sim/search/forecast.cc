@@ -32,7 +32,7 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
   options.timeline = timeline;
   FT_ASSIGN(out.simulation, Simulate(out.program, out.costs, options));
   for (const RankProgram& rank : out.program.ranks) {
-    out.memory.push_back(LinkedPeak(out.program, rank));
+    out.memory.push_back(LinkedPeak(rank));
   }
   out.relative_error = RelativeError(out.costs);
   return out;
