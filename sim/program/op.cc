@@ -142,7 +142,6 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read
       return {14 * s.elements, 7 * s.elements};
     case OpKind::kFill:
-      return {0, s.elements};
     case OpKind::kAllReduce:
     case OpKind::kReduceScatter:
     case OpKind::kAllGather:

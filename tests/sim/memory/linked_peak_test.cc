@@ -3,19 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <numeric>
-#include <vector>
+#include <cstdint>
 
 #include "tests/sim/simulate/hand_made.h"
 
 namespace foretrain {
 namespace {
 
-const SpacePeak& Device(const RankPeak& peak) {
-  return peak.spaces[static_cast<std::size_t>(Space::kDevice)];
-}
-std::int64_t Part(const SpacePeak& peak, Category category) {
-  return peak.parts[static_cast<std::size_t>(category)];
+std::int64_t Part(const PeakMemory& peak, Category category) {
+  return peak.bytes[static_cast<std::size_t>(category)];
 }
 
 // op           0    1    2    3
@@ -28,13 +24,12 @@ TEST(LinkedPeak, FindsTheFullestOpInIssueOrder) {
   made.AddBuffer(0, 40, Category::kActivations, {0, 2});
   made.AddBuffer(0, 30, Category::kGradients, {1, 2});
   made.AddBuffer(0, 50, Category::kWorkspace, {3});
-  const std::vector<RankPeak> peaks = LinkedPeak(made.program);
-  ASSERT_EQ(peaks.size(), 1U);
-  EXPECT_EQ(Device(peaks[0]).bytes, 70);
-  EXPECT_EQ(Device(peaks[0]).op, 1);
-  EXPECT_EQ(Part(Device(peaks[0]), Category::kActivations), 40);
-  EXPECT_EQ(Part(Device(peaks[0]), Category::kGradients), 30);
-  EXPECT_EQ(Part(Device(peaks[0]), Category::kWorkspace), 0);
+  const LinkedPeakMemory peak = LinkedPeak(made.program.ranks[0]);
+  EXPECT_EQ(peak.total, 70);
+  EXPECT_EQ(peak.op, 1);
+  EXPECT_EQ(Part(peak, Category::kActivations), 40);
+  EXPECT_EQ(Part(peak, Category::kGradients), 30);
+  EXPECT_EQ(Part(peak, Category::kWorkspace), 0);
 }
 
 TEST(LinkedPeak, CountsStateAlwaysAndUntouchedBuffersNever) {
@@ -44,14 +39,14 @@ TEST(LinkedPeak, CountsStateAlwaysAndUntouchedBuffersNever) {
   made.AddBuffer(1, 7, Category::kWorkspace, {});
   made.AddBuffer(1, 5, Category::kStaging, {0});
   made.program.ranks[1].buffers.back().space = Space::kPinned;
-  const std::vector<RankPeak> peaks = LinkedPeak(made.program);
-  EXPECT_EQ(Device(peaks[0]).bytes, 0);
-  EXPECT_EQ(Device(peaks[0]).op, -1);
-  EXPECT_EQ(Device(peaks[1]).bytes, 100);
-  EXPECT_EQ(Device(peaks[1]).op, -1);
-  const SpacePeak& pinned = peaks[1].spaces[static_cast<std::size_t>(Space::kPinned)];
-  EXPECT_EQ(pinned.bytes, 5);
-  EXPECT_EQ(std::accumulate(pinned.parts.begin(), pinned.parts.end(), std::int64_t{0}), 5);
+  EXPECT_EQ(LinkedPeak(made.program.ranks[0]).total, 0);
+  const LinkedPeakMemory device = LinkedPeak(made.program.ranks[1]);
+  EXPECT_EQ(device.total, 100);
+  EXPECT_EQ(device.op, -1);
+  const LinkedPeakMemory pinned = LinkedPeak(made.program.ranks[1], Space::kPinned);
+  EXPECT_EQ(pinned.total, 5);
+  EXPECT_EQ(pinned.op, 0);
+  EXPECT_EQ(Part(pinned, Category::kStaging), 5);
 }
 
 }  // namespace
