@@ -7,6 +7,8 @@ CommandList AllCommands() {
   list.push_back(MakeModels());
   list.push_back(MakeClusters());
   list.push_back(MakeDevices());
+  list.push_back(MakePlan());
+  list.push_back(MakePredict());
   return list;
 }
 
