@@ -49,6 +49,7 @@ Result<Entry> Find(const std::vector<Entry>& entries, std::string_view name, std
                   hint.empty() ? "." : hint, command);
   }
   std::vector<std::string> targets;
+  targets.reserve(found.size());
   for (const Entry* entry : found) targets.push_back(entry->name);
   return Refuse("{} \"{}\" may be any of {}; use one of these names", kind, Printable(name),
                 Join(targets, ", "));
