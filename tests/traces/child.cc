@@ -120,6 +120,11 @@ bool MountMemory(const std::string& folder, std::int64_t bytes) {
   return mount("tmpfs", folder.c_str(), "tmpfs", 0, size.c_str()) == 0;
 }
 
+bool RemountWithBytes(const std::string& folder, std::int64_t bytes) {
+  const std::string size = "size=" + std::to_string(bytes);
+  return mount("tmpfs", folder.c_str(), "tmpfs", MS_REMOUNT, size.c_str()) == 0;
+}
+
 bool RemountReadOnly(const std::string& folder) {
   return mount("tmpfs", folder.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) == 0;
 }

@@ -38,7 +38,8 @@ std::string InChild(const std::function<std::string()>& work);
 // For use in a child: mounts an empty file system of `bytes` in memory at `folder`, seen by this
 // process alone. False: this user or system may not.
 bool MountMemory(const std::string& folder, std::int64_t bytes);
-// And makes it read-only.
+// And makes it another size, or read-only.
+bool RemountWithBytes(const std::string& folder, std::int64_t bytes);
 bool RemountReadOnly(const std::string& folder);
 
 }  // namespace foretrain

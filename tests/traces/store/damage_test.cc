@@ -77,11 +77,11 @@ TEST(DamagedStore, NeverShowsOtherSpansThanWereStored) {
   const TempFolder folder;
   const std::string path = folder.File("s.db");
   std::mt19937_64 random(47);
-  const Timeline timeline = RandomTimeline(random, 2, 3'000);
+  const Timeline timeline = RandomTimeline(random, 2, 1'200);
   StoreTimeline(path, timeline);
   const std::string good = ReadBytes(path);
   int refused = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 150; ++i) {
     std::string bytes = good;
     const std::size_t at = random() % bytes.size();
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
@@ -101,7 +101,7 @@ TEST(DamagedStore, NeverShowsOtherSpansThanWereStored) {
     loaded.op_names = timeline.op_names;
     ASSERT_TRUE(SameTimeline(loaded, timeline)) << "bit flipped at byte " << at;
   }
-  EXPECT_GT(refused, 100);  // most of the file is rows
+  EXPECT_GT(refused, 30);  // most of the file is rows
 }
 
 TEST(DamagedStore, SurvivesCutFiles) {
