@@ -33,6 +33,7 @@ enum class OpKind : std::uint8_t {
   kCrossEntropyBackward,  // logits (in place), targets, lse
   kSquaredNorm,           // x, out
   kAdamW,                 // param, grad, moment1, moment2, squared_norm?
+  kFill,                  // out: set to zero
   // communication: every member of the group takes part
   kAllReduce,      // in, out: may be the same tensor
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
@@ -45,7 +46,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 27;
+inline constexpr int kOpKindCount = 28;
 
 // Which ranks a communication op joins. kNext and kPrev are the neighbours in the pipeline.
 // kDpPp: all with this rank's tp coordinate; kTpPp: all with its dp coordinate; kEnds: first and
@@ -144,10 +145,16 @@ constexpr bool IsCollective(OpKind kind) {
   return kind >= OpKind::kAllReduce && kind <= OpKind::kAllGather;
 }
 
-// Arithmetic and traffic of one op: what every rate is measured against. `bytes` counts each
-// operand once, read or written, at its dtype's size (fp32); causal attention counts the lower
-// triangle. Communication: flop 0, bytes = the tensor this rank brings (all-gather: the whole that
-// it ends with).
+// Arithmetic and traffic of one op: what every rate is measured against.
+//
+// `bytes` counts each operand once for a read and once for a write, at 4 bytes an element, so that
+// what is changed in place or added to counts twice. Operands that may be left out do not count (a
+// bias, learned positions), but the residual of a norm's backward does.
+// `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
+// of a query and a key: forward 2 GEMMs, 2 B heads T (T + 1) head_dim, backward 5 (Dao 2023,
+// s. 3.1); norms, activations and AdamW a few an element. Communication: flop 0, bytes = the tensor
+// this rank brings (all-gather: the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 *
+// elements. kOpaque: 0, its time is given.
 struct OpWork {
   double flop = 0;
   double bytes = 0;

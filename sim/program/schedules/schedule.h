@@ -31,9 +31,22 @@ std::vector<Slot> GpipeSlots(int p, int m, int rank);
 std::vector<Slot> OneFOneBSlots(int p, int m, int rank);
 std::vector<Slot> ZbH1Slots(int p, int m, int rank);
 
-// Step time of the whole pipeline with one rank's forward, input-gradient and weight-gradient
-// times, and the time of one send between neighbours: the closed form of each schedule (seconds). A
-// backward gives its input gradient at its end.
+// Step time of the whole pipeline, first forward to last backward, in seconds.
+//
+//   p, m                          ranks and micro-batches, >= 1
+//   forward_s, input_s, weight_s  one rank's forward, input-gradient and weight-gradient time of
+//   one
+//                                 micro-batch, >= 0; F, I, W below, B = I + W
+//   send_s                        one send between neighbours, >= 0; sends of one direction queue
+//   up
+//
+// A backward gives its input gradient at its end. With sends no longer than F and B:
+//   GPipe   (m + p - 1) (F + B) + 2 (p - 1) send
+//   1F1B    (m + p - 1) (F + B) + 2 (p + m - 2 - ceil((m - 1) / p)) send
+//   ZB-H1   m (F + B) + (p - 1) (F + I - W) where that chain through the last rank is the longest
+//           (no send, W <= F, W <= I, m >= p); no one form holds for all times, so that it is else,
+//           like the others with longer sends, the longest path through the slots.
+// O(1) for the forms, else O(p m); safe from any thread.
 double Makespan(ScheduleKind schedule, int p, int m, double forward_s, double input_s,
                 double weight_s, double send_s);
 

@@ -1,0 +1,174 @@
+#include "sim/memory/block_memory.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
+
+namespace foretrain {
+namespace {
+
+Block BlockOf(const LowerContext& context, BlockKind kind, Pass pass) {
+  const BlockContext c{context.model, context.plan, context.stage.shared_table};
+  const bool forward = pass == Pass::kForward;
+  if (kind == BlockKind::kEmbedding) {
+    return forward ? EmbeddingForward(c) : EmbeddingBackward(c, pass, false);
+  }
+  if (kind == BlockKind::kHead)
+    return forward ? HeadForward(c, true) : HeadBackward(c, pass, false);
+  if (forward) return LayerForward(c, context.plan.recompute == RecomputeKind::kNone);
+  return pass == Pass::kRecompute ? LayerRecompute(c) : LayerBackward(c, pass, false);
+}
+
+// A tensor that lives during some of the block's ops: made inside unless it `enters`, gone after
+// its last access unless it `stays`.
+struct Tenant {
+  std::int64_t bytes = 0;
+  Category category = Category::kWorkspace;
+  int first = -1;
+  int last = -1;
+  bool enters = false;
+  bool stays = false;
+};
+
+// First and last op that touches each slot.
+void Touch(const Block& block, std::vector<Tenant>& slots) {
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    const Op& op = block.ops[i];
+    for (int j = 0; j < op.operand_count; ++j) {
+      const auto slot = block.operands[static_cast<std::size_t>(op.first_operand + j)].slot;
+      if (slot == kNoSlot) continue;
+      Tenant& tenant = slots[static_cast<std::size_t>(slot)];
+      if (tenant.first < 0) tenant.first = static_cast<int>(i);
+      tenant.last = static_cast<int>(i);
+    }
+  }
+}
+
+// (role, index) of the tensors that the weight half of a split backward reads.
+std::set<std::pair<SlotRole, int>> ReadByWeightHalf(const LowerContext& context, BlockKind kind) {
+  std::set<std::pair<SlotRole, int>> read;
+  for (const TensorSlot& slot : BlockOf(context, kind, Pass::kBackwardWeight).slots) {
+    read.emplace(slot.role, slot.index);
+  }
+  return read;
+}
+
+// Whether a tensor of this role is there before, or still there after, a pass of its block.
+struct Life {
+  bool enters = false;
+  bool stays = false;
+};
+Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
+  const bool makes_saved = pass == Pass::kForward || pass == Pass::kRecompute;
+  const bool later = makes_saved || (pass == Pass::kBackwardInput && read_by_weight_half);
+  switch (slot.role) {
+    case SlotRole::kTemporary:
+      return {};
+    case SlotRole::kOutput:
+    case SlotRole::kInputGradient:
+      return {false, true};
+    case SlotRole::kSaved: {
+      const bool held = pass == Pass::kBackwardInput && slot.index >= kFirstHeld;
+      return {!makes_saved && !held, later};
+    }
+    case SlotRole::kInput:
+    case SlotRole::kOutputGradient:
+    case SlotRole::kIds:
+    case SlotRole::kTargets:
+      return {true, later};
+    default:
+      return {true, true};  // state
+  }
+}
+
+// The buckets that the block's parameters or gradients lie in, each as one tenant.
+void AddBuckets(const LowerContext& context, const InstructionKey& key, const Block& block,
+                const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
+  const auto local = static_cast<std::size_t>(key.block - context.stage.first_block);
+  for (const int bucket : context.layout.buckets_of_block[local]) {
+    Tenant tenant;
+    tenant.bytes = context.layout.buckets[static_cast<std::size_t>(bucket)].elements * kFloatBytes;
+    for (std::size_t s = 0; s < slots.size(); ++s) {
+      const TensorSlot& slot = block.slots[s];
+      if (slot.role != role || slots[s].first < 0) continue;
+      if (context.layout.ranges[local][static_cast<std::size_t>(slot.index)].bucket != bucket)
+        continue;
+      tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
+      tenant.last = std::max(tenant.last, slots[s].last);
+    }
+    if (tenant.first < 0) continue;
+    const bool parameters = role == SlotRole::kParameter;
+    tenant.category = parameters ? Category::kCommunication : Category::kGradients;
+    // A shared table's gradient was made by the head's backward.
+    const bool begun = key.block == 0 && context.stage.shared_table &&
+                       context.layout.ranges[local][kTokenTable].bucket == bucket;
+    tenant.enters = parameters || begun;
+    tenant.stays = !parameters || key.pass == Pass::kRecompute;
+    out.push_back(tenant);
+  }
+}
+
+std::int64_t Sum(const CategoryBytes& bytes) {
+  std::int64_t sum = 0;
+  for (const std::int64_t b : bytes) sum += b;
+  return sum;
+}
+
+}  // namespace
+
+BlockMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
+  const BlockKind kind = context.stage.KindOf(key.block);
+  const Block block = BlockOf(context, kind, key.pass);
+  std::set<std::pair<SlotRole, int>> later;
+  if (key.pass == Pass::kBackwardInput) later = ReadByWeightHalf(context, kind);
+  std::vector<Tenant> slots(block.slots.size());
+  Touch(block, slots);
+
+  const bool recomputed = context.plan.recompute == RecomputeKind::kFull &&
+                          kind == BlockKind::kLayer && key.pass != Pass::kForward;
+  std::vector<Tenant> tenants;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    const TensorSlot& slot = block.slots[s];
+    const Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    if (life.enters && life.stays) continue;
+    slots[s].bytes = slot.bytes;
+    // A tensor that was rebuilt keeps the category it was rebuilt under.
+    const bool rebuilt = recomputed && slot.role == SlotRole::kSaved && slot.index < kFirstHeld;
+    slots[s].category = rebuilt ? Category::kRecompute : slot.category;
+    slots[s].enters = life.enters;
+    slots[s].stays = life.stays;
+    tenants.push_back(slots[s]);
+  }
+  if (context.plan.zero_stage == 3 && context.plan.dp > 1) {
+    AddBuckets(context, key, block, slots, SlotRole::kParameter, tenants);
+    AddBuckets(context, key, block, slots, SlotRole::kGradient, tenants);
+  }
+
+  BlockMemory out;
+  for (int op = 0; op < static_cast<int>(block.ops.size()); ++op) {
+    CategoryBytes now{};
+    for (const Tenant& tenant : tenants) {
+      auto& bytes = now[static_cast<std::size_t>(tenant.category)];
+      const bool live =
+          (tenant.enters || op >= tenant.first) && (tenant.stays || op <= tenant.last);
+      if (live && !tenant.enters) bytes += tenant.bytes;
+      if (!live && tenant.enters) bytes -= tenant.bytes;
+    }
+    const std::int64_t total = Sum(now);
+    if (op == 0 || total > out.peak_total) {
+      out.peak_total = total;
+      out.at_peak = now;
+    }
+  }
+  for (const Tenant& tenant : tenants) {
+    auto& bytes = out.at_end[static_cast<std::size_t>(tenant.category)];
+    if (tenant.stays && !tenant.enters) bytes += tenant.bytes;
+    if (!tenant.stays && tenant.enters) bytes -= tenant.bytes;
+  }
+  return out;
+}
+
+}  // namespace foretrain

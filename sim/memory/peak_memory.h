@@ -1,0 +1,40 @@
+// Peak device memory of one rank without compiling it: walks the order of its step and adds up what
+// each block keeps, makes and frees. Leaves out the arena's fragmentation (Link knows it), library
+// workspaces and the device context.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/result.h"
+#include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
+#include "traces/kinds.h"
+
+namespace foretrain {
+
+using CategoryBytes = std::array<std::int64_t, kCategoryCount>;
+
+// Bytes by category at the first moment, in issue order, of the highest total. They sum to `total`.
+struct PeakMemory {
+  CategoryBytes bytes{};
+  std::int64_t total = 0;
+};
+
+// Peak of the rank at (pp, dp, tp) of a valid plan of a valid model. Equals the linked program's
+// live bytes to the byte: a buffer lives from its first access to its last in issue order, state
+// always.
+//
+//   pp, dp, tp  coordinates, within the plan's sizes
+//
+// O(micro-batches * blocks of the stage); safe from any thread.
+PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, int pp, int dp, int tp);
+
+// The peak of the fullest rank, and which pipeline stage it is on.
+struct FullestRank {
+  int pp = 0;
+  PeakMemory peak;
+};
+FullestRank PredictFullestRank(const ModelSpec& model, const Plan& plan);
+
+}  // namespace foretrain

@@ -1,0 +1,112 @@
+#include "sim/program/blocks/block_builder.h"
+
+#include <utility>
+
+#include "base/result.h"
+
+namespace foretrain {
+
+std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
+                                SlotRole role, int index) {
+  if (elements == 0) return kNoSlot;
+  block_.slots.push_back({std::move(name), elements * kFloatBytes, category, role, index});
+  return static_cast<std::int16_t>(block_.slots.size() - 1);
+}
+
+Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
+                      std::initializer_list<Operand> operands) {
+  Op op;
+  op.kind = kind;
+  op.op_class = op_class;
+  op.name = std::move(name);
+  op.first_operand = static_cast<std::int32_t>(block_.operands.size());
+  op.operand_count = static_cast<std::int32_t>(operands.size());
+  block_.operands.insert(block_.operands.end(), operands.begin(), operands.end());
+  block_.ops.push_back(std::move(op));
+  halves_.push_back(half_);
+  FT_CHECK(block_.ops.size() < static_cast<std::size_t>(kWholeInstruction));
+  return block_.ops.back();
+}
+
+void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t weight,
+                          std::int16_t bias, std::int16_t y, std::int64_t rows, std::int64_t out,
+                          std::int64_t in) {
+  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name, {In(x), In(weight), In(bias), Out(y)});
+  op.trans_b = true;
+  op.shape = {.rows = rows, .cols = out, .inner = in};
+}
+
+void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
+                                       std::int16_t weight, std::int16_t dx, std::int64_t rows,
+                                       std::int64_t out, std::int64_t in) {
+  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name, {In(dy), In(weight), In(kNoSlot), Out(dx)});
+  op.shape = {.rows = rows, .cols = in, .inner = out};
+}
+
+void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
+                                        std::int16_t weight_grad, std::int16_t bias_grad,
+                                        std::int64_t rows, std::int64_t out, std::int64_t in,
+                                        bool accumulate) {
+  const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
+  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name + ".weight_grad",
+               {In(dy), In(x), In(kNoSlot), output(weight_grad)});
+  op.trans_a = true;
+  op.accumulate = accumulate;
+  op.shape = {.rows = out, .cols = in, .inner = rows};
+  if (bias_grad == kNoSlot) return;
+  Op& sum = Add(OpKind::kBiasGrad, OpClass::kMemoryBound, name + ".bias_grad",
+                {In(dy), output(bias_grad)});
+  sum.accumulate = accumulate;
+  sum.shape = {.rows = rows, .cols = out};
+}
+
+void BlockBuilder::TpAllReduce(const std::string& name, std::int16_t tensor,
+                               std::int64_t elements) {
+  Op& op = Add(OpKind::kAllReduce, OpClass::kTpComm, name, {InOut(tensor), InOut(tensor)});
+  op.queue = Queue::kTp;
+  op.group = GroupKind::kTp;
+  op.shape = {.elements = elements};
+}
+
+Block BlockBuilder::Take(Pass half) const {
+  if (half != Pass::kBackwardInput && half != Pass::kBackwardWeight) return block_;
+  // Which halves touch each slot decides whether a temporary must outlive its half.
+  std::vector<bool> in_half(block_.slots.size()), in_other(block_.slots.size());
+  for (std::size_t i = 0; i < block_.ops.size(); ++i) {
+    const Op& op = block_.ops[i];
+    for (int j = 0; j < op.operand_count; ++j) {
+      const auto slot = block_.operands[static_cast<std::size_t>(op.first_operand + j)].slot;
+      if (slot == kNoSlot) continue;
+      (halves_[i] == half ? in_half : in_other)[static_cast<std::size_t>(slot)] = true;
+    }
+  }
+  Block out;
+  out.name = block_.name + (half == Pass::kBackwardInput ? ".input" : ".weight");
+  std::vector<std::int16_t> renumbered(block_.slots.size(), kNoSlot);
+  for (std::size_t s = 0; s < block_.slots.size(); ++s) {
+    if (!in_half[s]) continue;
+    TensorSlot slot = block_.slots[s];
+    if (slot.role == SlotRole::kTemporary && in_other[s]) {
+      slot.role = SlotRole::kSaved;
+      slot.index = kFirstHeld + static_cast<int>(s);
+    }
+    renumbered[s] = static_cast<std::int16_t>(out.slots.size());
+    out.slots.push_back(std::move(slot));
+  }
+  for (std::size_t i = 0; i < block_.ops.size(); ++i) {
+    if (halves_[i] != half) continue;
+    Op op = block_.ops[i];
+    const auto first = out.operands.size();
+    for (int j = 0; j < op.operand_count; ++j) {
+      Operand operand = block_.operands[static_cast<std::size_t>(op.first_operand + j)];
+      if (operand.slot != kNoSlot)
+        operand.slot = renumbered[static_cast<std::size_t>(operand.slot)];
+      out.operands.push_back(operand);
+    }
+    op.first_operand = static_cast<std::int32_t>(first);
+    out.ops.push_back(std::move(op));
+  }
+  return out;
+}
+
+}  // namespace foretrain

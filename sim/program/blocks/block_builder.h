@@ -1,0 +1,65 @@
+// Writes a Block down op by op, and cuts a backward block into its input-gradient and
+// weight-gradient halves. Leaves out which ops a block has: layer.cc, embedding.cc, head.cc.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "sim/program/op.h"
+
+namespace foretrain {
+
+inline constexpr std::int64_t kFloatBytes = 4;
+// A saved tensor that exists only because the backward was cut in two has this plus its slot
+// number.
+inline constexpr int kFirstHeld = 64;
+
+constexpr Operand In(std::int16_t slot) { return {slot, Access::kRead}; }
+constexpr Operand Out(std::int16_t slot) { return {slot, Access::kWrite}; }
+constexpr Operand InOut(std::int16_t slot) { return {slot, Access::kReadWrite}; }
+
+class BlockBuilder {
+ public:
+  explicit BlockBuilder(std::string name) { block_.name = std::move(name); }
+
+  // A tensor of `elements` 4-byte elements; none (and kNoSlot) when elements == 0.
+  std::int16_t Slot(std::string name, std::int64_t elements, Category category, SlotRole role,
+                    int index = 0);
+  std::int16_t Temporary(std::string name, std::int64_t elements) {
+    return Slot(std::move(name), elements, Category::kWorkspace, SlotRole::kTemporary);
+  }
+
+  // The ops added from here on belong to this half of a backward (kBackwardInput, kBackwardWeight).
+  void Half(Pass half) { half_ = half; }
+
+  // An op that reads and writes `operands` in the order op.h lists for its kind. The reference
+  // holds until the next Add.
+  Op& Add(OpKind kind, OpClass op_class, std::string name, std::initializer_list<Operand> operands);
+
+  // y[rows, out] = x[rows, in] w[out, in]^T + bias
+  void Linear(const std::string& name, std::int16_t x, std::int16_t weight, std::int16_t bias,
+              std::int16_t y, std::int64_t rows, std::int64_t out, std::int64_t in);
+  // dx[rows, in] = dy[rows, out] w[out, in]
+  void LinearInputGradient(const std::string& name, std::int16_t dy, std::int16_t weight,
+                           std::int16_t dx, std::int64_t rows, std::int64_t out, std::int64_t in);
+  // dw[out, in] (+)= dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy, if there is
+  // one
+  void LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
+                            std::int16_t weight_grad, std::int16_t bias_grad, std::int64_t rows,
+                            std::int64_t out, std::int64_t in, bool accumulate);
+  // In-place sum over the tensor-parallel group on its queue.
+  void TpAllReduce(const std::string& name, std::int16_t tensor, std::int64_t elements);
+
+  // The block: all of it for kBackward and for passes that have no halves, else the ops of `half`.
+  // A temporary that one half writes and the other reads becomes a saved tensor of both.
+  Block Take(Pass half = Pass::kBackward) const;
+
+ private:
+  Block block_;
+  std::vector<Pass> halves_;  // one per op
+  Pass half_ = Pass::kNone;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,90 @@
+#include "sim/program/blocks/parameters.h"
+
+namespace foretrain {
+namespace {
+
+BlockParameter Vector(std::string name, std::int64_t elements, Split split = Split::kNone) {
+  return {{{std::move(name), 1, elements}}, split, /*decays=*/false};
+}
+
+BlockParameter Weight(std::string name, std::int64_t out, std::int64_t in, Split split) {
+  return {{{std::move(name), out, in}}, split, /*decays=*/true};
+}
+
+// Vectors are split along their columns: one entry per output row of the weight they belong to.
+std::vector<ModelTensor> QkvParts(const ModelSpec& m, bool bias) {
+  const std::string suffix = bias ? ".bias" : ".weight";
+  std::vector<ModelTensor> parts;
+  for (const auto& [name, heads] : {std::pair{"attention.q", m.heads},
+                                    {"attention.k", m.kv_heads},
+                                    {"attention.v", m.kv_heads}}) {
+    const std::int64_t out = heads * m.head_dim;
+    parts.push_back({name + suffix, bias ? 1 : out, bias ? out : m.hidden});
+  }
+  return parts;
+}
+
+std::vector<ModelTensor> UpParts(const ModelSpec& m, bool bias) {
+  const std::string suffix = bias ? ".bias" : ".weight";
+  const std::int64_t rows = bias ? 1 : m.ffn_hidden;
+  const std::int64_t cols = bias ? m.ffn_hidden : m.hidden;
+  if (m.mlp == MlpKind::kSwiglu) {
+    return {{"mlp.gate" + suffix, rows, cols}, {"mlp.up" + suffix, rows, cols}};
+  }
+  return {{"mlp.up" + suffix, rows, cols}};
+}
+
+std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
+  std::vector<BlockParameter> list(kLayerParameterCount);
+  const std::int64_t attention = m.heads * m.head_dim;
+  list[kNorm1Weight] = Vector("norm1.weight", m.hidden);
+  list[kQkvWeight] = {QkvParts(m, false), Split::kRows, true};
+  list[kOutWeight] = Weight("attention.out.weight", m.hidden, attention, Split::kCols);
+  list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
+  list[kUpWeight] = {UpParts(m, false), Split::kRows, true};
+  list[kDownWeight] = Weight("mlp.down.weight", m.hidden, m.ffn_hidden, Split::kCols);
+  if (m.norm == NormKind::kLayerNorm) {
+    list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
+    list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
+  }
+  if (m.attention_bias) list[kQkvBias] = {QkvParts(m, true), Split::kCols, false};
+  if (m.projection_bias) {
+    list[kOutBias] = Vector("attention.out.bias", m.hidden);
+    list[kUpBias] = {UpParts(m, true), Split::kCols, false};
+    list[kDownBias] = Vector("mlp.down.bias", m.hidden);
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<BlockParameter> ParametersOf(const ModelSpec& m, BlockKind kind) {
+  if (kind == BlockKind::kLayer) return LayerParameters(m);
+  if (kind == BlockKind::kEmbedding) {
+    std::vector<BlockParameter> list(kEmbeddingParameterCount);
+    list[kTokenTable] = Weight(kTokenTableName, m.vocab, m.hidden, Split::kNone);
+    if (m.positions == PositionKind::kLearned) {
+      list[kPositionTable] =
+          Weight("embedding.positions.weight", m.max_sequence, m.hidden, Split::kNone);
+    }
+    return list;
+  }
+  std::vector<BlockParameter> list(kHeadParameterCount);
+  list[kFinalNormWeight] = Vector("head.norm.weight", m.hidden);
+  if (m.norm == NormKind::kLayerNorm) list[kFinalNormBias] = Vector("head.norm.bias", m.hidden);
+  list[kHeadWeight] =
+      Weight(m.tied_embeddings ? kTokenTableName : "head.weight", m.vocab, m.hidden, Split::kNone);
+  return list;
+}
+
+std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp) {
+  return tensor.rows * tensor.cols / (split == Split::kNone ? 1 : tp);
+}
+
+std::int64_t ElementsOf(const BlockParameter& parameter, int tp) {
+  std::int64_t sum = 0;
+  for (const ModelTensor& part : parameter.parts) sum += ElementsOf(part, parameter.split, tp);
+  return sum;
+}
+
+}  // namespace foretrain

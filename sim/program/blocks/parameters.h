@@ -1,0 +1,62 @@
+// The parameters of each kind of block, in the order in which its ops refer to them. Leaves out
+// where they lie: sim/program/lower/stage.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/spec/model_spec.h"
+
+namespace foretrain {
+
+enum class BlockKind : std::uint8_t { kEmbedding, kLayer, kHead };
+
+// How tensor parallelism splits a weight [out, in]: rows of a column-parallel linear, columns of a
+// row-parallel one, nothing of what every rank holds in full. A vector is one row.
+enum class Split : std::uint8_t { kNone, kRows, kCols };
+
+// A tensor of the model. A weight is [rows, cols] = [out, in]; a vector is [1, cols].
+struct ModelTensor {
+  std::string name;  // within its block: "attention.q.weight"
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+};
+
+// What an op sees as one parameter: tensors that lie one after the other (q, k, v; gate, up).
+// Absent where the model has none: `parts` is empty.
+struct BlockParameter {
+  std::vector<ModelTensor> parts;
+  Split split = Split::kNone;
+  bool decays = false;
+};
+
+enum EmbeddingParameter : int { kTokenTable, kPositionTable, kEmbeddingParameterCount };
+enum LayerParameter : int {
+  kNorm1Weight,
+  kNorm1Bias,
+  kQkvWeight,
+  kQkvBias,
+  kOutWeight,
+  kOutBias,
+  kNorm2Weight,
+  kNorm2Bias,
+  kUpWeight,
+  kUpBias,
+  kDownWeight,
+  kDownBias,
+  kLayerParameterCount,
+};
+enum HeadParameter : int { kFinalNormWeight, kFinalNormBias, kHeadWeight, kHeadParameterCount };
+
+// One entry per enumerator above. With tied embeddings the head's weight is still listed: it is the
+// token table, under the same name, and lowering decides whether it is one tensor or a copy.
+std::vector<BlockParameter> ParametersOf(const ModelSpec& model, BlockKind kind);
+
+// Elements of one part, or of a whole parameter, on one of `tp` ranks.
+std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp);
+std::int64_t ElementsOf(const BlockParameter& parameter, int tp);
+
+inline constexpr const char* kTokenTableName = "embedding.tokens.weight";
+
+}  // namespace foretrain

@@ -1,0 +1,189 @@
+#include "sim/program/lower/stage.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/checked.h"
+#include "sim/program/blocks/block_builder.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kShardGrain = 16;  // elements: one cache line of fp32
+
+// A parameter of a block that gets a place of its own on this stage.
+struct Member {
+  int block = 0;
+  int index = 0;
+  BlockParameter parameter;
+};
+
+std::vector<Member> MembersOf(const ModelSpec& model, const Stage& stage, int block) {
+  std::vector<Member> members;
+  const auto list = ParametersOf(model, stage.KindOf(block));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const bool twin = stage.KindOf(block) == BlockKind::kHead && i == kHeadWeight;
+    if (list[i].parts.empty() || (twin && stage.shared_table)) continue;
+    members.push_back({block, static_cast<int>(i), list[i]});
+  }
+  return members;
+}
+
+bool IsTokenTable(const Stage& stage, const Member& member) {
+  return stage.tied && member.parameter.parts.front().name == kTokenTableName;
+}
+
+// Groups of members that share a bucket, in the order in which a backward completes them.
+std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan& plan,
+                                              const Stage& stage) {
+  std::vector<std::vector<Member>> groups;
+  std::vector<Member> open, tables;
+  std::int64_t open_bytes = 0;
+  const auto close = [&] {
+    if (!open.empty()) groups.push_back(std::move(open));
+    open.clear();
+    open_bytes = 0;
+  };
+  for (int block = stage.last_block; block >= stage.first_block; --block) {
+    for (Member& member : MembersOf(model, stage, block)) {
+      if (IsTokenTable(stage, member)) {
+        tables.push_back(std::move(member));
+        continue;
+      }
+      open_bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
+      open.push_back(std::move(member));
+    }
+    if (plan.zero_stage == 3 || open_bytes >= plan.bucket_bytes) close();
+  }
+  close();
+  for (Member& table : tables) groups.push_back({std::move(table)});
+  return groups;
+}
+
+void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::int64_t& end) {
+  begin = size / tp * rank;
+  end = begin + size / tp;
+}
+
+class Builder {
+ public:
+  Builder(const Plan& plan, const Stage& stage, int dp, int tp)
+      : plan_(plan), stage_(stage), dp_(dp), tp_(tp) {
+    out_.ranges.resize(static_cast<std::size_t>(stage.Blocks()));
+    out_.buckets_of_block.resize(static_cast<std::size_t>(stage.Blocks()));
+  }
+
+  void Add(std::vector<Member> group) {
+    // Decaying tensors first; within them forward order.
+    std::stable_sort(group.begin(), group.end(), [](const Member& a, const Member& b) {
+      if (a.parameter.decays != b.parameter.decays) return a.parameter.decays;
+      return a.block < b.block;
+    });
+    Bucket bucket;
+    for (const Member& member : group) Place(member, bucket);
+    bucket.shards = plan_.zero_stage > 0 ? plan_.dp : 1;
+    bucket.shard = plan_.zero_stage > 0 ? dp_ : 0;
+    const std::int64_t grain = kShardGrain * bucket.shards;
+    bucket.elements = CeilDiv(bucket.used, grain) * grain;
+    if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
+      out_.twin_bucket = static_cast<int>(out_.buckets.size());
+    }
+    out_.buckets.push_back(bucket);
+  }
+
+  BucketLayout Take(const ModelSpec& model) {
+    if (stage_.shared_table) {
+      auto& head = Ranges(stage_.last_block, kHeadParameterCount);
+      head[kHeadWeight] = Ranges(0, kEmbeddingParameterCount)[kTokenTable];
+      Note(stage_.last_block, head[kHeadWeight].bucket);
+    }
+    for (int block = stage_.first_block; block <= stage_.last_block; ++block) {
+      Ranges(block, static_cast<int>(ParametersOf(model, stage_.KindOf(block)).size()));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::vector<ParameterRange>& Ranges(int block, int count) {
+    auto& list = out_.ranges[static_cast<std::size_t>(block - stage_.first_block)];
+    if (static_cast<int>(list.size()) < count) list.resize(static_cast<std::size_t>(count));
+    return list;
+  }
+
+  void Note(int block, int bucket) {
+    auto& list = out_.buckets_of_block[static_cast<std::size_t>(block - stage_.first_block)];
+    if (std::find(list.begin(), list.end(), bucket) == list.end()) list.push_back(bucket);
+  }
+
+  void Place(const Member& member, Bucket& bucket) {
+    const int number = static_cast<int>(out_.buckets.size());
+    const BlockParameter& parameter = member.parameter;
+    Ranges(member.block, member.index + 1)[static_cast<std::size_t>(member.index)] = {
+        number, bucket.used, ElementsOf(parameter, plan_.tp)};
+    Note(member.block, number);
+    for (const ModelTensor& part : parameter.parts) {
+      ParameterPlace place;
+      place.name = stage_.KindOf(member.block) == BlockKind::kLayer
+                       ? "layers." + std::to_string(member.block - 1) + "." + part.name
+                       : part.name;
+      place.rows = part.rows;
+      place.cols = part.cols;
+      place.row_end = part.rows;
+      place.col_end = part.cols;
+      if (parameter.split == Split::kRows) {
+        SplitRange(part.rows, plan_.tp, tp_, place.row_begin, place.row_end);
+      } else if (parameter.split == Split::kCols) {
+        SplitRange(part.cols, plan_.tp, tp_, place.col_begin, place.col_end);
+      }
+      place.bucket = number;
+      place.offset = bucket.used;
+      place.decays = parameter.decays;
+      place.replicated = parameter.split == Split::kNone;
+      const bool copy = stage_.HoldsTwin() && !stage_.First() && IsTokenTable(stage_, member);
+      place.counted = !copy && (!place.replicated || tp_ == 0);
+      bucket.used += ElementsOf(part, parameter.split, plan_.tp);
+      if (parameter.decays) bucket.decayed = bucket.used;
+      out_.places.push_back(std::move(place));
+    }
+  }
+
+  const Plan& plan_;
+  const Stage& stage_;
+  int dp_;
+  int tp_;
+  BucketLayout out_;
+};
+
+}  // namespace
+
+Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
+  const int layers = static_cast<int>(model.layers);
+  const int each = layers / plan.pp;
+  const int extra = layers % plan.pp;
+  Stage stage;
+  stage.layers = layers;
+  stage.first_block = 1 + pp * each + std::min(pp, extra);
+  stage.last_block = stage.first_block + each + (pp < extra ? 1 : 0) - 1;
+  if (pp == 0) stage.first_block = 0;
+  if (pp == plan.pp - 1) stage.last_block = layers + 1;
+  stage.tied = model.tied_embeddings;
+  stage.shared_table = stage.tied && plan.pp == 1;
+  return stage;
+}
+
+BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage, int dp,
+                           int tp) {
+  Builder builder(plan, stage, dp, tp);
+  for (std::vector<Member>& group : GroupMembers(model, plan, stage)) {
+    builder.Add(std::move(group));
+  }
+  return builder.Take(model);
+}
+
+ShardRange ShardOf(const Bucket& bucket) {
+  const std::int64_t size = bucket.elements / bucket.shards;
+  const std::int64_t begin = std::min(bucket.used, size * bucket.shard);
+  return {begin, std::min(bucket.used, begin + size)};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,64 @@
+// Which blocks a pipeline stage holds, and how their parameters lie in flat buckets. Shared by the
+// lowering passes and by the closed form of memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/program/blocks/parameters.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+
+// Blocks of a model: 0 embedding, 1..layers decoder layers, layers + 1 head.
+struct Stage {
+  int first_block = 0;
+  int last_block = 0;         // inclusive
+  int layers = 0;             // of the model
+  bool tied = false;          // the model's head uses the token table
+  bool shared_table = false;  // both lie on this stage: one tensor, one gradient
+
+  bool First() const { return first_block == 0; }
+  bool Last() const { return last_block == layers + 1; }
+  int Blocks() const { return last_block - first_block + 1; }
+  BlockKind KindOf(int block) const {
+    if (block == 0) return BlockKind::kEmbedding;
+    return block == layers + 1 ? BlockKind::kHead : BlockKind::kLayer;
+  }
+  // This stage holds a copy of the token table whose twin lies on the pipeline's other end.
+  bool HoldsTwin() const { return tied && !shared_table && (First() || Last()); }
+};
+
+// Layers are dealt evenly, the remainder to the first stages; the embedding goes with the first
+// layer and the head with the last.
+Stage StageOf(const ModelSpec& model, const Plan& plan, int pp);
+
+// Where one block's parameter lies: all its parts, one after the other.
+struct ParameterRange {
+  int bucket = -1;  // -1: the model has no such parameter
+  std::int64_t offset = 0;
+  std::int64_t elements = 0;
+};
+
+struct BucketLayout {
+  std::vector<Bucket> buckets;  // in the order in which a backward completes them; no buffers yet
+  std::vector<ParameterPlace> places;
+  std::vector<std::vector<ParameterRange>> ranges;  // [block - first_block][parameter]
+  std::vector<std::vector<int>> buckets_of_block;   // [block - first_block], each bucket once
+  int twin_bucket = -1;                             // the token table's, where HoldsTwin()
+};
+
+// Buckets of one rank. Without ZeRO-3 consecutive blocks share a bucket up to plan.bucket_bytes;
+// with it each block is one, so that it can be gathered alone. A tied token table is always one by
+// itself. In a bucket tensors that decay come first; a bucket is padded to 16 elements a shard.
+BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage, int dp,
+                           int tp);
+
+// This rank's part of a bucket, without padding: [begin, end) in elements.
+struct ShardRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+ShardRange ShardOf(const Bucket& bucket);
+
+}  // namespace foretrain

@@ -1,0 +1,42 @@
+// Blocks of one or a few ops that move or update: loads, sends, collectives, norm, optimizer, host
+// read. Every tensor is bound by the pass that makes the instruction, in the order of the slots.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/program/op.h"
+
+namespace foretrain {
+
+Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets);
+// `to_next`: along the pipeline; the receiving side of it comes from the previous rank.
+Block SendBlock(std::int64_t elements, bool to_next);
+Block RecvBlock(std::int64_t elements, bool from_previous, Category category);
+
+// kAllReduce: slots in, out (one slot when in place). kReduceScatter: whole, shard. kAllGather:
+// shard, whole. `elements`: of the whole; `shards`: members of the group.
+struct CollectiveSpec {
+  OpKind kind = OpKind::kAllReduce;
+  std::string name;
+  Queue queue = Queue::kReduce;
+  GroupKind group = GroupKind::kDp;
+  std::int64_t elements = 0;
+  int shards = 1;
+  bool in_place = true;
+  bool accumulate = false;
+};
+Block CollectiveBlock(const CollectiveSpec& spec);
+
+// Adds up the squares of each range into one number: slots are the ranges, then the number.
+Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements);
+
+// AdamW on one shard of a bucket: slots param, grad, moment1, moment2, and the squared norm if it
+// clips.
+Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm);
+
+// The host waits for the loss and, if there is one, the squared norm.
+Block HostReadBlock(bool norm);
+
+}  // namespace foretrain

@@ -1,0 +1,180 @@
+#include "sim/program/op.h"
+
+#include <cstddef>
+
+#include "base/result.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
+    "gemm",
+    "bias_grad",
+    "embedding_forward",
+    "embedding_backward",
+    "norm_forward",
+    "norm_backward_input",
+    "norm_backward_weight",
+    "rope",
+    "attention_forward",
+    "attention_backward",
+    "gelu_forward",
+    "gelu_backward",
+    "swiglu_forward",
+    "swiglu_backward",
+    "add",
+    "cross_entropy_forward",
+    "cross_entropy_backward",
+    "squared_norm",
+    "adamw",
+    "fill",
+    "all_reduce",
+    "reduce_scatter",
+    "all_gather",
+    "send",
+    "recv",
+    "load_batch",
+    "host_read",
+    "opaque",
+};
+static_assert(static_cast<int>(OpKind::kOpaque) + 1 == kOpKindCount);
+
+constexpr std::array<std::string_view, kGroupKindCount> kGroupNames = {
+    "none", "tp", "dp", "ends", "dp_pp", "tp_pp", "world", "next", "prev",
+};
+static_assert(static_cast<int>(GroupKind::kPrev) + 1 == kGroupKindCount);
+
+constexpr double kElementBytes = 4;  // fp32, i32
+
+// Sizes of an op as doubles: products of five counts may pass 2^63.
+struct Sizes {
+  explicit Sizes(const Op& op)
+      : rows(static_cast<double>(op.shape.rows)),
+        cols(static_cast<double>(op.shape.cols)),
+        inner(static_cast<double>(op.shape.inner)),
+        vocab(static_cast<double>(op.shape.vocab)),
+        elements(static_cast<double>(op.shape.elements)),
+        matrix(rows * cols),
+        output_passes(op.accumulate ? 2 : 1),
+        vectors(op.rms ? 1 : 2) {}
+
+  double rows;
+  double cols;
+  double inner;
+  double vocab;
+  double elements;
+  double matrix;         // rows x cols
+  double output_passes;  // an output that is added to is read as well
+  double vectors;        // LayerNorm has a mean beside rstd and a bias beside the weight
+};
+
+OpWork GemmWork(const Sizes& s) {
+  return {2 * s.rows * s.cols * s.inner,
+          s.rows * s.inner + s.inner * s.cols + s.output_passes * s.matrix};
+}
+
+// `gemms` products over the lower triangle, T (T + 1) / 2 pairs of a query and a key, each of
+// head_dim multiplications and additions. Leaves out the softmax: about 5 flop a pair, under 2 %
+// from head_dim 64 on. `outputs`: tensors of the output's shape; `inputs`: of qkv's.
+OpWork AttentionWork(const Op& op, double gemms, double inputs, double outputs) {
+  const OpShape& shape = op.shape;
+  const auto sequence = static_cast<double>(shape.sequence);
+  const double pairs =
+      static_cast<double>(shape.batch) * shape.heads * sequence * (sequence + 1) / 2;
+  const auto rows = static_cast<double>(shape.rows);
+  const double heads = shape.heads;
+  const double width = heads * shape.head_dim;
+  const double qkv_width = (heads + 2.0 * shape.kv_heads) * shape.head_dim;
+  return {gemms * 2 * pairs * shape.head_dim,
+          rows * (inputs * qkv_width + outputs * width + heads)};
+}
+
+// Query and key heads are read and written.
+OpWork RopeWork(const Op& op) {
+  const double rotated = static_cast<double>(op.shape.rows) *
+                         (static_cast<double>(op.shape.heads) + op.shape.kv_heads) *
+                         op.shape.head_dim;
+  return {3 * rotated, 2 * rotated};
+}
+
+// flop, and *elements* moved. Flops of the memory-bound kinds are counts of the multiplications,
+// additions, divisions and exponentials of one element.
+OpWork ElementWork(const Op& op) {
+  const Sizes s(op);
+  switch (op.kind) {
+    case OpKind::kGemm:
+      return GemmWork(s);
+    case OpKind::kBiasGrad:
+      return {s.matrix, s.matrix + s.output_passes * s.cols};
+    case OpKind::kEmbeddingForward:  // the rows that are looked up, not the whole table
+      return {s.matrix, s.rows + 2 * s.matrix};
+    case OpKind::kEmbeddingBackward:  // rows that are added to; a table that starts at 0 is filled
+      return {s.matrix, s.rows + 3 * s.matrix + (op.accumulate ? 0 : s.vocab * s.cols)};
+    case OpKind::kNormForward:
+      return {(op.rms ? 4 : 8) * s.matrix, 2 * s.matrix + s.vectors * (s.cols + s.rows)};
+    case OpKind::kNormBackwardInput:  // with the residual's gradient
+      return {(op.rms ? 8 : 11) * s.matrix, 4 * s.matrix + s.cols + s.vectors * s.rows};
+    case OpKind::kNormBackwardWeight:
+      return {(op.rms ? 3 : 5) * s.matrix,
+              2 * s.matrix + s.vectors * (s.rows + s.output_passes * s.cols)};
+    case OpKind::kRope:
+      return RopeWork(op);
+    case OpKind::kAttentionForward:  // Q K^T, P V; qkv -> out, lse
+      return AttentionWork(op, 2, 1, 1);
+    case OpKind::kAttentionBackward:  // Q K^T, dP, dQ, dK, dV; qkv, out, dout, lse -> dqkv
+      return AttentionWork(op, 5, 2, 2);
+    case OpKind::kGeluForward:
+      return {9 * s.matrix, 2 * s.matrix};
+    case OpKind::kGeluBackward:
+      return {16 * s.matrix, 3 * s.matrix};
+    case OpKind::kSwigluForward:  // gate and up -> y
+      return {5 * s.matrix, 3 * s.matrix};
+    case OpKind::kSwigluBackward:  // gate, up, dy -> both gradients
+      return {11 * s.matrix, 5 * s.matrix};
+    case OpKind::kAdd:
+      return {s.matrix, 3 * s.matrix};
+    case OpKind::kCrossEntropyForward:
+      return {4 * s.rows * s.vocab, s.rows * s.vocab + 2 * s.rows};
+    case OpKind::kCrossEntropyBackward:
+      return {3 * s.rows * s.vocab, 2 * s.rows * s.vocab + 2 * s.rows};
+    case OpKind::kSquaredNorm:
+      return {2 * s.elements, s.elements};
+    case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read
+      return {14 * s.elements, 7 * s.elements};
+    case OpKind::kFill:
+    case OpKind::kAllReduce:
+    case OpKind::kReduceScatter:
+    case OpKind::kAllGather:
+    case OpKind::kSend:
+    case OpKind::kRecv:
+    case OpKind::kLoadBatch:
+    case OpKind::kHostRead:
+      return {0, s.elements};
+    case OpKind::kOpaque:
+      return {};
+  }
+  FT_CHECK(false);
+  return {};
+}
+
+}  // namespace
+
+std::string_view Name(OpKind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  FT_CHECK(index < kKindNames.size());
+  return kKindNames[index];
+}
+
+std::string_view Name(GroupKind group) {
+  const auto index = static_cast<std::size_t>(group);
+  FT_CHECK(index < kGroupNames.size());
+  return kGroupNames[index];
+}
+
+OpWork WorkOf(const Op& op) {
+  OpWork work = ElementWork(op);
+  work.bytes *= kElementBytes;
+  return work;
+}
+
+}  // namespace foretrain

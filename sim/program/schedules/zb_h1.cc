@@ -1,0 +1,23 @@
+#include <algorithm>
+
+#include "sim/program/schedules/schedule.h"
+
+namespace foretrain {
+
+// 1F1B with the weight gradients put off: rank r owes r of them once it is full, so that every rank
+// holds at most p micro-batches, and pays them where 1F1B idles at the end.
+std::vector<Slot> ZbH1Slots(int p, int m, int rank) {
+  const int warm_up = std::min(m, p - 1 - rank);
+  std::vector<Slot> slots;
+  for (int i = 0; i < warm_up; ++i) slots.push_back({Pass::kForward, 0, i});
+  int paid = 0;
+  for (int i = 0; i < m; ++i) {
+    if (warm_up + i < m) slots.push_back({Pass::kForward, 0, warm_up + i});
+    slots.push_back({Pass::kBackwardInput, 0, i});
+    if (i >= rank) slots.push_back({Pass::kBackwardWeight, 0, paid++});
+  }
+  while (paid < m) slots.push_back({Pass::kBackwardWeight, 0, paid++});
+  return slots;
+}
+
+}  // namespace foretrain

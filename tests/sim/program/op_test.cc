@@ -1,0 +1,121 @@
+#include "sim/program/op.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace foretrain {
+namespace {
+
+Op Make(OpKind kind, const OpShape& shape) {
+  Op op;
+  op.kind = kind;
+  op.shape = shape;
+  return op;
+}
+
+void ExpectWork(const Op& op, double flop, double bytes) {
+  const OpWork work = WorkOf(op);
+  EXPECT_EQ(work.flop, flop) << Name(op.kind);
+  EXPECT_EQ(work.bytes, bytes) << Name(op.kind);
+}
+
+TEST(OpNames, AreDifferentAndLowerCase) {
+  std::set<std::string_view> names;
+  for (int i = 0; i < kOpKindCount; ++i) names.insert(Name(static_cast<OpKind>(i)));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(kOpKindCount));
+  EXPECT_EQ(Name(OpKind::kGemm), "gemm");
+  EXPECT_EQ(Name(OpKind::kNormBackwardWeight), "norm_backward_weight");
+  EXPECT_EQ(Name(OpKind::kRecv), "recv");
+  EXPECT_EQ(Name(OpKind::kOpaque), "opaque");
+  EXPECT_EQ(Name(GroupKind::kNone), "none");
+  EXPECT_EQ(Name(GroupKind::kDpPp), "dp_pp");
+  EXPECT_EQ(Name(GroupKind::kPrev), "prev");
+}
+
+TEST(WorkOf, GemmIsTwoFlopAMultiplicationAndEachMatrixOnce) {
+  // [2, 3] = [2, 5] * [5, 3]: 2*2*3*5 = 60 flop; 10 + 15 + 6 = 31 elements.
+  Op op = Make(OpKind::kGemm, {.rows = 2, .cols = 3, .inner = 5});
+  ExpectWork(op, 60, 4 * 31);
+  op.accumulate = true;  // c is read as well
+  ExpectWork(op, 60, 4 * 37);
+}
+
+TEST(WorkOf, CausalAttentionCountsTheLowerTriangle) {
+  // B = 1, T = 3: 6 pairs a head; 2 heads of 4, 1 kv head. Forward: 2 GEMMs of 2 * 6 * 2 * 4 = 96.
+  // qkv is 3 x 16, out 3 x 8, lse 3 x 2: 48 + 24 + 6 = 78 elements.
+  const OpShape shape{
+      .rows = 3, .batch = 1, .sequence = 3, .heads = 2, .kv_heads = 1, .head_dim = 4};
+  ExpectWork(Make(OpKind::kAttentionForward, shape), 2 * 96, 4 * 78);
+  // Backward: 5 GEMMs; qkv, dqkv 48 each, out, dout 24 each, lse 6.
+  ExpectWork(Make(OpKind::kAttentionBackward, shape), 5 * 96, 4 * 150);
+}
+
+TEST(WorkOf, NormsReadAndWriteRowsTimesColumns) {
+  const OpShape shape{.rows = 10, .cols = 4};
+  // x, y: 80; weight, bias: 8; mean, rstd: 20.
+  Op op = Make(OpKind::kNormForward, shape);
+  ExpectWork(op, 8 * 40, 4 * 108);
+  op.rms = true;  // neither bias nor mean
+  ExpectWork(op, 4 * 40, 4 * 94);
+  // dy, x, residual, dx: 160; weight 4; mean, rstd 20.
+  ExpectWork(Make(OpKind::kNormBackwardInput, shape), 11 * 40, 4 * 184);
+  // dy, x: 80; mean, rstd 20; both gradients 8, and once more when added to.
+  Op weight = Make(OpKind::kNormBackwardWeight, shape);
+  ExpectWork(weight, 5 * 40, 4 * 108);
+  weight.accumulate = true;
+  ExpectWork(weight, 5 * 40, 4 * 116);
+}
+
+TEST(WorkOf, ElementwiseOpsCountTheirOperands) {
+  const OpShape shape{.rows = 2, .cols = 5};
+  EXPECT_EQ(WorkOf(Make(OpKind::kGeluForward, shape)).bytes, 4 * 20);
+  EXPECT_EQ(WorkOf(Make(OpKind::kGeluBackward, shape)).bytes, 4 * 30);
+  // SwiGLU's input is twice as wide as its output.
+  EXPECT_EQ(WorkOf(Make(OpKind::kSwigluForward, shape)).bytes, 4 * 30);
+  EXPECT_EQ(WorkOf(Make(OpKind::kSwigluBackward, shape)).bytes, 4 * 50);
+  ExpectWork(Make(OpKind::kAdd, shape), 10, 4 * 30);
+  ExpectWork(Make(OpKind::kBiasGrad, shape), 10, 4 * 15);
+  // 2 query heads and 1 key head of 4, in place.
+  ExpectWork(Make(OpKind::kRope, {.rows = 2, .heads = 2, .kv_heads = 1, .head_dim = 4}), 3 * 24,
+             4 * 48);
+}
+
+TEST(WorkOf, EmbeddingMovesTheRowsThatAreUsed) {
+  const OpShape shape{.rows = 3, .cols = 4, .vocab = 100};
+  // ids 3; looked-up rows 12; out 12.
+  ExpectWork(Make(OpKind::kEmbeddingForward, shape), 12, 4 * 27);
+  Op op = Make(OpKind::kEmbeddingBackward, shape);
+  // ids 3; dy 12; rows read and written 24; the table filled with 0: 400.
+  ExpectWork(op, 12, 4 * 439);
+  op.accumulate = true;
+  ExpectWork(op, 12, 4 * 39);
+}
+
+TEST(WorkOf, LossAndOptimizerCountEachElement) {
+  // logits 3 x 7; targets 3; lse 3.
+  ExpectWork(Make(OpKind::kCrossEntropyForward, {.rows = 3, .vocab = 7}), 4 * 21, 4 * 27);
+  ExpectWork(Make(OpKind::kCrossEntropyBackward, {.rows = 3, .vocab = 7}), 3 * 21, 4 * 48);
+  ExpectWork(Make(OpKind::kSquaredNorm, {.elements = 9}), 18, 36);
+  // Parameter and two moments read and written, gradient read: 28 bytes an element.
+  ExpectWork(Make(OpKind::kAdamW, {.elements = 10}), 140, 280);
+}
+
+TEST(WorkOf, CommunicationMovesItsTensorAndOpaqueWorkNothing) {
+  for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
+                            OpKind::kSend, OpKind::kRecv}) {
+    EXPECT_TRUE(IsCommunication(kind));
+    ExpectWork(Make(kind, {.elements = 6}), 0, 24);
+  }
+  ExpectWork(Make(OpKind::kOpaque, {}), 0, 0);
+}
+
+TEST(WorkOf, IsExactBeyond64Bits) {
+  // 2 * 2^30 * 2^30 * 2^30 = 2^91.
+  const std::int64_t n = std::int64_t{1} << 30;
+  EXPECT_EQ(WorkOf(Make(OpKind::kGemm, {.rows = n, .cols = n, .inner = n})).flop, 0x1p91);
+}
+
+}  // namespace
+}  // namespace foretrain

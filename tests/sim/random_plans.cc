@@ -1,0 +1,63 @@
+#include "tests/sim/random_plans.h"
+
+#include <random>
+
+namespace foretrain {
+namespace {
+
+ModelSpec RandomModel(std::mt19937_64& random) {
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  ModelSpec model;
+  const bool llama = pick(0, 1) == 1;
+  model.layers = pick(1, 5);
+  model.head_dim = 2 * pick(1, 4);
+  model.kv_heads = llama ? 4 : 8;
+  model.heads = llama ? 4 * pick(1, 2) : 8;
+  model.hidden = 8 * pick(1, 5);
+  model.ffn_hidden = 4 * pick(2, 20);
+  model.vocab = pick(5, 97);
+  model.max_sequence = 16;
+  model.norm = llama ? NormKind::kRmsNorm : NormKind::kLayerNorm;
+  model.mlp = llama ? MlpKind::kSwiglu : MlpKind::kGelu;
+  model.positions = llama ? PositionKind::kRope : PositionKind::kLearned;
+  model.attention_bias = !llama || pick(0, 1) == 1;
+  model.projection_bias = !llama;
+  model.tied_embeddings = pick(0, 1) == 1;
+  return model;
+}
+
+}  // namespace
+
+PlannedModel RandomPlannedModel(std::uint64_t index) {
+  std::mt19937_64 random(index);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  PlannedModel out;
+  out.model = RandomModel(random);
+  Plan& plan = out.plan;
+  plan.dp = static_cast<int>(pick(1, 4));
+  plan.tp = static_cast<int>(std::int64_t{1} << pick(0, 2));
+  plan.pp = static_cast<int>(std::min<std::int64_t>(pick(1, 4), out.model.layers));
+  plan.sequence = pick(1, 16);
+  plan.micro_batch = pick(1, 3);
+  plan.global_batch = plan.micro_batch * plan.dp * pick(1, 9);
+  plan.schedule = static_cast<ScheduleKind>(pick(0, 2));
+  const int stages[] = {0, 1, 3};
+  plan.zero_stage = stages[pick(0, 2)];
+  plan.recompute = static_cast<RecomputeKind>(pick(0, 1));
+  plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
+  plan.bucket_bytes = 1 << pick(10, 16);
+  return out;
+}
+
+std::string Describe(const PlannedModel& planned) {
+  const ModelSpec& m = planned.model;
+  return "layers " + std::to_string(m.layers) + " hidden " + std::to_string(m.hidden) +
+         (m.positions == PositionKind::kRope ? " llama " : " gpt ") +
+         (m.tied_embeddings ? "tied " : "") + Describe(planned.plan);
+}
+
+}  // namespace foretrain
