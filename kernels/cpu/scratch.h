@@ -10,12 +10,12 @@ namespace foretrain {
 // the first cache, a block of A (kGemmRows x kGemmDepth, 420 KiB) in the second, a block of B
 // (kGemmDepth x kGemmColumns, 2 MiB) in the third.
 constexpr int64_t kGemmDepth = 256;
-constexpr int64_t kGemmRows = 420;  // a multiple of every kTileRows
-constexpr int64_t kGemmColumns = 2048;
+constexpr int64_t kGemmRows = 420;      // a multiple of every kTileRows
+constexpr int64_t kGemmColumns = 2112;  // and of every kTileColumns
 
 // Blocks of attention: queries and keys that are worked on together.
-constexpr int64_t kAttentionQueries = 128;
-constexpr int64_t kAttentionKeys = 128;
+constexpr int64_t kAttentionQueries = 96;
+constexpr int64_t kAttentionKeys = 96;
 constexpr int64_t kMaxHeadDim = 512;
 
 // Floats between the end of one part of the scratch and the next: kernels may write a vector past a
