@@ -27,20 +27,6 @@ void NumberOps(const Program& program, RankProgram& rank) {
   }
 }
 
-// The ops that `op` must follow because its instruction waits for another as a whole.
-void AddThrottle(const RankProgram& rank, const FlatStep& step, std::int32_t op,
-                 std::int32_t first_of_step, LaneOps& after) {
-  const std::int32_t number = step.instruction[static_cast<std::size_t>(op)];
-  const Instruction& instruction = rank.step[static_cast<std::size_t>(number)];
-  if (instruction.after < 0 || instruction.first_op != op) return;
-  FT_CHECK(instruction.after < number);
-  const auto awaited = static_cast<std::size_t>(instruction.after);
-  for (std::int32_t i = rank.step[awaited].first_op; i < rank.step[awaited + 1].first_op; ++i) {
-    std::int32_t& latest = after[step.LaneOf(i)];
-    latest = std::max(latest, first_of_step + i);
-  }
-}
-
 // Walks two consecutive steps: what the first leaves behind, the second must wait for. An edge is
 // made only where clocks do not imply it, the latest source first, since the later may imply the
 // earlier. The second step begins each op with the edges of the first, so that it adds those of
@@ -61,7 +47,7 @@ std::vector<Edge> DeriveEdges(const RankProgram& rank, const FlatStep& step) {
       }
       LaneOps after = kNoOps;
       hazards.Visit(op, iteration, after);
-      AddThrottle(rank, step, op, first, after);
+      AddThrottle(rank, step, op, iteration, after);
       for (std::int32_t from = clocks.LatestUncovered(after); from >= 0;
            from = clocks.LatestUncovered(after)) {
         clocks.Join(from);

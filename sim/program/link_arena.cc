@@ -11,45 +11,57 @@ namespace foretrain {
 namespace {
 
 std::int64_t Aligned(std::int64_t bytes) {
+  FT_CHECK(bytes >= 0);
   return std::max<std::int64_t>(CeilDiv(bytes, kArenaAlignment), 1) * kArenaAlignment;
 }
 
+bool Waits(LaneSet used_by, std::uint8_t lane) { return (used_by & ~(LaneSet{1} << lane)) != 0; }
+
 }  // namespace
 
-std::int64_t ArenaPlanner::Grow(std::vector<FreeRange>& ranges, std::int64_t bytes) {
-  std::int64_t begin = top_;
-  if (!ranges.empty() && ranges.back().end == top_) {
-    begin = ranges.back().begin;
-    ranges.pop_back();
+template <class Fits>
+ArenaPlanner::Ranges::iterator ArenaPlanner::FindBest(Ranges& ranges, std::uint8_t lane,
+                                                      Fits fits) {
+  const auto order = [lane](const FreeRange& range) {
+    return std::tuple(range.Size(), Waits(range.used_by, lane), range.when);
+  };
+  auto best = ranges.end();
+  for (auto range = ranges.begin(); range != ranges.end(); ++range) {
+    if (!fits(*range)) continue;
+    if (best == ranges.end() || order(*range) < order(*best)) best = range;
   }
-  top_ = begin + bytes;
+  return best;
+}
+
+std::int64_t ArenaPlanner::TakeFresh(std::int64_t bytes) {
+  const std::int64_t begin = top_;
+  top_ += Aligned(bytes);
   return begin;
 }
 
 std::int64_t ArenaPlanner::Take(std::int64_t bytes, int pool, std::uint8_t lane) {
-  FT_CHECK(bytes >= 0);
-  std::vector<FreeRange>& ranges = pools_[static_cast<std::size_t>(pool)];
+  Ranges& ranges = PoolAt(pool);
   const std::int64_t size = Aligned(bytes);
-  const LaneSet own = LaneSet{1} << lane;
-  const auto order = [own](const FreeRange& range) {
-    const bool waits = (range.used_by & ~own) != 0;
-    return std::tuple(range.end - range.begin, waits, range.when);
-  };
-  auto best = ranges.end();
-  for (auto range = ranges.begin(); range != ranges.end(); ++range) {
-    if (range->end - range->begin < size) continue;
-    if (best == ranges.end() || order(*range) < order(*best)) best = range;
+  const auto best =
+      FindBest(ranges, lane, [size](const FreeRange& range) { return range.Size() >= size; });
+  if (best != ranges.end()) {
+    const std::int64_t begin = best->begin;
+    best->begin += size;
+    if (best->Size() == 0) ranges.erase(best);
+    return begin;
   }
-  if (best == ranges.end()) return Grow(ranges, size);
-  const std::int64_t begin = best->begin;
-  best->begin += size;
-  if (best->begin == best->end) ranges.erase(best);
-  return begin;
+  if (!ranges.empty() && ranges.back().end == top_) {
+    const std::int64_t begin = ranges.back().begin;
+    ranges.pop_back();
+    top_ = begin + size;
+    return begin;
+  }
+  return TakeFresh(size);
 }
 
 void ArenaPlanner::Give(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by,
                         std::int32_t when) {
-  std::vector<FreeRange>& ranges = pools_[static_cast<std::size_t>(pool)];
+  Ranges& ranges = PoolAt(pool);
   FreeRange freed{begin, begin + Aligned(bytes), used_by, when};
   const auto join = [&freed](const FreeRange& neighbour) {
     freed.begin = std::min(freed.begin, neighbour.begin);
@@ -72,6 +84,24 @@ void ArenaPlanner::Give(std::int64_t begin, std::int64_t bytes, int pool, LaneSe
   } else {
     ranges.insert(next, freed);
   }
+}
+
+std::int64_t ArenaPlanner::Refill(std::int64_t bytes, int pool, std::uint8_t lane,
+                                  std::int32_t before) {
+  Ranges& ranges = PoolAt(pool);
+  const std::int64_t size = Aligned(bytes);
+  const auto best = FindBest(ranges, lane, [size, lane, before](const FreeRange& range) {
+    return range.Size() == size && (range.when < before || !Waits(range.used_by, lane));
+  });
+  if (best == ranges.end()) return TakeFresh(size);
+  const std::int64_t begin = best->begin;
+  ranges.erase(best);
+  return begin;
+}
+
+void ArenaPlanner::GiveWhole(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by,
+                             std::int32_t when) {
+  PoolAt(pool).push_back({begin, begin + Aligned(bytes), used_by, when});
 }
 
 }  // namespace foretrain

@@ -76,6 +76,18 @@ std::array<std::int64_t, kSpaceCount> SpaceBases(const RankProgram& rank) {
   return bases;
 }
 
+void AddThrottle(const RankProgram& rank, const FlatStep& step, std::int32_t op, int step_number,
+                 LaneOps& after) {
+  const std::int32_t number = step.instruction[static_cast<std::size_t>(op)];
+  const Instruction& instruction = rank.step[static_cast<std::size_t>(number)];
+  if (instruction.after < 0 || instruction.first_op != op) return;
+  FT_CHECK(instruction.after < number);
+  const auto awaited = static_cast<std::size_t>(instruction.after);
+  for (std::int32_t i = rank.step[awaited].first_op; i < rank.step[awaited + 1].first_op; ++i) {
+    Raise(after[step.LaneOf(i)], step_number * step.Ops() + i);
+  }
+}
+
 HazardMap::HazardMap(const FlatStep& step, const RankProgram& rank) : step_(step) {
   const auto bases = SpaceBases(rank);
   const auto start_of = [&](const TensorAccess& access) {

@@ -44,6 +44,11 @@ class HazardMap {
   std::vector<Piece> pieces_;
 };
 
+// Adds what the first op of an instruction must follow because of its `after`: all ops of that
+// instruction in the same step.
+void AddThrottle(const RankProgram& rank, const FlatStep& step, std::int32_t op, int step_number,
+                 LaneOps& after);
+
 // First address of each space when a rank's arenas are laid end to end.
 std::array<std::int64_t, kSpaceCount> SpaceBases(const RankProgram& rank);
 

@@ -1,10 +1,10 @@
 #include "sim/program/link_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 
-#include "base/checked.h"
 #include "sim/program/link_arena.h"
 
 namespace foretrain {
@@ -16,6 +16,7 @@ struct Users {
   bool read_since = false;
   bool peers = false;  // touched by a send or receive
   bool placed = false;
+  std::uint8_t first_lane = 0;
 };
 
 bool IsPeerQueue(Queue queue) {
@@ -23,17 +24,29 @@ bool IsPeerQueue(Queue queue) {
          queue == Queue::kRecvPrev;
 }
 
+// Queues whose ops fill memory for compute to come, ahead of it.
+bool IsIncomingQueue(Queue queue) {
+  return queue == Queue::kRecvNext || queue == Queue::kRecvPrev || queue == Queue::kH2d ||
+         queue == Queue::kNvme;
+}
+
 class Layout {
  public:
   Layout(const FlatStep& step, Reuse reuse, RankProgram& rank)
-      : step_(step), reuse_(reuse), rank_(rank), users_(rank.buffers.size()) {}
+      : step_(step), reuse_(reuse), rank_(rank), users_(rank.buffers.size()) {
+    previous_.fill(-1);
+  }
 
   void Run() {
     FindLives();
     PlaceState();
     for (std::int32_t op = 0; op < step_.Ops(); ++op) {
       for (const TensorAccess& access : step_.AccessesOf(op)) Place(op, access.buffer);
+      const std::uint8_t lane = step_.LaneOf(op);
+      for (const std::int32_t buffer : held_[lane]) GiveBack(op, buffer, kShared);
+      held_[lane].clear();
       for (const TensorAccess& access : step_.AccessesOf(op)) Release(op, access.buffer);
+      previous_[lane] = op;
     }
     for (std::size_t space = 0; space < arenas_.size(); ++space) {
       rank_.arena_bytes[space] = arenas_[space].HighWater();
@@ -52,7 +65,10 @@ class Layout {
     for (std::int32_t op = 0; op < step_.Ops(); ++op) {
       for (const TensorAccess& access : step_.AccessesOf(op)) {
         Buffer& buffer = BufferAt(access.buffer);
-        if (buffer.first_op < 0) buffer.first_op = op;
+        if (buffer.first_op < 0) {
+          buffer.first_op = op;
+          UsersOf(access.buffer).first_lane = step_.LaneOf(op);
+        }
         buffer.last_op = op;
         Note(access, buffer, op);
       }
@@ -79,7 +95,7 @@ class Layout {
     for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
       Buffer& buffer = rank_.buffers[i];
       if (!buffer.persistent || buffer.bytes == 0) continue;
-      buffer.offset = ArenaOf(buffer).Take(buffer.bytes, kShared, 0);
+      buffer.offset = ArenaOf(buffer).TakeFresh(buffer.bytes);
       users_[i].placed = true;
     }
   }
@@ -90,31 +106,67 @@ class Layout {
     if (users.placed) return;
     users.placed = true;
     const std::uint8_t lane = step_.LaneOf(op);
-    buffer.offset = ArenaOf(buffer).Take(buffer.bytes, Guarded(users) ? 1 + lane : kShared, lane);
+    ArenaPlanner& arena = ArenaOf(buffer);
+    if (IsGuarded(users)) {
+      buffer.offset = arena.Take(buffer.bytes, PoolOf(lane), lane);
+    } else if (IsIncoming(users)) {
+      buffer.offset = arena.Refill(buffer.bytes, PoolOf(lane), lane, previous_[lane]);
+    } else {
+      buffer.offset = arena.Take(buffer.bytes, kShared, lane);
+    }
   }
 
   void Release(std::int32_t op, std::int32_t number) {
-    Buffer& buffer = BufferAt(number);
+    const Buffer& buffer = BufferAt(number);
     Users& users = UsersOf(number);
     if (buffer.persistent || buffer.last_op != op || !users.placed) return;
     users.placed = false;
-    int pool = kShared;
-    if (Guarded(users)) {
-      if (!std::has_single_bit(users.final)) return;  // nobody may have it again in this step
-      pool = 1 + std::countr_zero(users.final);
+    if (IsGuarded(users)) {
+      // Where several queues used it last nobody may have it again in this step.
+      if (std::has_single_bit(users.final)) {
+        GiveBack(op, number, PoolOf(std::countr_zero(users.final)));
+      }
+      return;
     }
-    ArenaOf(buffer).Give(buffer.offset, buffer.bytes, pool, users.final, op);
+    if (IsIncoming(users)) {
+      GiveBack(op, number, PoolOf(users.first_lane));
+      return;
+    }
+    for (LaneSet lanes = users.final; lanes != 0; lanes &= lanes - 1) {
+      const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
+      if (step_.queues[lane] == Queue::kCompute) continue;
+      held_[lane].push_back(number);
+      return;
+    }
+    GiveBack(op, number, kShared);
   }
 
-  bool Guarded(const Users& users) const {
+  void GiveBack(std::int32_t op, std::int32_t number, int pool) {
+    const Buffer& buffer = BufferAt(number);
+    const Users& users = UsersOf(number);
+    if (!IsGuarded(users) && IsIncoming(users)) {
+      ArenaOf(buffer).GiveWhole(buffer.offset, buffer.bytes, pool, users.final, op);
+    } else {
+      ArenaOf(buffer).Give(buffer.offset, buffer.bytes, pool, users.final, op);
+    }
+  }
+
+  bool IsGuarded(const Users& users) const {
     return reuse_ == Reuse::kOwnQueue || (reuse_ == Reuse::kNotPeers && users.peers);
+  }
+  bool IsIncoming(const Users& users) const {
+    return IsIncomingQueue(step_.queues[users.first_lane]);
   }
 
   static constexpr int kShared = 0;  // pools: this one, then one a lane
+  static int PoolOf(int lane) { return 1 + lane; }
+
   const FlatStep& step_;
   Reuse reuse_;
   RankProgram& rank_;
   std::vector<Users> users_;
+  std::array<std::vector<std::int32_t>, kQueueCount> held_;  // by lane: free after its next op
+  std::array<std::int32_t, kQueueCount> previous_;           // by lane: its latest op
   std::vector<ArenaPlanner> arenas_ =
       std::vector<ArenaPlanner>(kSpaceCount, ArenaPlanner(1 + kQueueCount));
 };

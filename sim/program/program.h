@@ -166,7 +166,7 @@ void Link(Program& program);
 inline constexpr int kRunAheadOps = 1024;
 
 // Checks what every executor relies on; refuses with kInvalidArgument and the circle of waits or
-// the pair of ops that breaks it. Independent of how Link came to its result.
+// the pair of ops that breaks it.
 //
 //   program        linked
 //   run_ahead_ops  > 0; smaller ones are for tests of the check
