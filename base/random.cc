@@ -77,6 +77,7 @@ struct SineCosine {
 // at most pi/4; the first terms left out of the two series are below 3e-18.
 SineCosine OfTurn(double turn) {
   constexpr double kTwoPi = 6.28318530717958647692;
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): either quarter will do at a tie
   const int quarter = static_cast<int>(turn * 4 + 0.5);
   const double x = (turn - 0.25 * quarter) * kTwoPi;
   const double sine = x * Polynomial(kSine, x * x);

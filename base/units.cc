@@ -1,12 +1,12 @@
 #include "base/units.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <span>
+
+#include <fmt/format.h>
 
 #include "base/checked.h"
 #include "base/text.h"

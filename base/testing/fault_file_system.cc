@@ -184,7 +184,7 @@ void FaultFileSystem::LosePower(PowerLoss loss, std::uint64_t seed) {
   }
 }
 
-void FaultFileSystem::Put(const std::string& path, std::string text) {
+void FaultFileSystem::Put(const std::string& path, const std::string& text) {
   const std::lock_guard lock(mutex_);
   const auto node = std::make_shared<Node>(Node{text, text, {}});
   names_[Normal(path)] = node;

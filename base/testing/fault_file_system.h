@@ -66,7 +66,7 @@ class FaultFileSystem final : public FileSystem {
   void LosePower(PowerLoss loss, std::uint64_t seed);
 
   // As a test sets the scene: bytes of a file, synced, name and all.
-  void Put(const std::string& path, std::string text);
+  void Put(const std::string& path, const std::string& text);
   // The file's bytes now, for a look that is not a call. A missing file is a bug in the test.
   std::string Get(const std::string& path) const;
   bool Exists(const std::string& path) const;

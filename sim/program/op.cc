@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "cross_entropy_backward",
     "squared_norm",
     "adamw",
+    "fill",
     "all_reduce",
     "reduce_scatter",
     "all_gather",
@@ -140,6 +141,7 @@ OpWork ElementWork(const Op& op) {
       return {2 * s.elements, s.elements};
     case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read
       return {14 * s.elements, 7 * s.elements};
+    case OpKind::kFill:
     case OpKind::kAllReduce:
     case OpKind::kReduceScatter:
     case OpKind::kAllGather:

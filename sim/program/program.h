@@ -152,13 +152,35 @@ struct CompileOptions {
 Result<Program> Compile(const ModelSpec& model, const Plan& plan,
                         const CompileOptions& options = {});
 
-// Derives op numbers, lives of buffers, arena offsets (best fit in issue order, 256-byte aligned)
-// and the edges between ops of different queues, from reads and writes of byte ranges over two
-// consecutive steps. Idempotent.
+// Derives op numbers, lives of buffers, arena offsets (best fit in issue order, 256-byte aligned),
+// the edges between ops of different queues, from reads and writes of byte ranges over two
+// consecutive steps, and the hash. Idempotent.
+//
+// Memory is shared by buffers of all queues; where the waits that this makes close a circle between
+// ranks, the whole program is laid out again with less sharing (link_layout.h), which needs more
+// memory, down to none that makes an op wait. A circle that remains is the program's own, for
+// Verify to refuse. Blocks, bindings and buffers must exist (FT_CHECK). About 0.5 us an op.
 void Link(Program& program);
 
-// Checks what every executor relies on; refuses with kInvalidArgument and the cycle or the pair
-// that breaks it.
-Result<void> Verify(const Program& program);
+// The host issues op n of a rank, counted through all steps, once op n - kRunAheadOps has ended.
+inline constexpr int kRunAheadOps = 1024;
+
+// Checks what every executor relies on; refuses with kInvalidArgument and the circle of waits or
+// the pair of ops that breaks it.
+//
+//   program        linked
+//   run_ahead_ops  > 0; smaller ones are for tests of the check
+//
+//   - instructions, bindings and edges lie in their tables, and ids are unique in a rank's step
+//   - each (block, micro-batch) has a forward and then either a backward or both halves, input half
+//     first (block 0 may have its weight half alone); a recomputation lies between
+//   - sends and receives pair up with equal bytes; all members of a group issue its collectives in
+//     the same order
+//   - buffers that live at the same time do not overlap, and nothing is read that the step has not
+//     written but state
+//   - two consecutive steps run to their end: no circle of queues, edges, partners and run-ahead
+//   - of two ops that touch the same bytes, at least one writing, a path of edges and queues orders
+//     them, within a step and from step to step
+Result<void> Verify(const Program& program, int run_ahead_ops = kRunAheadOps);
 
 }  // namespace foretrain

@@ -75,17 +75,14 @@ double DefaultNetwork(std::string_view gpu) {
   return 12.5e9;
 }
 
-void FillIn(const GpuEntry& gpu, ClusterSpec& cluster) {
-  cluster.network_bytes_per_s = DefaultNetwork(gpu.device.name);
-  cluster.assumptions = fmt::format("network {} GB/s per GPU and direction (default for {})",
-                                    cluster.network_bytes_per_s / 1e9, gpu.device.name);
-  if (gpu.link_devices > 0 && cluster.devices_per_node > gpu.link_devices &&
-      cluster.device.link_bytes_per_s > 0) {
-    cluster.device.link_bytes_per_s = 0;
-    cluster.assumptions +=
-        fmt::format("; a link joins only {} of the {} GPUs of a node, so all use PCIe",
-                    gpu.link_devices, cluster.devices_per_node);
-  }
+// Where a bridge joins fewer devices than a node has, traffic between pairs decides: all use PCIe.
+void LimitLink(const GpuEntry& gpu, ClusterSpec& cluster, std::vector<std::string>& assumptions) {
+  if (gpu.link_devices == 0 || cluster.devices_per_node <= gpu.link_devices) return;
+  if (cluster.device.link_bytes_per_s == 0) return;
+  cluster.device.link_bytes_per_s = 0;
+  assumptions.push_back(
+      fmt::format("a link joins only {} of the {} GPUs of a node, so all use PCIe",
+                  gpu.link_devices, cluster.devices_per_node));
 }
 
 }  // namespace
@@ -115,38 +112,56 @@ Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name) 
   return Find(catalogue.models, name, "model", "foretrain models");
 }
 
+Result<ClusterSpec> MakeCluster(const GpuEntry& gpu, int nodes, int devices_per_node,
+                                double network_bytes_per_s) {
+  if (!gpu.unusable.empty()) {
+    return Fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{} cannot be planned for: {}. Give the cluster as a JSON file with the rates",
+                    gpu.device.name, gpu.unusable));
+  }
+  ClusterSpec cluster;
+  cluster.device = gpu.device;
+  cluster.nodes = nodes;
+  cluster.devices_per_node = devices_per_node;
+  cluster.name = fmt::format("{}x{}x{}", nodes, devices_per_node, gpu.device.name);
+  cluster.network_bytes_per_s = network_bytes_per_s;
+  std::vector<std::string> assumptions;
+  if (network_bytes_per_s == 0) {
+    cluster.network_bytes_per_s = DefaultNetwork(gpu.device.name);
+    assumptions.push_back(fmt::format("network {} GB/s per GPU and direction (default for {})",
+                                      cluster.network_bytes_per_s / 1e9, gpu.device.name));
+  }
+  LimitLink(gpu, cluster, assumptions);
+  cluster.assumptions = Join(assumptions, "; ");
+  FT_TRY(ValidateCluster(cluster));
+  return cluster;
+}
+
 Result<ClusterSpec> ParseCluster(std::string_view text, const Catalogue& catalogue) {
   std::string_view gpu_name = Trim(text);
   const auto first = TakeCount(gpu_name);
   const auto second = first ? TakeCount(gpu_name) : std::nullopt;
   const std::string shown = Printable(text);
-  ClusterSpec cluster;
+  std::int64_t nodes = 1, devices = 1;
   const auto read = [&](std::string_view what, std::optional<std::string_view> count,
-                        int& value) -> Result<void> {
+                        std::int64_t& value) -> Result<void> {
     if (!count) return {};
-    FT_ASSIGN(const std::int64_t number,
+    FT_ASSIGN(value,
               ParseInt(fmt::format("cluster \"{}\": {}", shown, what), *count, 1, kMaxRanks));
-    value = static_cast<int>(number);
     return {};
   };
-  FT_TRY(read("nodes", second ? first : std::nullopt, cluster.nodes));
-  FT_TRY(read("GPUs of a node", second ? second : first, cluster.devices_per_node));
+  FT_TRY(read("nodes", second ? first : std::nullopt, nodes));
+  FT_TRY(read("GPUs of a node", second ? second : first, devices));
   auto gpu = FindGpu(catalogue, gpu_name);
   if (!gpu) {
     return Refuse("cluster \"{}\": {}. Write NODESxGPUSxGPU, such as 2x8xA100-80GB-SXM, or local",
                   shown, gpu.error().message);
   }
-  if (!gpu->unusable.empty()) {
-    return Fail(ErrorCode::kUnsupported,
-                fmt::format("cluster \"{}\": {} cannot be planned for: {}. Give the cluster as a "
-                            "JSON file with the rates",
-                            shown, gpu->device.name, gpu->unusable));
-  }
-  cluster.device = gpu->device;
-  cluster.name = fmt::format("{}x{}x{}", cluster.nodes, cluster.devices_per_node, gpu->device.name);
-  FillIn(*gpu, cluster);
-  if (const auto valid = ValidateCluster(cluster); !valid) {
-    return Refuse("cluster \"{}\": {}", shown, valid.error().message);
+  auto cluster = MakeCluster(*gpu, static_cast<int>(nodes), static_cast<int>(devices));
+  if (!cluster) {
+    return Fail(cluster.error().code,
+                fmt::format("cluster \"{}\": {}", shown, cluster.error().message));
   }
   return cluster;
 }

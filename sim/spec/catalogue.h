@@ -75,14 +75,23 @@ Result<Catalogue> BuiltInCatalogue();
 Result<GpuEntry> FindGpu(const Catalogue& catalogue, std::string_view name);
 Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name);
 
+// A cluster of `nodes` nodes with `devices_per_node` of `gpu` each. What is not given is filled in
+// and noted in `assumptions`: where a bridge joins only pairs and the node has more devices, they
+// are joined by PCIe.
+//
+//   network_bytes_per_s  per GPU and direction; 0: 12.5 GB/s for V100 (EDR InfiniBand), 25 for A100
+//                        (HDR), 50 for H100, H200 and B200 (NDR), else 12.5
+//
+// Errors: kUnsupported, a GPU whose rates the catalogue does not know; kInvalidArgument, as
+// ValidateCluster.
+Result<ClusterSpec> MakeCluster(const GpuEntry& gpu, int nodes, int devices_per_node,
+                                double network_bytes_per_s = 0);
+
 // The cluster that `text` spells: NODESxGPUSxGPU, GPUSxGPU (one node) or GPU (one device), such as
-// "64x8xA100-80GB-SXM". What the name does not say is filled in and noted in `assumptions`: the
-// network, per GPU and direction, is 12.5 GB/s for V100 (EDR InfiniBand), 25 for A100 (HDR), 50 for
-// H100, H200 and B200 (NDR), else 12.5; where a bridge joins only pairs and the node has more
-// devices, they are joined by PCIe.
+// "64x8xA100-80GB-SXM", in any case; the rest as MakeCluster.
 //
 // Errors: kInvalidArgument, a count outside [1, kMaxRanks], more than kMaxRanks devices, an unknown
-// GPU; kUnsupported, a GPU whose rates the catalogue does not know.
+// GPU; kUnsupported, as MakeCluster.
 Result<ClusterSpec> ParseCluster(std::string_view text, const Catalogue& catalogue);
 
 // A model and what its reading left out.

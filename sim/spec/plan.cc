@@ -167,9 +167,13 @@ std::optional<RecomputeKind> ParseRecompute(std::string_view name) {
   return std::nullopt;
 }
 
-Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model) {
+Result<void> ValidatePlan(const Plan& plan) {
   FT_TRY(CheckFields(plan));
-  FT_TRY(CheckBatch(plan));
+  return CheckBatch(plan);
+}
+
+Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model) {
+  FT_TRY(ValidatePlan(plan));
   FT_TRY(CheckTensorParallel(plan, model));
   if (model.layers > kMaxLayers) {
     return Refuse("layers {}: a plan holds at most {} layers", model.layers, kMaxLayers);

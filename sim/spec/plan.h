@@ -43,16 +43,23 @@ inline constexpr int kMaxRanks = 1 << 20;
 inline constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 18;  // ids hold 18 bits
 inline constexpr std::int64_t kMaxLayers = 8190;  // ids hold 13 bits for embedding, layers and head
 
-// Checks `plan` by itself and against `model`, which is valid.
+// Checks `plan` by itself.
 //
 // Errors: kInvalidArgument, naming field, value and remedy with the nearest value that works: dp,
 // tp, pp below 1 or more than kMaxRanks together; a global batch that is no multiple of dp *
-// micro_batch; heads, kv_heads or ffn_hidden that tp does not divide; more stages than layers; a
-// sequence past the learned position table or the attention window; a ZeRO stage other than 0, 1,
-// 3; a clip_norm or bucket_bytes out of range; more micro-batches or layers than ids can hold. ZeRO
-// with dp 1 is allowed: nothing is sharded. Any schedule is allowed with pp 1, and any
-// recomputation with any schedule: with zb-h1, a recomputed layer runs its forward again before its
-// input-gradient half. O(sqrt(heads)); safe from any thread.
+// micro_batch; a ZeRO stage other than 0, 1, 3; a clip_norm or bucket_bytes out of range; more
+// micro-batches than ids can hold. ZeRO with dp 1 is allowed: nothing is sharded. Any schedule is
+// allowed with pp 1, and any recomputation with any schedule: with zb-h1, a layer's forward runs
+// again before its input-gradient half, whose weight-gradient half reads the same rebuilt tensors.
+// O(1); safe from any thread.
+Result<void> ValidatePlan(const Plan& plan);
+
+// Checks `plan` by itself and against `model`, which is valid.
+//
+// Errors: as above, and heads, kv_heads or ffn_hidden that tp does not divide; more stages than
+// layers; more layers than ids can hold; a sequence past the learned position table or the
+// attention window; an activation of a micro-batch past 2^56 bytes. O(sqrt(heads)); safe from any
+// thread.
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model);
 
 // "dp2 tp1 pp2 1f1b mb4 x8 zero1 recompute-full": short, for tables and titles. mb is the samples

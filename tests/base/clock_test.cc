@@ -1,8 +1,8 @@
 #include "base/clock.h"
 
-#include <gtest/gtest.h>
-
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace foretrain {
 namespace {

@@ -1,8 +1,8 @@
 #include "base/hash.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace foretrain {
 namespace {

@@ -1,11 +1,11 @@
 #include "base/random.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace foretrain {
 namespace {

@@ -1,10 +1,10 @@
 #include "base/text.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <array>
 #include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace foretrain {
 namespace {

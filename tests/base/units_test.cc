@@ -1,9 +1,9 @@
 #include "base/units.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <limits>
 
 namespace foretrain {
 namespace {

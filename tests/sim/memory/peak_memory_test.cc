@@ -17,7 +17,7 @@ TEST(PeakMemory, EqualsTheLinkedProgramToTheByteOnAThousandRandomPlans) {
     const auto program = Compile(planned.model, planned.plan);
     ASSERT_TRUE(program.has_value()) << program.error().message;
     for (const RankProgram& rank : program->ranks) {
-      const PeakMemory linked = LinkedPeak(*program, rank);
+      const PeakMemory linked = LinkedPeak(rank);
       const PeakMemory predicted =
           PredictPeakMemory(planned.model, planned.plan, rank.pp, rank.dp, rank.tp);
       for (int c = 0; c < kCategoryCount; ++c) {

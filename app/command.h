@@ -1,0 +1,50 @@
+// What every subcommand is. Leaves out what each does: one small file each in app/commands/.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/arguments.h"
+#include "base/result.h"
+
+namespace foretrain {
+
+// How a command ends: 0 done, 1 the answer is no, 2 bad input, 3 a fault while running, 130 and 143
+// stopped by a signal.
+enum class Exit : int {
+  kDone = 0,
+  kNo = 1,
+  kBadInput = 2,
+  kFault = 3,
+  kInterrupted = 130,
+  kTerminated = 143
+};
+
+// The exit code that an error ends in.
+Exit ExitOf(ErrorCode code);
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string_view Name() const = 0;
+  virtual std::string_view Summary() const = 0;  // one line for `foretrain --help`
+  virtual void Declare(Arguments& arguments) = 0;
+  // Runs with the values that were read into what Declare referenced. An Error is printed on
+  // stderr, and on stdout as {"schema":1,"error":...} where JSON was asked for.
+  virtual Result<Exit> Run() = 0;
+  bool json() const { return json_; }
+
+ protected:
+  // Every command takes --json.
+  void DeclareJson(Arguments& arguments);
+  bool json_ = false;
+};
+
+using CommandList = std::vector<std::unique_ptr<Command>>;
+
+// All commands in the order of the help text; app/commands.cc is the list.
+CommandList AllCommands();
+
+}  // namespace foretrain

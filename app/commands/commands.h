@@ -1,0 +1,25 @@
+// The makers of all subcommands, one file each beside this one.
+#pragma once
+
+#include <memory>
+
+#include "app/command.h"
+
+namespace foretrain {
+
+std::unique_ptr<Command> MakeModels();
+std::unique_ptr<Command> MakeClusters();
+std::unique_ptr<Command> MakeDevices();
+std::unique_ptr<Command> MakePlan();
+std::unique_ptr<Command> MakePredict();
+std::unique_ptr<Command> MakeTrain();
+std::unique_ptr<Command> MakeCompare();
+std::unique_ptr<Command> MakeAnalyze();
+std::unique_ptr<Command> MakeCalibrate();
+std::unique_ptr<Command> MakeBench();
+std::unique_ptr<Command> MakeExport();
+std::unique_ptr<Command> MakeRuns();
+std::unique_ptr<Command> MakeView();
+std::unique_ptr<Command> MakeDemo();
+
+}  // namespace foretrain

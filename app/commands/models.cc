@@ -1,0 +1,86 @@
+#include <cstdio>
+
+#include "app/commands/commands.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "sim/spec/catalogue.h"
+#include "sim/spec/model_json.h"
+
+namespace foretrain {
+namespace {
+
+class Models final : public Command {
+ public:
+  std::string_view Name() const override { return "models"; }
+  std::string_view Summary() const override { return "List the models of the catalogue"; }
+
+  void Declare(Arguments& arguments) override {
+    arguments.Positional("name", name_, "Show this model alone, with its whole shape");
+    DeclareJson(arguments);
+    arguments.Footer(
+        "A Hugging Face config.json works wherever a name does: --model path/to/config.json");
+  }
+
+  Result<Exit> Run() override {
+    FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+    if (!name_.empty()) return One(catalogue);
+    json_ ? PrintJson(catalogue) : PrintTable(catalogue);
+    return Exit::kDone;
+  }
+
+ private:
+  Result<Exit> One(const Catalogue& catalogue) const {
+    FT_ASSIGN(const ModelEntry entry, FindModel(catalogue, name_));
+    if (!entry.unsupported.empty()) {
+      return Fail(ErrorCode::kUnsupported, entry.name + " cannot be planned: " + entry.unsupported);
+    }
+    std::puts(ToJson(entry.spec).c_str());
+    return Exit::kDone;
+  }
+
+  static double ParametersOf(const ModelEntry& entry) {
+    return entry.unsupported.empty() ? static_cast<double>(ParameterCount(entry.spec))
+                                     : entry.published_parameters;
+  }
+
+  static void PrintTable(const Catalogue& catalogue) {
+    Table table({{"name"},
+                 {"parameters", Align::kRight},
+                 {"layers", Align::kRight},
+                 {"hidden", Align::kRight},
+                 {"heads", Align::kRight},
+                 {"aliases", Align::kLeft, 28},
+                 {"not planned: why", Align::kLeft, 40}});
+    for (const ModelEntry& entry : catalogue.models) {
+      const ModelSpec& spec = entry.spec;
+      table.AddRow({entry.name, FormatSi(ParametersOf(entry), ""), std::to_string(spec.layers),
+                    std::to_string(spec.hidden), std::to_string(spec.heads),
+                    Join(entry.aliases, " "), entry.unsupported});
+    }
+    std::fputs(table.Text().c_str(), stdout);
+  }
+
+  static void PrintJson(const Catalogue& catalogue) {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Name("models").BeginArray();
+    for (const ModelEntry& entry : catalogue.models) {
+      json.BeginObject().Field("name", entry.name).Name("aliases").BeginArray();
+      for (const std::string& alias : entry.aliases) json.String(alias);
+      json.EndArray().Field("title", entry.title).Field("parameters", ParametersOf(entry));
+      json.Field("layers", entry.spec.layers).Field("hidden", entry.spec.hidden);
+      json.Field("supported", entry.unsupported.empty()).Field("why_not", entry.unsupported);
+      json.Field("source", entry.source).EndObject();
+    }
+    std::puts(json.EndArray().EndObject().Take().c_str());
+  }
+
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeModels() { return std::make_unique<Models>(); }
+
+}  // namespace foretrain

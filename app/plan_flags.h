@@ -1,0 +1,84 @@
+// The options that say what is trained, on what and how: spelt the same in every command. Leaves
+// out what a command does with them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/arguments.h"
+#include "base/result.h"
+#include "sim/spec/catalogue.h"
+#include "sim/spec/cluster_spec.h"
+#include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
+
+namespace foretrain {
+
+// The model, by catalogue name or file, with its shape overridden where asked.
+struct ModelFlags {
+  std::string model{kDefaultModel};
+  std::int64_t layers = 0, hidden = 0, heads = 0;  // 0: the model's
+
+  void Declare(Arguments& arguments);
+  Result<ModelSpec> Resolve(const Catalogue& catalogue) const;
+};
+
+// The machine: "local", NODESxGPUSxGPU, or a JSON file.
+struct ClusterFlags {
+  std::string cluster = "local";
+  std::int64_t ranks = 0;      // of a local cluster; 0: one per core
+  std::string max_memory;      // of a device; empty: all of it
+  std::string device_profile;  // file; empty: the calibrated one of this machine, else derived
+
+  void Declare(Arguments& arguments);
+  Result<ClusterSpec> Resolve(const Catalogue& catalogue) const;
+};
+
+// The plan. Numbers are text, because `plan` takes lists, ranges and auto.
+struct PlanFlags {
+  std::string plan_file;
+  std::string dp = "auto", tp = "auto", pp = "auto";
+  std::string sequence = "auto", global_batch = "auto", micro_batch = "auto";
+  std::string schedule = "auto", zero = "auto", recompute = "auto";
+  double clip = 0.0;
+  std::string bucket = "25MB";
+
+  void Declare(Arguments& arguments);
+};
+
+// Integers of "4", "1,2,4" or "1..8"; powers of two for a range where `powers`. "auto":
+// `automatic`. Errors: kInvalidArgument, naming `option`.
+Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
+                                                   const std::string& text,
+                                                   const std::vector<std::int64_t>& automatic);
+
+// The values that a search may choose from, after "auto" was filled in for `ranks` ranks.
+struct PlanChoices {
+  std::vector<std::int64_t> dp, tp, pp, micro_batch, zero;
+  std::vector<ScheduleKind> schedules;
+  std::vector<RecomputeKind> recomputes;
+  std::int64_t sequence = 0;
+  std::int64_t global_batch = 0;
+  double clip_norm = 0;
+  std::int64_t bucket_bytes = 0;
+};
+Result<PlanChoices> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
+
+// One plan: what is not given is 1 (dp takes the ranks that are left), no ZeRO, no recomputation,
+// 1f1b, micro-batch 1 and the smallest batch that fills the pipeline. With --plan FILE that plan,
+// with the options that were given laid over it.
+Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
+
+// The options that give `plan` again on the command line.
+std::string CommandLineOf(const ModelFlags& model, const Plan& plan);
+
+// This machine: cores and memory as the process may use them.
+struct Machine {
+  int cores = 1;
+  std::int64_t memory_bytes = 0;
+  std::string name;  // of the processor
+};
+Machine ThisMachine();
+
+}  // namespace foretrain

@@ -1,0 +1,141 @@
+#include "kernels/cpu/cpu_device.h"
+
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/cpu_memory.h"
+#include "kernels/cpu/cpu_queue.h"
+#include "kernels/cpu/scratch.h"
+
+// Work is done when an entry returns, so an event holds nothing.
+struct FtEvent {};
+
+namespace foretrain {
+
+FtQueue* MakeCpuQueue(const VectorKernels& kernels, GemmBackend gemm) {
+  std::unique_ptr<FtQueue> queue(new (std::nothrow) FtQueue);
+  if (queue == nullptr) {
+    return nullptr;
+  }
+  void* scratch = nullptr;
+  if (posix_memalign(&scratch, 4096, kScratchFloats * sizeof(float)) != 0) {
+    return nullptr;
+  }
+  queue->scratch.reset(static_cast<float*>(scratch));
+  queue->kernels = &kernels;
+  queue->gemm = gemm;
+  return queue.release();
+}
+
+namespace {
+
+FtStatus DeviceCount(int32_t* count, char* /*why*/, size_t /*n*/) {
+  *count = 1;
+  return FT_OK;
+}
+
+FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
+  *out = nullptr;
+  if (const FtStatus status = CheckCpuDevice(device, why, n); status != FT_OK) {
+    return status;
+  }
+  const GemmBackend gemm =
+      HasGemmBackend(GemmBackend::kOneDnn) ? GemmBackend::kOneDnn : GemmBackend::kBuiltIn;
+  *out = MakeCpuQueue(*FindUsableVectorKernels().tables[0], gemm);
+  if (*out == nullptr) {
+    std::snprintf(why, n, "cpu: no %.1f MiB of scratch memory for a queue",
+                  static_cast<double>(kScratchFloats * sizeof(float)) / (1 << 20));
+    return FT_OUT_OF_MEMORY;
+  }
+  return FT_OK;
+}
+
+void QueueDestroy(FtQueue* queue) { delete queue; }
+
+const char* QueueError(const FtQueue* queue) { return queue->error; }
+
+FtStatus QueueSynchronize(FtQueue* /*queue*/) { return FT_OK; }
+
+FtStatus EventCreate(int32_t device, FtEvent** out, char* why, size_t n) {
+  *out = nullptr;
+  if (const FtStatus status = CheckCpuDevice(device, why, n); status != FT_OK) {
+    return status;
+  }
+  *out = new (std::nothrow) FtEvent;
+  if (*out == nullptr) {
+    std::snprintf(why, n, "cpu: no memory for an event");
+    return FT_OUT_OF_MEMORY;
+  }
+  return FT_OK;
+}
+
+void EventDestroy(FtEvent* event) { delete event; }
+
+FtStatus EventRecord(FtQueue* /*queue*/, FtEvent* /*event*/) { return FT_OK; }
+
+FtStatus EventWait(FtQueue* /*queue*/, FtEvent* /*event*/) { return FT_OK; }
+
+FtStatus CheckBytes(FtQueue* queue, const char* name, const void* pointer, int64_t bytes) {
+  if (bytes < 0 || (bytes > 0 && pointer == nullptr)) {
+    std::snprintf(queue->error, sizeof queue->error, "cpu %s: %lld bytes at %p", name,
+                  static_cast<long long>(bytes), pointer);
+    return FT_FAILED;
+  }
+  return FT_OK;
+}
+
+FtStatus Copy(FtQueue* queue, void* to, const void* from, int64_t bytes) {
+  for (const void* pointer : {static_cast<const void*>(to), from}) {
+    if (const FtStatus status = CheckBytes(queue, "copy", pointer, bytes); status != FT_OK) {
+      return status;
+    }
+  }
+  if (bytes > 0) {
+    std::memmove(to, from, static_cast<std::size_t>(bytes));
+  }
+  return FT_OK;
+}
+
+FtStatus Fill(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes) {
+  if (const FtStatus status = CheckBytes(queue, "fill", to, bytes); status != FT_OK) {
+    return status;
+  }
+  if (bytes > 0) {
+    std::memset(to, byte_value, static_cast<std::size_t>(bytes));
+  }
+  return FT_OK;
+}
+
+FtDeviceApi MakeTable() {
+  FtDeviceApi api{};
+  api.version = FT_DEVICE_API_VERSION;
+  api.asynchronous = 0;
+  api.name = "cpu";
+  api.device_count = &DeviceCount;
+  api.memory = &CpuMemory;
+  api.allocate = &CpuAllocate;
+  api.release = &CpuRelease;
+  api.queue_create = &QueueCreate;
+  api.queue_destroy = &QueueDestroy;
+  api.queue_error = &QueueError;
+  api.queue_synchronize = &QueueSynchronize;
+  api.event_create = &EventCreate;
+  api.event_destroy = &EventDestroy;
+  api.event_record = &EventRecord;
+  api.event_wait = &EventWait;
+  api.copy = &Copy;
+  api.fill = &Fill;
+  SetCpuKernels(api);
+  return api;
+}
+
+}  // namespace
+
+const FtDeviceApi& CpuDeviceApi() {
+  static const FtDeviceApi api = MakeTable();
+  return api;
+}
+
+}  // namespace foretrain

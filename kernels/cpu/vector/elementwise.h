@@ -1,0 +1,188 @@
+// Kernels that read and write each element once: activations, additions, the optimizer, norms of
+// gradients, rotations.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "kernels/cpu/vector/simd.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+// tanh GELU is 0.5 x (1 + tanh u) = x * sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3)
+// (Hendrycks and Gimpel 2016). The second form has no cancellation where x is negative.
+constexpr float kGeluTwice = 1.59576912F;  // 2 sqrt(2 / pi)
+constexpr float kGeluCubic = 0.044715F;
+
+FT_INLINE Vector Gelu(Vector x) {
+  return x * Sigmoid(x * (x * x * (kGeluTwice * kGeluCubic) + kGeluTwice));
+}
+
+// d/dx of x * s(w), w = 2u: s + x s (1 - s) w'. Beyond |x| = 20 s (1 - s) is 0; the bound keeps w'
+// finite there.
+FT_INLINE Vector GeluSlope(Vector x) {
+  const Vector bounded = Min(Set(20.0F), Max(Set(-20.0F), x));
+  const Vector square = bounded * bounded;
+  const Vector s = Sigmoid(bounded * (square * (kGeluTwice * kGeluCubic) + kGeluTwice));
+  const Vector slope = square * (3.0F * kGeluTwice * kGeluCubic) + kGeluTwice;
+  return s + bounded * s * (1.0F - s) * slope;
+}
+
+inline void GeluForward(const FtGelu& g) {
+  const float* x = Floats(g.x);
+  float* out = Floats(g.out);
+  ForEachVector(
+      g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        access.store(out + i, Gelu(access.load(x + i)));
+      });
+}
+
+inline void GeluBackward(const FtGelu& g) {
+  const float* x = Floats(g.x);
+  const float* dy = Floats(g.dy);
+  float* out = Floats(g.out);
+  ForEachVector(
+      g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        access.store(out + i, access.load(dy + i) * GeluSlope(access.load(x + i)));
+      });
+}
+
+// silu(gate) * up = gate * sigmoid(gate) * up.
+inline void SwigluForward(const FtSwiglu& g) {
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const float* gate = Floats(g.x) + row * 2 * g.cols;
+    const float* up = gate + g.cols;
+    float* out = Floats(g.out) + row * g.cols;
+    ForEachVector(
+        g.cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
+          const Vector x = access.load(gate + i);
+          access.store(out + i, x * Sigmoid(x) * access.load(up + i));
+        });
+  }
+}
+
+// d silu = s + x s (1 - s), written s (1 + x (1 - s)).
+inline void SwigluBackward(const FtSwiglu& g) {
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const float* gate = Floats(g.x) + row * 2 * g.cols;
+    const float* up = gate + g.cols;
+    const float* dy = Floats(g.dy) + row * g.cols;
+    float* dgate = Floats(g.out) + row * 2 * g.cols;
+    float* dup = dgate + g.cols;
+    ForEachVector(
+        g.cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
+          const Vector x = access.load(gate + i);
+          const Vector s = Sigmoid(x);
+          const Vector d = access.load(dy + i);
+          const Vector upward = access.load(up + i);
+          access.store(dup + i, d * x * s);
+          // x (1 - s) is 0 * inf where x is infinite: there the slope is s.
+          const Vector bounded = Min(Set(100.0F), Max(Set(-100.0F), x));
+          access.store(dgate + i, d * upward * (s * (1.0F + bounded * (1.0F - s))));
+        });
+  }
+}
+
+inline void Add(const FtAdd& g) {
+  const float* bias = Floats(g.bias);
+  const int64_t rows = bias == nullptr ? 1 : g.rows;
+  const int64_t cols = bias == nullptr ? g.rows * g.cols : g.cols;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* a = Floats(g.a) + row * cols;
+    const float* b = Floats(g.b) + row * cols;
+    float* out = Floats(g.out) + row * cols;
+    if (bias == nullptr) {
+      ForEachVector(
+          cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
+            access.store(out + i, access.load(a + i) + access.load(b + i));
+          });
+    } else {
+      ForEachVector(
+          cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
+            access.store(out + i, access.load(a + i) + access.load(b + i) + access.load(bias + i));
+          });
+    }
+  }
+}
+
+inline void SquaredNorm(const FtSquaredNorm& g) {
+  const float* x = Floats(g.x);
+  DoubleVector sum[4] = {};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= g.elements; i += 2 * kLanes) {
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      const Vector v = Load(x + i + j * kLanes);
+      const DoubleVector low = LowDoubles(v);
+      const DoubleVector high = HighDoubles(v);
+      sum[2 * j] += low * low;
+      sum[2 * j + 1] += high * high;
+    }
+  }
+  double total = SumLanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  for (; i < g.elements; ++i) {
+    total += double{x[i]} * double{x[i]};
+  }
+  g.out[0] = static_cast<float>(g.accumulate != 0 ? double{g.out[0]} + total : total);
+}
+
+inline void SumRanks(const FtSumRanks& g) {
+  float* out = Floats(g.out);
+  ForEachVector(
+      g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        Vector sum = access.load(Floats(g.sources[0]) + i);
+        for (int32_t rank = 1; rank < g.count; ++rank) {
+          sum += access.load(Floats(g.sources[rank]) + i);
+        }
+        access.store(out + i, sum);
+      });
+}
+
+struct AdamFactors {
+  float gradient;  // clipping
+  float step;      // lr / (1 - beta1^t)
+  float root;      // 1 / sqrt(1 - beta2^t)
+  float beta1, beta2, epsilon;
+};
+
+// Elements [begin, end) decay by 1 - decay.
+FT_INLINE void AdamWPart(const FtAdamW& g, const AdamFactors& f, float decay, int64_t begin,
+                         int64_t end) {
+  float* param = Floats(g.param) + begin;
+  const float* grad = Floats(g.grad) + begin;
+  float* moment1 = g.moment1 + begin;
+  float* moment2 = g.moment2 + begin;
+  ForEachVector(
+      end - begin, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector gradient = access.load(grad + i) * f.gradient;
+        const Vector m = access.load(moment1 + i) * f.beta1 + gradient * (1.0F - f.beta1);
+        const Vector v =
+            access.load(moment2 + i) * f.beta2 + gradient * gradient * (1.0F - f.beta2);
+        const Vector p = access.load(param + i);
+        access.store(moment1 + i, m);
+        access.store(moment2 + i, v);
+        access.store(param + i,
+                     (p - p * decay) - f.step * m / (SquareRoot(v) * f.root + f.epsilon));
+      });
+}
+
+inline void AdamW(const FtAdamW& g) {
+  const auto step = static_cast<double>(g.step);
+  AdamFactors f{.gradient = 1.0F,
+                .step = 0.0F,
+                .root = 0.0F,
+                .beta1 = g.beta1,
+                .beta2 = g.beta2,
+                .epsilon = g.epsilon};
+  f.step = static_cast<float>(double{g.lr} / (1.0 - __builtin_pow(double{g.beta1}, step)));
+  f.root = static_cast<float>(1.0 / __builtin_sqrt(1.0 - __builtin_pow(double{g.beta2}, step)));
+  if (g.squared_norm != nullptr) {
+    const float clip = g.max_norm / (__builtin_sqrtf(g.squared_norm[0]) + 1e-6F);
+    f.gradient = clip >= 1.0F ? 1.0F : clip;  // NaN stays NaN
+  }
+  const int64_t decayed = Clamp(g.decayed, 0, g.elements);
+  AdamWPart(g, f, g.lr * g.weight_decay, 0, decayed);
+  AdamWPart(g, f, 0.0F, decayed, g.elements);
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,0 +1,179 @@
+// The built-in GEMM: operands are packed block by block into the order in which the tile reads them
+// (Goto and van de Geijn 2008). An element's bits depend on its row of A, its column of B and k
+// alone, not on m, n or where it lies.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/vector/simd.h"
+#include "kernels/cpu/vector/tile.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+static_assert(kGemmRows % kTileRows == 0, "a block of A is whole panels");
+
+// panel[k * kWidth + r] = from[r * stride + k] for r in [0, rows), k in [0, depth); 0 for r in
+// [rows, kWidth). A vector may be written past the panel's end.
+template <int kWidth>
+FT_INLINE void PackTransposed(const float* from, int64_t stride, int64_t rows, int64_t depth,
+                              float* panel) {
+  static_assert(kWidth <= kLanes || kWidth % kLanes == 0, "vectors overlap only to the right");
+  for (int64_t k = 0; k < depth; k += kLanes) {
+    const int64_t wide = Least(kLanes, depth - k);
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < kWidth; r += kLanes) {
+      Vector square[kLanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        square[i] = r + i < rows ? LoadPart(from + (r + i) * stride + k, wide) : Vector{};
+      }
+      Transpose(square);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        if (i < wide) {
+          Store(panel + (k + i) * kWidth + r, square[i]);
+        }
+      }
+    }
+  }
+}
+
+// panel[k * kWidth + c] = from[k * stride + c] for c in [0, columns), k in [0, depth); 0 for c in
+// [columns, kWidth). A vector may be written past the panel's end.
+template <int kWidth>
+FT_INLINE void PackRows(const float* from, int64_t stride, int64_t columns, int64_t depth,
+                        float* panel) {
+  for (int64_t k = 0; k < depth; ++k) {
+#pragma GCC unroll 4
+    for (int64_t c = 0; c < kWidth; c += kLanes) {
+      const int64_t valid = Clamp(columns - c, 0, kWidth - c < kLanes ? kWidth - c : kLanes);
+      Store(panel + k * kWidth + c,
+            valid == kLanes ? Load(from + k * stride + c) : LoadPart(from + k * stride + c, valid));
+    }
+  }
+}
+
+struct GemmTile {
+  float* c;
+  int64_t ldc, rows, columns;
+  const float* bias;  // of the tile's first column, or NULL
+  bool add;           // to what C holds
+};
+
+FT_INLINE void FinishTile(const GemmTile& to, const Vector (&tile)[kTileRows][kTileVectors]) {
+  const bool whole = to.rows == kTileRows && to.columns == kTileColumns;
+  if (whole && to.bias == nullptr) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kTileVectors; ++j) {
+        float* at = to.c + i * to.ldc + j * kLanes;
+        Store(at, to.add ? Load(at) + tile[i][j] : tile[i][j]);
+      }
+    }
+    return;
+  }
+  float copy[kTileRows * kTileColumns];
+#pragma GCC unroll 16
+  for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kTileVectors; ++j) {
+      Store(copy + i * kTileColumns + j * kLanes, tile[i][j]);
+    }
+  }
+  for (int64_t i = 0; i < to.rows; ++i) {
+    ForEachVector(
+        to.columns, [&](int64_t j, auto access) __attribute__((always_inline)) {
+          float* at = to.c + i * to.ldc + j;
+          Vector v = Load(copy + i * kTileColumns + j);
+          v = to.bias == nullptr ? v : v + access.load(to.bias + j);
+          access.store(at, to.add ? access.load(at) + v : v);
+        });
+  }
+}
+
+// One block: packed a[rows, depth] times packed b[depth, columns] into the block of C at `to`.
+FT_INLINE void MultiplyBlock(const float* a, const float* b, int64_t depth, const GemmTile& to) {
+  for (int64_t j = 0; j < to.columns; j += kTileColumns) {
+    for (int64_t i = 0; i < to.rows; i += kTileRows) {
+      Vector tile[kTileRows][kTileVectors] = {};
+      MultiplyInto(tile, depth, a + i * depth, 1, kTileRows, b + j * depth, kTileColumns);
+      FinishTile({.c = to.c + i * to.ldc + j,
+                  .ldc = to.ldc,
+                  .rows = Least(kTileRows, to.rows - i),
+                  .columns = Least(kTileColumns, to.columns - j),
+                  .bias = to.bias == nullptr ? nullptr : to.bias + j,
+                  .add = to.add},
+                 tile);
+    }
+  }
+}
+
+// Packs op(a)[row.., k..] as panels of kTileRows rows.
+inline void PackA(const FtGemm& g, int64_t row, int64_t rows, int64_t k, int64_t depth, float* to) {
+  const float* a = Floats(g.a);
+  for (int64_t i = 0; i < rows; i += kTileRows) {
+    const int64_t valid = Least(kTileRows, rows - i);
+    if (g.trans_a != 0) {
+      PackRows<kTileRows>(a + k * g.lda + row + i, g.lda, valid, depth, to + i * depth);
+    } else {
+      PackTransposed<kTileRows>(a + (row + i) * g.lda + k, g.lda, valid, depth, to + i * depth);
+    }
+  }
+}
+
+// Packs op(b)[k.., column..] as panels of kTileColumns columns.
+inline void PackB(const FtGemm& g, int64_t column, int64_t columns, int64_t k, int64_t depth,
+                  float* to) {
+  const float* b = Floats(g.b);
+  for (int64_t j = 0; j < columns; j += kTileColumns) {
+    const int64_t valid = Least(kTileColumns, columns - j);
+    if (g.trans_b != 0) {
+      PackTransposed<kTileColumns>(b + (column + j) * g.ldb + k, g.ldb, valid, depth,
+                                   to + j * depth);
+    } else {
+      PackRows<kTileColumns>(b + k * g.ldb + column + j, g.ldb, valid, depth, to + j * depth);
+    }
+  }
+}
+
+// k == 0: C is what it was, or 0, plus the bias.
+inline void GemmWithoutProduct(const FtGemm& g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    float* row = Floats(g.c) + i * g.ldc;
+    for (int64_t j = 0; j < g.n; ++j) {
+      row[j] = (g.accumulate != 0 ? row[j] : 0.0F) + (g.bias != nullptr ? Floats(g.bias)[j] : 0.0F);
+    }
+  }
+}
+
+inline void Gemm(const FtGemm& g, float* scratch) {
+  float* packed_a = scratch;
+  float* packed_b = scratch + kGemmRows * kGemmDepth + kScratchGap;
+  if (g.k == 0) {
+    GemmWithoutProduct(g);
+  }
+  for (int64_t column = 0; column < g.n; column += kGemmColumns) {
+    const int64_t columns = Least(kGemmColumns, g.n - column);
+    for (int64_t k = 0; k < g.k; k += kGemmDepth) {
+      const int64_t depth = Least(kGemmDepth, g.k - k);
+      PackB(g, column, columns, k, depth, packed_b);
+      for (int64_t row = 0; row < g.m; row += kGemmRows) {
+        const int64_t rows = Least(kGemmRows, g.m - row);
+        PackA(g, row, rows, k, depth, packed_a);
+        const bool first = k == 0;
+        MultiplyBlock(packed_a, packed_b, depth,
+                      {.c = Floats(g.c) + row * g.ldc + column,
+                       .ldc = g.ldc,
+                       .rows = rows,
+                       .columns = columns,
+                       .bias = first && g.bias != nullptr ? Floats(g.bias) + column : nullptr,
+                       .add = !first || g.accumulate != 0});
+      }
+    }
+  }
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,0 +1,81 @@
+// Rotary positions. Angles come from a recurrence in double precision, not from a table of the
+// whole sequence.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/vector/simd.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+// cos and sin of position * frequency for each pair of a head. Each step turns by one frequency;
+// sines and cosines are taken anew every 512 positions, so the error stays below 512 * 2^-52.
+class RopeAngles {
+ public:
+  static constexpr int64_t kRenewal = 512;
+
+  FT_INLINE RopeAngles(const FtRope& g) : pairs_(g.head_dim / 2), inverse_(g.inverse != 0) {
+    for (int64_t i = 0; i < pairs_; ++i) {
+      frequency_[i] = __builtin_pow(
+          double{g.theta}, -2.0 * static_cast<double>(i) / static_cast<double>(g.head_dim));
+      step_cos_[i] = __builtin_cos(frequency_[i]);
+      step_sin_[i] = __builtin_sin(frequency_[i]);
+    }
+  }
+
+  // Fills cosines and sines for `position`; positions are asked for in order from 0.
+  FT_INLINE void MoveTo(int64_t position) {
+    for (int64_t i = 0; i < pairs_; ++i) {
+      if (position % kRenewal == 0) {
+        const double angle = static_cast<double>(position) * frequency_[i];
+        cos_[i] = __builtin_cos(angle);
+        sin_[i] = __builtin_sin(angle);
+      } else {
+        const double c = cos_[i];
+        cos_[i] = c * step_cos_[i] - sin_[i] * step_sin_[i];
+        sin_[i] = sin_[i] * step_cos_[i] + c * step_sin_[i];
+      }
+    }
+    for (int64_t i = 0; i < pairs_; ++i) {
+      cosine[i] = static_cast<float>(cos_[i]);
+      sine[i] = static_cast<float>(inverse_ ? -sin_[i] : sin_[i]);
+    }
+  }
+
+  float cosine[kMaxHeadDim / 2];
+  float sine[kMaxHeadDim / 2];
+
+ private:
+  int64_t pairs_;
+  bool inverse_;
+  double frequency_[kMaxHeadDim / 2];
+  double step_cos_[kMaxHeadDim / 2], step_sin_[kMaxHeadDim / 2];
+  double cos_[kMaxHeadDim / 2], sin_[kMaxHeadDim / 2];
+};
+
+inline void Rope(const FtRope& g) {
+  RopeAngles angles(g);
+  const int64_t half = g.head_dim / 2;
+  for (int64_t position = 0; position < Least(g.sequence, g.rows); ++position) {
+    angles.MoveTo(position);
+    for (int64_t row = position; row < g.rows; row += g.sequence) {
+      for (int64_t head = 0; head < g.heads; ++head) {
+        float* first = Floats(g.data) + row * g.row_stride + head * g.head_dim;
+        float* second = first + half;
+        ForEachVector(
+            half, [&](int64_t i, auto access) __attribute__((always_inline)) {
+              const Vector x = access.load(first + i);
+              const Vector y = access.load(second + i);
+              const Vector c = access.load(angles.cosine + i);
+              const Vector s = access.load(angles.sine + i);
+              access.store(first + i, x * c - y * s);
+              access.store(second + i, y * c + x * s);
+            });
+      }
+    }
+  }
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

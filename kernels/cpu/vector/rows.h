@@ -1,0 +1,286 @@
+// Kernels that work row by row: norms, bias gradients, embeddings, rotary positions, cross entropy.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "kernels/cpu/vector/simd.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+// Sums over rows are taken in blocks of this many, so that an error grows with rows / 32 + 32 and
+// not with rows.
+constexpr int64_t kRowBlock = 32;
+
+// to[cols] (+)= sum over rows of term(row, col, access), one strip of columns at a time.
+template <class Term>
+FT_INLINE void SumRows(int64_t rows, int64_t cols, bool accumulate, float* to, const Term& term) {
+  if (!accumulate) {
+    memset(to, 0, static_cast<size_t>(cols) * sizeof(float));
+  }
+  for (int64_t begin = 0; begin < rows; begin += kRowBlock) {
+    const int64_t end = Least(rows, begin + kRowBlock);
+    int64_t c = 0;
+    for (; c + 4 * kLanes <= cols; c += 4 * kLanes) {
+      Vector sum[4] = {};
+      for (int64_t row = begin; row < end; ++row) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) {
+          sum[j] += term(row, c + j * kLanes, Whole{});
+        }
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        Store(to + c + j * kLanes, Load(to + c + j * kLanes) + sum[j]);
+      }
+    }
+    ForEachVector(
+        cols - c, [&](int64_t i, auto access) __attribute__((always_inline)) {
+          Vector sum = {};
+          for (int64_t row = begin; row < end; ++row) {
+            sum += term(row, c + i, access);
+          }
+          access.store(to + c + i, access.load(to + c + i) + sum);
+        });
+  }
+}
+
+inline void BiasGrad(const FtBiasGrad& g) {
+  SumRows(
+      g.rows, g.cols, g.accumulate != 0,
+      Floats(g.grad), [&](int64_t row, int64_t c, auto access) __attribute__((always_inline)) {
+        return access.load(Floats(g.dy) + row * g.cols + c);
+      });
+}
+
+// ---- embedding
+// -------------------------------------------------------------------------------------------------------
+
+inline void EmbeddingForward(const FtEmbeddingForward& g) {
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const float* from = Floats(g.table) + g.ids[row] * g.cols;
+    float* to = Floats(g.out) + row * g.cols;
+    if (g.positions == nullptr) {
+      memcpy(to, from, static_cast<size_t>(g.cols) * sizeof(float));
+      continue;
+    }
+    const float* position = Floats(g.positions) + row % g.sequence * g.cols;
+    ForEachVector(
+        g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          access.store(to + c, access.load(from + c) + access.load(position + c));
+        });
+  }
+}
+
+// Rows are added in their order: equal ids always sum alike.
+inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
+  float* table = Floats(g.table_grad);
+  float* positions = Floats(g.positions_grad);
+  if (g.accumulate_table == 0) {
+    memset(table, 0, static_cast<size_t>(g.vocab * g.cols) * sizeof(float));
+  }
+  if (positions != nullptr && g.accumulate_positions == 0) {
+    memset(positions, 0, static_cast<size_t>(g.sequence * g.cols) * sizeof(float));
+  }
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const float* dy = Floats(g.dy) + row * g.cols;
+    float* to = table + g.ids[row] * g.cols;
+    ForEachVector(
+        g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          access.store(to + c, access.load(to + c) + access.load(dy + c));
+        });
+    if (positions != nullptr) {
+      float* position = positions + row % g.sequence * g.cols;
+      ForEachVector(
+          g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
+            access.store(position + c, access.load(position + c) + access.load(dy + c));
+          });
+    }
+  }
+}
+
+// ---- norms
+// -----------------------------------------------------------------------------------------------------------
+
+template <bool kRms>
+FT_INLINE void NormForwardRows(const FtNormForward& g) {
+  const auto cols = static_cast<float>(g.cols);
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const float* x = Floats(g.x) + row * g.cols;
+    float* y = Floats(g.y) + row * g.cols;
+    float mean = 0.0F;
+    if constexpr (!kRms) {
+      mean = SumOver(
+                 g.cols, [&](int64_t c, auto access)
+                             __attribute__((always_inline)) { return access.load(x + c); }) /
+             cols;
+      g.mean[row] = mean;
+    }
+    // The second pass over x takes the deviations themselves: the variance cannot come out
+    // negative.
+    const float variance = SumOver(
+                               g.cols,
+                               [&](int64_t c, auto access) __attribute__((always_inline)) {
+                                 const Vector deviation = access.keep(access.load(x + c) - mean);
+                                 return deviation * deviation;
+                               }) /
+                           cols;
+    const float rstd = 1.0F / __builtin_sqrtf(variance + g.epsilon);
+    g.rstd[row] = rstd;
+    ForEachVector(
+        g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          Vector v = (access.load(x + c) - mean) * rstd * access.load(Floats(g.weight) + c);
+          if constexpr (!kRms) {
+            v += access.load(Floats(g.bias) + c);
+          }
+          access.store(y + c, v);
+        });
+  }
+}
+
+inline void NormForward(const FtNormForward& g) {
+  if (g.rms != 0) {
+    NormForwardRows<true>(g);
+  } else {
+    NormForwardRows<false>(g);
+  }
+}
+
+// dx = rstd * (a - mean(a) - xhat * mean(a * xhat)) + residual, with a = dy * weight; RMSNorm has
+// no mean(a).
+template <bool kRms>
+FT_INLINE void NormBackwardInputRows(const FtNormBackwardInput& g) {
+  const auto cols = static_cast<float>(g.cols);
+  const float* weight = Floats(g.weight);
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const int64_t at = row * g.cols;
+    const float* x = Floats(g.x) + at;
+    const float* dy = Floats(g.dy) + at;
+    const float mean = kRms ? 0.0F : g.mean[row];
+    const float rstd = g.rstd[row];
+    float sum_a = 0.0F;
+    float sum_ax = 0.0F;
+    SumsOver(
+        g.cols, sum_a, sum_ax,
+        [&](int64_t c, auto access, Vector& to_a, Vector& to_ax) __attribute__((always_inline)) {
+          const Vector a = access.load(dy + c) * access.load(weight + c);
+          to_a += a;
+          to_ax += a * (access.load(x + c) - mean);
+        });
+    const float mean_a = kRms ? 0.0F : sum_a / cols;
+    const float slope = sum_ax / cols * rstd * rstd;
+    const float* residual = g.residual == nullptr ? nullptr : Floats(g.residual) + at;
+    float* dx = Floats(g.dx) + at;
+    ForEachVector(
+        g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          const Vector a = access.load(dy + c) * access.load(weight + c);
+          Vector v = (a - mean_a - (access.load(x + c) - mean) * slope) * rstd;
+          v = residual == nullptr ? v : v + access.load(residual + c);
+          access.store(dx + c, v);
+        });
+  }
+}
+
+inline void NormBackwardInput(const FtNormBackwardInput& g) {
+  if (g.rms != 0) {
+    NormBackwardInputRows<true>(g);
+  } else {
+    NormBackwardInputRows<false>(g);
+  }
+}
+
+inline void NormBackwardWeight(const FtNormBackwardWeight& g) {
+  const float* x = Floats(g.x);
+  const float* dy = Floats(g.dy);
+  SumRows(
+      g.rows, g.cols, g.accumulate != 0, Floats(g.weight_grad),
+      [&](int64_t row, int64_t c, auto access) __attribute__((always_inline)) {
+        const float mean = g.rms != 0 ? 0.0F : g.mean[row];
+        return access.load(dy + row * g.cols + c) *
+               ((access.load(x + row * g.cols + c) - mean) * g.rstd[row]);
+      });
+  if (g.bias_grad != nullptr) {
+    BiasGrad({.dy = g.dy,
+              .grad = g.bias_grad,
+              .rows = g.rows,
+              .cols = g.cols,
+              .accumulate = g.accumulate,
+              .dtype = g.dtype});
+  }
+}
+
+// ---- cross entropy
+// ---------------------------------------------------------------------------------------------------
+
+FT_INLINE float LargestOf(int64_t n, const float* x) {
+  Vector most[4];
+  for (Vector& v : most) {
+    v = Set(-__builtin_inff());
+  }
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      most[j] = Max(most[j], Load(x + i + j * kLanes));
+    }
+  }
+  float lanes[kLanes];
+  Store(lanes, Max(Max(most[0], most[1]), Max(most[2], most[3])));
+  float largest = lanes[0];
+  for (int lane = 1; lane < kLanes; ++lane) {
+    largest = largest > lanes[lane] ? largest : lanes[lane];
+  }
+  for (; i < n; ++i) {
+    largest = largest > x[i] ? largest : x[i];
+  }
+  return largest;
+}
+
+// log of the sum of exponentials; sums of 4,096 in single precision, those in double.
+FT_INLINE double LogSumExp(int64_t n, const float* x) {
+  constexpr int64_t kChunk = 4096;
+  const float largest = LargestOf(n, x);
+  double sum = 0.0;
+  for (int64_t begin = 0; begin < n; begin += kChunk) {
+    sum += double{SumOver(
+        Least(kChunk, n - begin), [&](int64_t i, auto access) __attribute__((always_inline)) {
+          return access.keep(Exp(access.load(x + begin + i) - largest));
+        })};
+  }
+  return double{largest} + __builtin_log(sum);
+}
+
+inline void CrossEntropyForward(const FtCrossEntropyForward& g) {
+  double sum = 0.0;
+  for (int64_t row = 0; row < g.rows; ++row) {
+    const float* logits = Floats(g.logits) + row * g.vocab;
+    const double lse = LogSumExp(g.vocab, logits);
+    g.lse[row] = static_cast<float>(lse);
+    const int32_t target = g.targets[row];
+    if (target >= 0 && target < g.vocab) {
+      sum += lse - double{logits[target]};
+    }
+  }
+  sum *= double{g.scale};
+  g.loss[0] = static_cast<float>(g.accumulate != 0 ? double{g.loss[0]} + sum : sum);
+}
+
+// A row whose target adds nothing to the loss has no gradient.
+inline void CrossEntropyBackward(const FtCrossEntropyBackward& g) {
+  for (int64_t row = 0; row < g.rows; ++row) {
+    float* logits = Floats(g.logits) + row * g.vocab;
+    const int32_t target = g.targets[row];
+    if (target < 0 || target >= g.vocab) {
+      memset(logits, 0, static_cast<size_t>(g.vocab) * sizeof(float));
+      continue;
+    }
+    const float lse = g.lse[row];
+    ForEachVector(
+        g.vocab, [&](int64_t i, auto access) __attribute__((always_inline)) {
+          access.store(logits + i, Exp(access.load(logits + i) - lse) * g.scale);
+        });
+    logits[target] -= g.scale;
+  }
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,0 +1,37 @@
+// Fills a VectorKernels with the functions of this instruction set.
+#pragma once
+
+#include "kernels/cpu/vector/attention.h"
+#include "kernels/cpu/vector/elementwise.h"
+#include "kernels/cpu/vector/gemm.h"
+#include "kernels/cpu/vector/rope.h"
+#include "kernels/cpu/vector/rows.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+constexpr VectorKernels MakeTable(const char* name) {
+  return {.name = name,
+          .gemm = &Gemm,
+          .bias_grad = &BiasGrad,
+          .embedding_forward = &EmbeddingForward,
+          .embedding_backward = &EmbeddingBackward,
+          .norm_forward = &NormForward,
+          .norm_backward_input = &NormBackwardInput,
+          .norm_backward_weight = &NormBackwardWeight,
+          .rope = &Rope,
+          .attention_forward = &AttentionForward,
+          .attention_backward = &AttentionBackward,
+          .gelu_forward = &GeluForward,
+          .gelu_backward = &GeluBackward,
+          .swiglu_forward = &SwigluForward,
+          .swiglu_backward = &SwigluBackward,
+          .add = &Add,
+          .cross_entropy_forward = &CrossEntropyForward,
+          .cross_entropy_backward = &CrossEntropyBackward,
+          .squared_norm = &SquaredNorm,
+          .adamw = &AdamW,
+          .sum_ranks = &SumRanks};
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,0 +1,113 @@
+// The inner loop of everything that multiplies matrices: a tile of C held in registers, a[rows,
+// depth] * b[depth, columns].
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/cpu/vector/simd.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+// Rows and vectors of the largest tiles. GEMM packs both operands, attention only one, so its tile
+// is wider (it reads fewer rows of A a step). Both leave room in the register file (32, 16 or 16
+// registers) for one row of B and one number of A.
+#if defined(__AVX512F__)
+constexpr int kTileRows = 14;
+constexpr int kTileVectors = 2;
+constexpr int kStripRows = 6;
+constexpr int kStripVectors = 4;
+#elif defined(__AVX2__)
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = 2;
+constexpr int kStripRows = 6;
+constexpr int kStripVectors = 2;
+#else
+constexpr int kTileRows = 4;
+constexpr int kTileVectors = 3;
+constexpr int kStripRows = 4;
+constexpr int kStripVectors = 3;
+#endif
+constexpr int kTileColumns = kTileVectors * kLanes;
+
+// tile[i][j] += sum over k of a[i * a_row + k * a_depth] * b[k * b_depth + j], in the order of k.
+template <int kRows, int kVectors>
+FT_INLINE void MultiplyInto(Vector (&tile)[kRows][kVectors], int64_t depth, const float* a,
+                            int64_t a_row, int64_t a_depth, const float* b, int64_t b_depth) {
+  for (int64_t k = 0; k < depth; ++k) {
+    Vector row[kVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+      row[j] = Load(b + j * kLanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const Vector x = Set(a[i * a_row]);
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        tile[i][j] += x * row[j];
+      }
+    }
+    a += a_depth;
+    b += b_depth;
+  }
+}
+
+// How the numbers of A lie: a row after another, or (kAcross) its columns after another.
+enum class Along { kRow, kColumn };
+
+// A product of two blocks with any number of rows, into or onto a block of C with whole vectors.
+struct StripArguments {
+  int64_t depth;
+  const float* a;
+  int64_t a_stride;  // from a row of A to the next; of its transpose where kColumn
+  const float* b;
+  int64_t b_stride;
+  float* c;
+  int64_t c_stride;
+  const float*
+      scale;  // [rows]: C is multiplied by it before it is added to; NULL: C is overwritten
+};
+
+template <Along kAlong, int kRows, int kVectors>
+void Strip(const StripArguments& s) {
+  Vector tile[kRows][kVectors] = {};
+  if constexpr (kAlong == Along::kRow) {
+    MultiplyInto(tile, s.depth, s.a, s.a_stride, 1, s.b, s.b_stride);
+  } else {
+    MultiplyInto(tile, s.depth, s.a, 1, s.a_stride, s.b, s.b_stride);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    float* row = s.c + i * s.c_stride;
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) {
+      Vector v = tile[i][j];
+      if (s.scale != nullptr) {
+        v += Load(row + j * kLanes) * s.scale[i];
+      }
+      Store(row + j * kLanes, v);
+    }
+  }
+}
+
+using StripFunction = void (*)(const StripArguments&);
+
+template <Along kAlong, int... kSize>
+FT_INLINE StripFunction StripOf(int64_t rows, int64_t vectors, Indices<kSize...>) {
+  static constexpr StripFunction kFunctions[] = {
+      &Strip<kAlong, kSize / kStripVectors + 1, kSize % kStripVectors + 1>...};
+  return kFunctions[(rows - 1) * kStripVectors + vectors - 1];
+}
+
+// One strip of at most kStripRows rows and any number of vectors.
+template <Along kAlong>
+FT_INLINE void StripProduct(StripArguments s, int64_t rows, int64_t vectors) {
+  for (int64_t v = 0; v < vectors; v += kStripVectors) {
+    const int64_t count = Least(kStripVectors, vectors - v);
+    StripOf<kAlong>(rows, count, MakeIndices<kStripRows * kStripVectors>{})(s);
+    s.b += count * kLanes;
+    s.c += count * kLanes;
+  }
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

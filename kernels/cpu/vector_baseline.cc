@@ -1,0 +1,13 @@
+// The kernels compiled for what every processor of the build's target has.
+#define FT_VECTOR_NAMESPACE vector_baseline
+#define FT_VECTOR_BYTES 16
+#include "kernels/cpu/vector/table.h"
+
+namespace foretrain {
+
+const VectorKernels& BaselineVectorKernels() {
+  static constexpr VectorKernels kTable = vector_baseline::MakeTable("baseline");
+  return kTable;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,49 @@
+// The kernels of one instruction set, as a table; what kernels/cpu/vector compiles to.
+#pragma once
+
+#include "base/device_api.h"
+
+namespace foretrain {
+
+// Functions do their work in the calling thread and check nothing. `scratch` has kScratchFloats
+// floats (scratch.h) and is used by one call at a time. Equal arguments give equal bits, wherever
+// the tensors lie and whichever thread calls.
+struct VectorKernels {
+  const char* name;  // "baseline", "avx2", "avx512"
+  void (*gemm)(const FtGemm&, float* scratch);
+  void (*bias_grad)(const FtBiasGrad&);
+  void (*embedding_forward)(const FtEmbeddingForward&);
+  void (*embedding_backward)(const FtEmbeddingBackward&);
+  void (*norm_forward)(const FtNormForward&);
+  void (*norm_backward_input)(const FtNormBackwardInput&);
+  void (*norm_backward_weight)(const FtNormBackwardWeight&);
+  void (*rope)(const FtRope&);
+  void (*attention_forward)(const FtAttentionForward&, float* scratch);
+  void (*attention_backward)(const FtAttentionBackward&, float* scratch);
+  void (*gelu_forward)(const FtGelu&);
+  void (*gelu_backward)(const FtGelu&);
+  void (*swiglu_forward)(const FtSwiglu&);
+  void (*swiglu_backward)(const FtSwiglu&);
+  void (*add)(const FtAdd&);
+  void (*cross_entropy_forward)(const FtCrossEntropyForward&);
+  void (*cross_entropy_backward)(const FtCrossEntropyBackward&);
+  void (*squared_norm)(const FtSquaredNorm&);
+  void (*adamw)(const FtAdamW&);
+  void (*sum_ranks)(const FtSumRanks&);
+};
+
+// The tables that this processor can run, the fastest first; count >= 1. (Plain, for
+// vector_<set>.cc include this too.)
+struct UsableVectorKernels {
+  const VectorKernels* tables[3];
+  int count;
+};
+UsableVectorKernels FindUsableVectorKernels();
+
+// One for each vector_<set>.cc of this build; FindUsableVectorKernels knows which of them may be
+// called.
+const VectorKernels& BaselineVectorKernels();
+const VectorKernels& Avx2VectorKernels();
+const VectorKernels& Avx512VectorKernels();
+
+}  // namespace foretrain

@@ -1,0 +1,100 @@
+#include "sim/compare/join.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+std::map<int, std::int64_t> StepLengths(const Timeline& timeline) {
+  std::map<int, std::int64_t> longest;
+  for (const StepWindow& window : timeline.steps) {
+    auto& length = longest[window.step];
+    length = std::max(length, window.end_ns - window.start_ns);
+  }
+  return longest;
+}
+
+std::vector<OpTotal> TotalsOfStep(const Timeline& timeline, int step) {
+  Timeline part;
+  part.world = timeline.world;
+  for (const Span& span : timeline.spans) {
+    if (span.step == step && OpNumber(span.op) != kWholeInstruction) part.spans.push_back(span);
+  }
+  return OpTotals(part);
+}
+
+double StepSeconds(const Timeline& timeline, int step) {
+  const auto lengths = StepLengths(timeline);
+  const auto found = lengths.find(step);
+  return found == lengths.end() ? 0.0 : SecondsFromNs(found->second);
+}
+
+void AddClasses(RunJoin& join) {
+  std::array<ClassPair, kOpClassCount> classes{};
+  double error = 0, weight = 0;
+  for (const OpPair& pair : join.pairs) {
+    ClassPair& sum = classes[static_cast<std::size_t>(pair.op_class)];
+    sum.op_class = pair.op_class;
+    ++sum.ops;
+    sum.predicted_s += SecondsFromNs(pair.predicted_ns);
+    sum.measured_s += SecondsFromNs(pair.measured_ns);
+    if (!IsCompute(pair.op_class)) continue;
+    error += SecondsFromNs(std::abs(pair.measured_ns - pair.predicted_ns));
+    weight += SecondsFromNs(pair.predicted_ns);
+  }
+  for (const ClassPair& sum : classes) {
+    if (sum.ops > 0) join.classes.push_back(sum);
+  }
+  if (weight > 0) join.op_error = error / weight;
+}
+
+}  // namespace
+
+std::optional<int> MedianStep(const Timeline& timeline, int first) {
+  std::vector<std::pair<std::int64_t, int>> lengths;
+  for (const auto& [step, length] : StepLengths(timeline)) {
+    if (step >= first) lengths.emplace_back(length, step);
+  }
+  if (lengths.empty()) return std::nullopt;
+  std::sort(lengths.begin(), lengths.end());
+  return lengths[(lengths.size() - 1) / 2].second;
+}
+
+RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& measured,
+                 int measured_step) {
+  RunJoin join;
+  join.predicted_step = predicted_step;
+  join.measured_step = measured_step;
+  join.predicted_step_s = StepSeconds(predicted, predicted_step);
+  join.measured_step_s = StepSeconds(measured, measured_step);
+  const std::vector<OpTotal> a = TotalsOfStep(predicted, predicted_step);
+  const std::vector<OpTotal> b = TotalsOfStep(measured, measured_step);
+  const auto before = [](const OpTotal& x, const OpTotal& y) {
+    return x.rank != y.rank ? x.rank < y.rank : x.op < y.op;
+  };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() || j < b.size()) {
+    if (j == b.size() || (i < a.size() && before(a[i], b[j]))) {
+      ++join.only_predicted;
+      ++i;
+    } else if (i == a.size() || before(b[j], a[i])) {
+      ++join.only_measured;
+      ++j;
+    } else {
+      join.pairs.push_back(
+          {a[i].op, a[i].busy_ns, b[j].busy_ns, b[j].bytes, a[i].rank, a[i].queue, a[i].op_class});
+      ++i;
+      ++j;
+    }
+  }
+  AddClasses(join);
+  return join;
+}
+
+}  // namespace foretrain

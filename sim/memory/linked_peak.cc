@@ -1,0 +1,49 @@
+#include "sim/memory/linked_peak.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace foretrain {
+namespace {
+
+// Buffers by the op at which they begin, and by the op after which they end.
+struct Lives {
+  std::vector<std::vector<const Buffer*>> begin;
+  std::vector<std::vector<const Buffer*>> end;
+};
+
+void Add(const Buffer& buffer, int sign, PeakMemory& live) {
+  live.bytes[static_cast<std::size_t>(buffer.category)] += sign * buffer.bytes;
+  live.total += sign * buffer.bytes;
+}
+
+}  // namespace
+
+LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space) {
+  const auto ops = static_cast<std::size_t>(rank.op_count);
+  Lives lives{std::vector<std::vector<const Buffer*>>(ops),
+              std::vector<std::vector<const Buffer*>>(ops)};
+  PeakMemory live;
+  for (const Buffer& buffer : rank.buffers) {
+    if (buffer.space != space) continue;
+    if (buffer.persistent) {
+      Add(buffer, 1, live);
+    } else if (buffer.first_op >= 0 && buffer.last_op < rank.op_count) {
+      lives.begin[static_cast<std::size_t>(buffer.first_op)].push_back(&buffer);
+      lives.end[static_cast<std::size_t>(buffer.last_op)].push_back(&buffer);
+    }
+  }
+  LinkedPeakMemory peak;
+  static_cast<PeakMemory&>(peak) = live;
+  for (std::size_t op = 0; op < ops; ++op) {
+    for (const Buffer* buffer : lives.begin[op]) Add(*buffer, 1, live);
+    if (live.total > peak.total) {
+      static_cast<PeakMemory&>(peak) = live;
+      peak.op = static_cast<std::int32_t>(op);
+    }
+    for (const Buffer* buffer : lives.end[op]) Add(*buffer, -1, live);
+  }
+  return peak;
+}
+
+}  // namespace foretrain

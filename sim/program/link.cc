@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "sim/program/link_clocks.h"
+#include "sim/program/link_couplings.h"
+#include "sim/program/link_hash.h"
+#include "sim/program/link_hazards.h"
+#include "sim/program/link_layout.h"
+#include "sim/program/link_progress.h"
+#include "sim/program/link_step.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+namespace {
+
+void NumberOps(const Program& program, RankProgram& rank) {
+  rank.op_count = 0;
+  for (Instruction& instruction : rank.step) {
+    FT_CHECK(instruction.block >= 0 &&
+             instruction.block < static_cast<std::int32_t>(program.blocks.size()));
+    instruction.first_op = rank.op_count;
+    const Block& block = program.blocks[static_cast<std::size_t>(instruction.block)];
+    rank.op_count += static_cast<std::int32_t>(block.ops.size());
+  }
+}
+
+// Walks two consecutive steps: what the first leaves behind, the second must wait for. An edge is
+// made only where clocks do not imply it, the latest source first, since the later may imply the
+// earlier. The second step begins each op with the edges of the first, so that it adds those of
+// distance 1 alone, and any later step is ordered like it.
+std::vector<Edge> DeriveEdges(const RankProgram& rank, const FlatStep& step) {
+  HazardMap hazards(step, rank);
+  VectorClocks clocks(step, 2);
+  std::vector<Edge> edges;
+  std::size_t within_step = 0;
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    const std::int32_t first = iteration * step.Ops();
+    if (iteration == 1) within_step = edges.size();
+    std::size_t next = 0;
+    for (std::int32_t op = 0; op < step.Ops(); ++op) {
+      clocks.Begin();
+      for (; next < within_step && edges[next].to == op; ++next) {
+        clocks.Join(first + edges[next].from);
+      }
+      LaneOps after = kNoOps;
+      hazards.Visit(op, iteration, after);
+      AddThrottle(rank, step, op, iteration, after);
+      for (std::int32_t from = clocks.LatestUncovered(after); from >= 0;
+           from = clocks.LatestUncovered(after)) {
+        clocks.Join(from);
+        const std::int32_t distance = from < first ? 1 : 0;
+        edges.push_back({from - first + distance * step.Ops(), op, distance});
+      }
+    }
+  }
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    return std::tie(a.to, a.from, a.distance) < std::tie(b.to, b.from, b.distance);
+  });
+  return edges;
+}
+
+void LinkRanks(Program& program, const std::vector<FlatStep>& steps, Reuse reuse) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    RankProgram& rank = program.ranks[i];
+    LayOut(steps[i], reuse, rank);
+    rank.edges = DeriveEdges(rank, steps[i]);
+  }
+}
+
+bool Runs(const Program& program, const std::vector<FlatStep>& steps, const Couplings& couplings) {
+  return !FindDeadlock(program, steps, couplings, kRunAheadOps, 1).has_value();
+}
+
+}  // namespace
+
+void Link(Program& program) {
+  std::vector<FlatStep> steps;
+  for (RankProgram& rank : program.ranks) {
+    NumberOps(program, rank);
+    steps.push_back(Flatten(program, rank));
+  }
+  LinkRanks(program, steps, Reuse::kAny);
+  // Ops without partners are Verify's to refuse.
+  const auto couplings = Couple(program, steps);
+  if (couplings.has_value()) {
+    for (const Reuse reuse : {Reuse::kNotPeers, Reuse::kOwnQueue}) {
+      if (Runs(program, steps, *couplings)) break;
+      LinkRanks(program, steps, reuse);
+    }
+  }
+  program.hash = HashOf(program);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,107 @@
+#include "sim/program/link_arena.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+
+#include "base/checked.h"
+#include "base/result.h"
+
+namespace foretrain {
+namespace {
+
+std::int64_t Aligned(std::int64_t bytes) {
+  FT_CHECK(bytes >= 0);
+  return std::max<std::int64_t>(CeilDiv(bytes, kArenaAlignment), 1) * kArenaAlignment;
+}
+
+bool Waits(LaneSet used_by, std::uint8_t lane) { return (used_by & ~(LaneSet{1} << lane)) != 0; }
+
+}  // namespace
+
+template <class Fits>
+ArenaPlanner::Ranges::iterator ArenaPlanner::FindBest(Ranges& ranges, std::uint8_t lane,
+                                                      Fits fits) {
+  const auto order = [lane](const FreeRange& range) {
+    return std::tuple(range.Size(), Waits(range.used_by, lane), range.when);
+  };
+  auto best = ranges.end();
+  for (auto range = ranges.begin(); range != ranges.end(); ++range) {
+    if (!fits(*range)) continue;
+    if (best == ranges.end() || order(*range) < order(*best)) best = range;
+  }
+  return best;
+}
+
+std::int64_t ArenaPlanner::TakeFresh(std::int64_t bytes) {
+  const std::int64_t begin = top_;
+  top_ += Aligned(bytes);
+  return begin;
+}
+
+std::int64_t ArenaPlanner::Take(std::int64_t bytes, int pool, std::uint8_t lane) {
+  Ranges& ranges = PoolAt(pool);
+  const std::int64_t size = Aligned(bytes);
+  const auto best =
+      FindBest(ranges, lane, [size](const FreeRange& range) { return range.Size() >= size; });
+  if (best != ranges.end()) {
+    const std::int64_t begin = best->begin;
+    best->begin += size;
+    if (best->Size() == 0) ranges.erase(best);
+    return begin;
+  }
+  if (!ranges.empty() && ranges.back().end == top_) {
+    const std::int64_t begin = ranges.back().begin;
+    ranges.pop_back();
+    top_ = begin + size;
+    return begin;
+  }
+  return TakeFresh(size);
+}
+
+void ArenaPlanner::Give(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by,
+                        std::int32_t when) {
+  Ranges& ranges = PoolAt(pool);
+  FreeRange freed{begin, begin + Aligned(bytes), used_by, when};
+  const auto join = [&freed](const FreeRange& neighbour) {
+    freed.begin = std::min(freed.begin, neighbour.begin);
+    freed.end = std::max(freed.end, neighbour.end);
+    freed.used_by |= neighbour.used_by;
+    freed.when = std::max(freed.when, neighbour.when);
+  };
+  auto next = std::lower_bound(
+      ranges.begin(), ranges.end(), begin,
+      [](const FreeRange& range, std::int64_t address) { return range.begin < address; });
+  const bool joins_next = next != ranges.end() && next->begin == freed.end;
+  if (joins_next) join(*next);
+  if (next != ranges.begin() && std::prev(next)->end == freed.begin) {
+    const auto previous = std::prev(next);
+    join(*previous);
+    *previous = freed;
+    if (joins_next) ranges.erase(next);
+  } else if (joins_next) {
+    *next = freed;
+  } else {
+    ranges.insert(next, freed);
+  }
+}
+
+std::int64_t ArenaPlanner::Refill(std::int64_t bytes, int pool, std::uint8_t lane,
+                                  std::int32_t before) {
+  Ranges& ranges = PoolAt(pool);
+  const std::int64_t size = Aligned(bytes);
+  const auto best = FindBest(ranges, lane, [size, lane, before](const FreeRange& range) {
+    return range.Size() == size && (range.when < before || !Waits(range.used_by, lane));
+  });
+  if (best == ranges.end()) return TakeFresh(size);
+  const std::int64_t begin = best->begin;
+  ranges.erase(best);
+  return begin;
+}
+
+void ArenaPlanner::GiveWhole(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by,
+                             std::int32_t when) {
+  PoolAt(pool).push_back({begin, begin + Aligned(bytes), used_by, when});
+}
+
+}  // namespace foretrain

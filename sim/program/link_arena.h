@@ -1,0 +1,64 @@
+// Places buffers in one address range as their lives begin and end. Leaves out when that is and who
+// may share with whom: link_layout.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace foretrain {
+
+inline constexpr std::int64_t kArenaAlignment = 256;
+
+// Queues as one bit a lane (link_step.h).
+using LaneSet = std::uint32_t;
+
+// Free ranges lie in pools, between which no range passes: who wants two groups of buffers never to
+// share memory takes and gives from two pools. A pool is used in one of two ways:
+//   Take and Give cut ranges and join free neighbours;
+//   Refill and GiveWhole keep the ranges of a pool as they are, like slots that are filled in turn.
+// All sizes are rounded up to 256 bytes. An operation costs O(free ranges of the pool).
+class ArenaPlanner {
+ public:
+  explicit ArenaPlanner(int pools) : pools_(static_cast<std::size_t>(pools)) {}
+
+  // Address of a range of `bytes`: in the smallest free range that holds it; of several, first one
+  // that `lane` alone used last, so that the reuse waits for nothing, then the one that has been
+  // free for longest, then the lowest. The arena grows where none holds it.
+  std::int64_t Take(std::int64_t bytes, int pool, std::uint8_t lane);
+
+  // Gives back what Take gave. `used_by`: lanes of the accesses that a next user of the range must
+  // wait for; `when`: a number that grows with time.
+  void Give(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by, std::int32_t when);
+
+  // A range of just this size that was given back before `before`, or that `lane` alone used last;
+  // else a fresh one.
+  std::int64_t Refill(std::int64_t bytes, int pool, std::uint8_t lane, std::int32_t before);
+  void GiveWhole(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by,
+                 std::int32_t when);
+
+  // Memory that nobody has used.
+  std::int64_t TakeFresh(std::int64_t bytes);
+
+  // End of the highest range ever taken.
+  std::int64_t HighWater() const { return top_; }
+
+ private:
+  struct FreeRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    LaneSet used_by = 0;
+    std::int32_t when = 0;  // the latest of its parts
+
+    std::int64_t Size() const { return end - begin; }
+  };
+  using Ranges = std::vector<FreeRange>;  // of Give: sorted by address
+
+  template <class Fits>
+  static Ranges::iterator FindBest(Ranges& ranges, std::uint8_t lane, Fits fits);
+  Ranges& PoolAt(int pool) { return pools_[static_cast<std::size_t>(pool)]; }
+
+  std::vector<Ranges> pools_;
+  std::int64_t top_ = 0;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,62 @@
+#include "sim/program/link_hash.h"
+
+#include <vector>
+
+#include "base/hash.h"
+
+namespace foretrain {
+namespace {
+
+void AddOp(const Op& op, StableHash& hash) {
+  hash.Add(op.kind).Add(op.queue).Add(op.op_class).Add(op.group);
+  hash.Add(op.accumulate).Add(op.trans_a).Add(op.trans_b).Add(op.rms).Add(op.inverse);
+  hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
+  hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
+  const OpShape& shape = op.shape;
+  for (const std::int64_t size : {shape.rows, shape.cols, shape.inner, shape.batch, shape.sequence,
+                                  shape.vocab, shape.elements, shape.decayed}) {
+    hash.Add(size);
+  }
+  hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim);
+}
+
+std::uint64_t HashOfBlock(const Block& block) {
+  StableHash hash;
+  hash.Add(block.name).Add(block.slots.size()).Add(block.ops.size()).Add(block.operands.size());
+  for (const TensorSlot& slot : block.slots) {
+    hash.Add(slot.name).Add(slot.bytes).Add(slot.category).Add(slot.role).Add(slot.index);
+  }
+  for (const Op& op : block.ops) AddOp(op, hash);
+  for (const Operand& operand : block.operands) hash.Add(operand.slot).Add(operand.access);
+  return hash.Value();
+}
+
+void AddRank(const RankProgram& rank, const std::vector<std::uint64_t>& blocks, StableHash& hash) {
+  hash.Add(rank.pp).Add(rank.step.size()).Add(rank.bindings.size()).Add(rank.buffers.size());
+  for (const Instruction& instruction : rank.step) {
+    hash.Add(PackId(instruction.key)).Add(blocks[static_cast<std::size_t>(instruction.block)]);
+    hash.Add(instruction.first_binding).Add(instruction.after);
+  }
+  for (const Binding& binding : rank.bindings) {
+    hash.Add(binding.buffer).Add(binding.offset).Add(binding.bytes);
+  }
+  for (const Buffer& buffer : rank.buffers) {
+    hash.Add(buffer.bytes).Add(buffer.category).Add(buffer.space).Add(buffer.persistent);
+    hash.Add(buffer.offset);
+  }
+  for (const std::int64_t bytes : rank.arena_bytes) hash.Add(bytes);
+}
+
+}  // namespace
+
+std::uint64_t HashOf(const Program& program) {
+  std::vector<std::uint64_t> blocks;
+  for (const Block& block : program.blocks) blocks.push_back(HashOfBlock(block));
+  StableHash hash;
+  for (const RankProgram& rank : program.ranks) {
+    if (rank.dp == 0 && rank.tp == 0) AddRank(rank, blocks, hash);
+  }
+  return hash.Value();
+}
+
+}  // namespace foretrain

@@ -1,0 +1,150 @@
+#include "sim/program/link_hazards.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+namespace foretrain {
+namespace {
+
+// Numbers a set of addresses in ascending order: a hash table, because the same few addresses come
+// again and again and a sort of all of them would cost more than the rest of Link.
+class AddressIndex {
+ public:
+  AddressIndex() : slots_(kFirstSlots) {}
+
+  void Insert(std::int64_t address) {
+    Slot& slot = Find(address);
+    if (slot.address == address) return;
+    slot.address = address;
+    if (++size_ * 2 > slots_.size()) Grow();
+  }
+
+  // Gives each address its number; returns how many there are.
+  std::size_t Number() {
+    std::vector<std::int64_t> sorted;
+    sorted.reserve(size_);
+    for (const Slot& slot : slots_) {
+      if (slot.address >= 0) sorted.push_back(slot.address);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      Find(sorted[i]).number = static_cast<std::int32_t>(i);
+    }
+    return sorted.size();
+  }
+
+  std::int32_t NumberOf(std::int64_t address) { return Find(address).number; }
+
+ private:
+  struct Slot {
+    std::int64_t address = -1;
+    std::int32_t number = -1;
+  };
+  static constexpr std::size_t kFirstSlots = 1024;
+
+  Slot& Find(std::int64_t address) {
+    const std::size_t mask = slots_.size() - 1;
+    const std::uint64_t hash = static_cast<std::uint64_t>(address) * 0x9e3779b97f4a7c15U;
+    std::size_t i = static_cast<std::size_t>(hash >> 32) & mask;
+    while (slots_[i].address >= 0 && slots_[i].address != address) i = (i + 1) & mask;
+    return slots_[i];
+  }
+  void Grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+      if (slot.address >= 0) Find(slot.address).address = slot.address;
+    }
+  }
+
+  std::vector<Slot> slots_;
+  std::size_t size_ = 0;
+};
+
+void Raise(std::int32_t& value, std::int32_t to) { value = std::max(value, to); }
+
+}  // namespace
+
+std::array<std::int64_t, kSpaceCount> SpaceBases(const RankProgram& rank) {
+  std::array<std::int64_t, kSpaceCount> bases{};
+  std::int64_t base = 0;
+  for (std::size_t space = 0; space < bases.size(); ++space) {
+    bases[space] = base;
+    base += rank.arena_bytes[space];
+  }
+  return bases;
+}
+
+void AddThrottle(const RankProgram& rank, const FlatStep& step, std::int32_t op, int step_number,
+                 LaneOps& after) {
+  const std::int32_t number = step.instruction[static_cast<std::size_t>(op)];
+  const Instruction& instruction = rank.step[static_cast<std::size_t>(number)];
+  if (instruction.after < 0 || instruction.first_op != op) return;
+  FT_CHECK(instruction.after < number);
+  const auto awaited = static_cast<std::size_t>(instruction.after);
+  for (std::int32_t i = rank.step[awaited].first_op; i < rank.step[awaited + 1].first_op; ++i) {
+    Raise(after[step.LaneOf(i)], step_number * step.Ops() + i);
+  }
+}
+
+HazardMap::HazardMap(const FlatStep& step, const RankProgram& rank) : step_(step) {
+  const auto bases = SpaceBases(rank);
+  const auto start_of = [&](const TensorAccess& access) {
+    const Buffer& buffer = rank.buffers[static_cast<std::size_t>(access.buffer)];
+    return bases[static_cast<std::size_t>(buffer.space)] + buffer.offset + access.begin;
+  };
+  AddressIndex index;
+  for (const TensorAccess& access : step.accesses) {
+    const std::int64_t start = start_of(access);
+    index.Insert(start);
+    index.Insert(start + access.end - access.begin);
+  }
+  pieces_.resize(index.Number());
+  ranges_.reserve(step.accesses.size());
+  for (const TensorAccess& access : step.accesses) {
+    const std::int64_t start = start_of(access);
+    ranges_.push_back({index.NumberOf(start), index.NumberOf(start + access.end - access.begin)});
+  }
+}
+
+std::uint8_t HazardMap::LaneOf(std::int32_t number) const {
+  while (number >= step_.Ops()) number -= step_.Ops();
+  return step_.LaneOf(number);
+}
+
+void HazardMap::Read(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const {
+  if (piece.writer >= 0) Raise(after[LaneOf(piece.writer)], piece.writer);
+  piece.readers[lane] = number;
+  piece.lanes_that_read |= 1U << lane;
+}
+
+void HazardMap::Write(Piece& piece, std::int32_t number, LaneOps& after) const {
+  if (piece.writer >= 0) Raise(after[LaneOf(piece.writer)], piece.writer);
+  for (std::uint32_t lanes = piece.lanes_that_read; lanes != 0; lanes &= lanes - 1) {
+    const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
+    Raise(after[lane], piece.readers[lane]);
+  }
+  piece.lanes_that_read = 0;
+  piece.writer = number;
+}
+
+void HazardMap::Visit(std::int32_t op, int step_number, LaneOps& after) {
+  const std::int32_t number = step_number * step_.Ops() + op;
+  const std::uint8_t lane = step_.LaneOf(op);
+  const auto first = static_cast<std::size_t>(step_.first_access[static_cast<std::size_t>(op)]);
+  const auto last = static_cast<std::size_t>(step_.first_access[static_cast<std::size_t>(op) + 1]);
+  for (std::size_t i = first; i < last; ++i) {
+    const bool writes = Writes(step_.accesses[i]);
+    for (std::int32_t p = ranges_[i].first; p < ranges_[i].last; ++p) {
+      Piece& piece = pieces_[static_cast<std::size_t>(p)];
+      if (writes) {
+        Write(piece, number, after);
+      } else {
+        Read(piece, number, lane, after);
+      }
+    }
+  }
+}
+
+}  // namespace foretrain

@@ -1,0 +1,55 @@
+// Who touched each byte of a rank's arenas last: the one mechanism behind data hazards, hazards of
+// reused memory and hazards between steps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/program/link_clocks.h"
+#include "sim/program/link_step.h"
+
+namespace foretrain {
+
+// The arenas cut at every address where an access begins or ends; each piece knows its last writer
+// and the latest reader since on each queue. Buffers must have offsets.
+//
+// An access visits the pieces it covers, so that a step costs O(sum of pieces of its accesses):
+// one piece for most, more where a large tensor lies on what small ones used before.
+class HazardMap {
+ public:
+  HazardMap(const FlatStep& step, const RankProgram& rank);
+
+  // Visits op `op` in step `step_number`, in order of their numbers. `after` receives the latest op
+  // of each lane that it must follow: the last writer of what it reads (read after write), the last
+  // writer and the readers since of what it writes (write after write, write after read).
+  void Visit(std::int32_t op, int step_number, LaneOps& after);
+
+ private:
+  struct Piece {
+    std::int32_t writer = -1;
+    std::uint32_t lanes_that_read = 0;  // since the writer, one bit a lane
+    LaneOps readers = kNoOps;
+  };
+  struct Range {
+    std::int32_t first = 0;
+    std::int32_t last = 0;  // exclusive
+  };
+
+  void Read(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const;
+  void Write(Piece& piece, std::int32_t number, LaneOps& after) const;
+  std::uint8_t LaneOf(std::int32_t number) const;
+
+  const FlatStep& step_;
+  std::vector<Range> ranges_;  // by access
+  std::vector<Piece> pieces_;
+};
+
+// Adds what the first op of an instruction must follow because of its `after`: all ops of that
+// instruction in the same step.
+void AddThrottle(const RankProgram& rank, const FlatStep& step, std::int32_t op, int step_number,
+                 LaneOps& after);
+
+// First address of each space when a rank's arenas are laid end to end.
+std::array<std::int64_t, kSpaceCount> SpaceBases(const RankProgram& rank);
+
+}  // namespace foretrain

@@ -1,0 +1,260 @@
+#include "sim/program/link_progress.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace foretrain {
+namespace {
+
+std::size_t Index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// How far one rank has come. Queues are FIFO, so that a count of ended ops a queue says it all.
+class RankState {
+ public:
+  RankState(const RankProgram& rank, const FlatStep& step, int steps)
+      : rank_(rank),
+        step_(step),
+        steps_(steps),
+        ops_of_lane_(step.Lanes()),
+        position_(step.lane.size()),
+        ended_(step.Lanes(), 0),
+        arrived_(step.Lanes(), false) {
+    for (std::int32_t op = 0; op < step.Ops(); ++op) {
+      std::vector<std::int32_t>& ops = ops_of_lane_[step.LaneOf(op)];
+      position_[Index(op)] = static_cast<std::int32_t>(ops.size());
+      ops.push_back(op);
+    }
+    for (const std::vector<std::int32_t>& ops : ops_of_lane_) heads_.push_back(ops.front());
+    const auto host = std::find(step.queues.begin(), step.queues.end(), Queue::kHost);
+    if (host != step.queues.end()) {
+      host_lane_ = static_cast<std::int32_t>(host - step.queues.begin());
+    }
+    std::size_t edge = 0;
+    for (std::int32_t op = 0; op <= step.Ops(); ++op) {
+      while (edge < rank.edges.size() && rank.edges[edge].to < op) ++edge;
+      first_edge_.push_back(edge);
+    }
+  }
+
+  // Number of the first unfinished op of a lane through all steps, or kAllEnded.
+  static constexpr std::int64_t kAllEnded = std::numeric_limits<std::int64_t>::max() / 2;
+  std::int64_t Head(std::size_t lane) const { return heads_[lane]; }
+  std::int64_t Oldest() const {
+    std::int64_t oldest = kAllEnded;
+    for (std::size_t lane = 0; lane < ended_.size(); ++lane) oldest = std::min(oldest, Head(lane));
+    return oldest;
+  }
+  std::int64_t HostHead() const {
+    return host_lane_ < 0 ? kAllEnded : Head(static_cast<std::size_t>(host_lane_));
+  }
+  bool HasEnded(std::int32_t op, std::int32_t step) const {
+    const std::uint8_t lane = step_.LaneOf(op);
+    const auto length = static_cast<std::int64_t>(ops_of_lane_[lane].size());
+    return step < 0 || ended_[lane] > step * length + position_[Index(op)];
+  }
+  // The first edge of an op whose source has not ended, or nullptr.
+  const Edge* UnmetEdge(std::int32_t op, std::int32_t step) const {
+    for (std::size_t i = first_edge_[Index(op)]; i < first_edge_[Index(op) + 1]; ++i) {
+      const Edge& edge = rank_.edges[i];
+      if (!HasEnded(edge.from, step - edge.distance)) return &edge;
+    }
+    return nullptr;
+  }
+  std::int32_t Ops() const { return step_.Ops(); }
+  std::size_t Lanes() const { return ended_.size(); }
+  std::uint8_t LaneOf(std::int32_t op) const { return step_.LaneOf(op); }
+  bool Arrived(std::size_t lane) const { return arrived_[lane]; }
+  void Arrive(std::size_t lane) { arrived_[lane] = true; }
+  void EndHead(std::size_t lane) {
+    const std::vector<std::int32_t>& ops = ops_of_lane_[lane];
+    arrived_[lane] = false;
+    const auto length = static_cast<std::int32_t>(ops.size());
+    const std::int32_t step = ++ended_[lane] / length;
+    heads_[lane] = step < steps_
+                       ? std::int64_t{step} * step_.Ops() + ops[Index(ended_[lane] % length)]
+                       : kAllEnded;
+  }
+
+ private:
+  const RankProgram& rank_;
+  const FlatStep& step_;
+  int steps_;
+  std::vector<std::vector<std::int32_t>> ops_of_lane_;
+  std::vector<std::int32_t> position_;  // by op: in its lane
+  std::vector<std::int32_t> ended_;     // by lane, through all steps
+  std::vector<std::int64_t> heads_;     // by lane
+  std::vector<bool> arrived_;           // by lane: its head waits for its partners alone
+  std::vector<std::size_t> first_edge_;
+  std::int32_t host_lane_ = -1;
+};
+
+class Player {
+ public:
+  Player(const Program& program, std::span<const FlatStep> steps_of, const Couplings& couplings,
+         int run_ahead_ops, int steps)
+      : couplings_(couplings),
+        run_ahead_ops_(run_ahead_ops),
+        come_(couplings.first.size(), 0),
+        is_queued_(program.ranks.size(), true) {
+    for (std::size_t i = 0; i < program.ranks.size(); ++i) {
+      ranks_.emplace_back(program.ranks[i], steps_of[i], steps);
+      queued_.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+
+  std::optional<std::vector<Wait>> Run() {
+    while (!queued_.empty()) {
+      const std::int32_t rank = queued_.back();
+      queued_.pop_back();
+      is_queued_[Index(rank)] = false;
+      Advance(rank);
+    }
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const std::int64_t oldest = ranks_[rank].Oldest();
+      if (oldest != RankState::kAllEnded) return Circle({static_cast<std::int32_t>(rank), oldest});
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // An op by its number through all steps.
+  struct Place {
+    std::int32_t rank = 0;
+    std::int64_t number = 0;
+    bool operator==(const Place&) const = default;
+  };
+
+  RankState& RankAt(std::int32_t rank) { return ranks_[Index(rank)]; }
+  std::int32_t OpOf(const Place& place) {
+    return static_cast<std::int32_t>(place.number % RankAt(place.rank).Ops());
+  }
+  std::int32_t StepOf(const Place& place) {
+    return static_cast<std::int32_t>(place.number / RankAt(place.rank).Ops());
+  }
+
+  void Advance(std::int32_t rank) {
+    RankState& state = RankAt(rank);
+    for (bool moved = true; moved;) {
+      moved = false;
+      const std::int64_t issued = std::min({state.Oldest() + run_ahead_ops_ - 1, state.HostHead(),
+                                            RankState::kAllEnded - 1});
+      for (std::size_t lane = 0; lane < state.Lanes(); ++lane) {
+        while (state.Head(lane) <= issued && TryHead(rank, lane)) moved = true;
+      }
+    }
+  }
+
+  bool TryHead(std::int32_t rank, std::size_t lane) {
+    RankState& state = RankAt(rank);
+    if (state.Arrived(lane)) return false;
+    const Place place{rank, state.Head(lane)};
+    const std::int32_t op = OpOf(place);
+    if (state.UnmetEdge(op, StepOf(place)) != nullptr) return false;
+    const std::int32_t coupling = couplings_.Of({rank, op});
+    if (coupling < 0) {
+      state.EndHead(lane);
+      return true;
+    }
+    state.Arrive(lane);
+    const auto members = couplings_.MembersOf(coupling);
+    if (++come_[Index(coupling)] < static_cast<std::int32_t>(members.size())) return false;
+    come_[Index(coupling)] = 0;
+    for (const OpPlace& member : members) {
+      RankAt(member.rank).EndHead(RankAt(member.rank).LaneOf(member.op));
+      if (member.rank == rank || is_queued_[Index(member.rank)]) continue;
+      is_queued_[Index(member.rank)] = true;
+      queued_.push_back(member.rank);
+    }
+    return true;
+  }
+
+  // What an op that cannot end waits for.
+  Place WhatHolds(const Place& place, WaitKind& kind) {
+    RankState& state = RankAt(place.rank);
+    const std::int32_t op = OpOf(place);
+    const std::uint8_t lane = state.LaneOf(op);
+    kind = WaitKind::kQueue;
+    if (state.Head(lane) != place.number) return {place.rank, state.Head(lane)};
+    kind = WaitKind::kHost;
+    if (state.HostHead() < place.number) return {place.rank, state.HostHead()};
+    kind = WaitKind::kRunAhead;
+    if (state.Oldest() + run_ahead_ops_ <= place.number) return {place.rank, state.Oldest()};
+    kind = WaitKind::kEdge;
+    const std::int32_t step = StepOf(place);
+    if (const Edge* edge = state.UnmetEdge(op, step)) {
+      return {place.rank, std::int64_t{step - edge->distance} * state.Ops() + edge->from};
+    }
+    kind = WaitKind::kPeer;
+    for (const OpPlace& member : couplings_.MembersOf(couplings_.Of({place.rank, op}))) {
+      RankState& peer = RankAt(member.rank);
+      const std::int64_t number = std::int64_t{step} * peer.Ops() + member.op;
+      const std::uint8_t peer_lane = peer.LaneOf(member.op);
+      if (peer.Head(peer_lane) != number || !peer.Arrived(peer_lane)) return {member.rank, number};
+    }
+    FT_CHECK(false && "an op that nothing holds has ended");
+    return place;
+  }
+
+  std::vector<Wait> Circle(Place place) {
+    std::vector<Place> path;
+    std::vector<Wait> waits;
+    for (;;) {
+      const auto seen = std::find(path.begin(), path.end(), place);
+      if (seen != path.end()) {
+        waits.erase(waits.begin(), waits.begin() + (seen - path.begin()));
+        return waits;
+      }
+      path.push_back(place);
+      WaitKind kind = WaitKind::kQueue;
+      const Place next = WhatHolds(place, kind);
+      waits.push_back({{place.rank, OpOf(place)}, StepOf(place), kind});
+      place = next;
+    }
+  }
+
+  const Couplings& couplings_;
+  int run_ahead_ops_;
+  std::vector<RankState> ranks_;
+  std::vector<std::int32_t> come_;  // by coupling: members that have arrived
+  std::vector<std::int32_t> queued_;
+  std::vector<bool> is_queued_;
+};
+
+std::string_view WaitText(WaitKind kind) {
+  switch (kind) {
+    case WaitKind::kQueue:
+      return "is behind, on its queue,";
+    case WaitKind::kEdge:
+      return "waits by an edge for";
+    case WaitKind::kPeer:
+      return "waits for its partner";
+    case WaitKind::kRunAhead:
+      return "is not issued before the end of";
+    case WaitKind::kHost:
+      return "is not issued while the host waits in";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<std::vector<Wait>> FindDeadlock(const Program& program,
+                                              std::span<const FlatStep> steps_of,
+                                              const Couplings& couplings, int run_ahead_ops,
+                                              int steps) {
+  return Player(program, steps_of, couplings, run_ahead_ops, steps).Run();
+}
+
+std::string DescribeDeadlock(const Program& program, std::span<const FlatStep> steps_of,
+                             std::span<const Wait> circle, int run_ahead_ops) {
+  std::string text = "deadlock with a run-ahead of " + std::to_string(run_ahead_ops) + " ops:";
+  for (const Wait& wait : circle) {
+    const auto rank = Index(wait.op.rank);
+    text += "\n  " + DescribeOp(program, program.ranks[rank], steps_of[rank], wait.op.op) +
+            " of step " + std::to_string(wait.step) + " " + std::string(WaitText(wait.kind));
+  }
+  return text + "\n  the first";
+}
+
+}  // namespace foretrain

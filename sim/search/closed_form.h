@@ -1,0 +1,30 @@
+// Step time of a plan without compiling it: composes block times over the schedule. Ranks plans
+// before the best of them are simulated; leaves out waiting between stages of different lengths,
+// launches and contention that changes during the step.
+#pragma once
+
+#include <functional>
+
+#include "sim/program/op.h"
+#include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
+
+namespace foretrain {
+
+// Seconds of one op on the plan's machine with its ranks at work.
+using OpSeconds = std::function<double(const Op&)>;
+
+struct StepEstimate {
+  double step_s = 0;
+  double bound_s = 0;  // no execution of the plan takes less: the busiest rank's compute alone
+};
+
+// Closed form of a valid plan of a valid model. Blocks: list schedule of a block's ops over its
+// queues in issue order. Pipeline: 1F1B and GPipe sum(F + B) + (m - 1) max(F + B) over stages,
+// ZB-H1 its makespan with the slowest stage. Gradients: what is left of their sums after the last
+// backward; ZeRO-3: a gather hides behind one block. Then norm and optimizer.
+//
+// O(stages * blocks of a stage); safe from any thread.
+StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds);
+
+}  // namespace foretrain

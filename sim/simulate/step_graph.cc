@@ -1,0 +1,203 @@
+#include "sim/simulate/step_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// Numbers the rendezvous of a program: (members, what matches there).
+class Channels {
+ public:
+  Channels(const Program& program, StepGraph& graph) : program_(program), graph_(graph) {
+    for (std::size_t i = 0; i < program.ranks.size(); ++i) {
+      index_of_rank_[program.ranks[i].rank] = static_cast<std::int32_t>(i);
+    }
+    for (const std::vector<int>& members : program.groups) {
+      std::vector<int> sorted = members;
+      std::sort(sorted.begin(), sorted.end());
+      same_.push_back(groups_.emplace(std::move(sorted), static_cast<std::int32_t>(groups_.size()))
+                          .first->second);
+    }
+  }
+
+  // The channel of a communication op of rank index `rank`.
+  Result<std::int32_t> Of(int rank, const Op& op) {
+    const RankProgram& program_rank = program_.ranks[At(rank)];
+    const std::int32_t group = program_rank.groups[static_cast<std::size_t>(op.group)];
+    if (op.group == GroupKind::kNone || group < 0 || At(group) >= program_.groups.size()) {
+      return Refuse("rank {}: {} is issued on group {}, of which the rank is no member",
+                    program_rank.rank, op.name, static_cast<int>(op.group));
+    }
+    const auto key = std::tuple(same_[At(group)], Matches(op));
+    const auto [found, is_new] = numbers_.try_emplace(key, static_cast<std::int32_t>(uses_.size()));
+    if (is_new) uses_.emplace_back();
+    if (is_new) group_of_.push_back(group);
+    ++uses_[At(found->second)][rank];
+    return found->second;
+  }
+
+  // Each present member must come equally often: else the last op of some rank waits for ever.
+  Result<void> Close() {
+    for (std::size_t c = 0; c < uses_.size(); ++c) {
+      const std::vector<int>& members = program_.groups[At(group_of_[c])];
+      const auto [first, count] = *uses_[c].begin();
+      for (const int member : members) {
+        const auto index = index_of_rank_.find(member);
+        if (index == index_of_rank_.end()) continue;
+        const auto use = uses_[c].find(index->second);
+        const std::int64_t has = use == uses_[c].end() ? 0 : use->second;
+        if (has != count) {
+          return Refuse(
+              "ranks {} and {} share a group: the first issues {} ops on one of its queues, the "
+              "second {}; the program cannot end",
+              program_.ranks[At(first)].rank, member, count, has);
+        }
+      }
+      graph_.channel_members.push_back(static_cast<std::int32_t>(uses_[c].size()));
+    }
+    return {};
+  }
+
+ private:
+  // Collectives match on a queue; p2p by direction, as the two sides use different queues.
+  static int Matches(const Op& op) {
+    constexpr int kUp = -1;
+    constexpr int kDown = -2;
+    if (op.kind == OpKind::kSend) return op.group == GroupKind::kNext ? kUp : kDown;
+    if (op.kind == OpKind::kRecv) return op.group == GroupKind::kPrev ? kUp : kDown;
+    return static_cast<int>(op.queue);
+  }
+
+  const Program& program_;
+  StepGraph& graph_;
+  std::map<int, std::int32_t> index_of_rank_;
+  std::map<std::vector<int>, std::int32_t> groups_;  // by members
+  std::vector<std::int32_t> same_;                   // [group]: number by members
+  std::map<std::tuple<std::int32_t, int>, std::int32_t> numbers_;
+  std::vector<std::map<int, std::int64_t>> uses_;  // [channel]: rank index -> ops
+  std::vector<std::int32_t> group_of_;             // [channel]
+};
+
+Result<void> CheckCosts(const Program& program, const ProgramCosts& costs) {
+  const std::size_t rows = costs.launch_s.size();
+  const bool whole = !costs.levels.empty() && costs.seconds.size() == rows * costs.levels.size() &&
+                     costs.load.size() == rows && costs.measured_threads.size() == rows;
+  if (!whole || costs.row_of.size() != program.ranks.size() ||
+      costs.domain.size() != program.ranks.size() || costs.weight.size() != program.ranks.size()) {
+    return Refuse("the costs are not those of this program: {} ranks against {}",
+                  costs.row_of.size(), program.ranks.size());
+  }
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    const std::vector<std::int32_t>& row_of = costs.row_of[r];
+    const bool known = std::all_of(row_of.begin(), row_of.end(),
+                                   [rows](std::int32_t row) { return row >= 0 && At(row) < rows; });
+    if (!known || row_of.size() != At(program.ranks[r].op_count) || costs.domain[r] < 0) {
+      return Refuse("rank {}: {} ops have costs, the step has {}; link the program first",
+                    program.ranks[r].rank, row_of.size(), program.ranks[r].op_count);
+    }
+  }
+  return {};
+}
+
+// Nodes of one rank, in issue order.
+Result<void> AddNodes(const Program& program, const ProgramCosts& costs, int rank,
+                      Channels& channels, StepGraph& graph) {
+  const RankProgram& from = program.ranks[At(rank)];
+  std::int32_t number = 0;
+  for (const Instruction& instruction : from.step) {
+    if (instruction.first_op != number) {
+      return Refuse("rank {}: op numbers do not follow one another; link the program first",
+                    from.rank);
+    }
+    for (const Op& op : program.blocks[At(instruction.block)].ops) {
+      StepGraph::Node node;
+      node.slot = rank * kQueueCount + static_cast<std::int32_t>(op.queue);
+      node.row = number < from.op_count ? costs.row_of[At(rank)][At(number)] : 0;
+      node.op_class = op.op_class;
+      if (IsCommunication(op.kind)) {
+        FT_ASSIGN(node.channel, channels.Of(rank, op));
+      }
+      graph.nodes.push_back(node);
+      ++number;
+    }
+  }
+  if (number != from.op_count) {
+    return Refuse("rank {}: {} ops, op_count says {}; link the program first", from.rank, number,
+                  from.op_count);
+  }
+  graph.first_op.push_back(graph.first_op.back() + number);
+  return {};
+}
+
+Result<void> AddPreds(const RankProgram& rank, std::int32_t first, StepGraph& graph) {
+  std::size_t edge = 0;
+  for (std::int32_t op = 0; op < rank.op_count; ++op) {
+    graph.nodes[At(first + op)].first_pred = static_cast<std::int32_t>(graph.preds.size());
+    for (; edge < rank.edges.size() && rank.edges[edge].to == op; ++edge) {
+      const Edge& e = rank.edges[edge];
+      if (e.from < 0 || e.from >= rank.op_count || e.distance < 0) break;
+      graph.preds.push_back({first + e.from, e.distance});
+    }
+  }
+  if (edge != rank.edges.size()) {
+    return Refuse("rank {}: edge {} is out of order or out of range; link the program first",
+                  rank.rank, edge);
+  }
+  return {};
+}
+
+void ListQueues(StepGraph& graph) {
+  graph.queue_begin.assign(At(graph.ranks()) * kQueueCount + 1, 0);
+  for (std::int32_t op = 0; op < graph.ops(); ++op) {
+    ++graph.queue_begin[At(graph.nodes[At(op)].slot) + 1];
+  }
+  for (std::size_t s = 1; s < graph.queue_begin.size(); ++s) {
+    graph.queue_begin[s] += graph.queue_begin[s - 1];
+  }
+  graph.queue_ops.resize(At(graph.ops()));
+  std::vector<std::int32_t> next(graph.queue_begin.begin(), graph.queue_begin.end() - 1);
+  for (std::int32_t op = 0; op < graph.ops(); ++op) {
+    graph.queue_ops[At(next[At(graph.nodes[At(op)].slot)]++)] = op;
+  }
+}
+
+}  // namespace
+
+Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& costs) {
+  FT_TRY(CheckCosts(program, costs));
+  StepGraph graph;
+  graph.first_op.push_back(0);
+  Channels channels(program, graph);
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    FT_TRY(AddNodes(program, costs, static_cast<int>(r), channels, graph));
+  }
+  FT_TRY(channels.Close());
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    FT_TRY(AddPreds(program.ranks[r], graph.first_op[r], graph));
+  }
+  graph.nodes.push_back({.first_pred = static_cast<std::int32_t>(graph.preds.size())});
+  ListQueues(graph);
+  return graph;
+}
+
+OpRef RefOf(const RankProgram& rank, std::int32_t number) {
+  const auto after = std::upper_bound(
+      rank.step.begin(), rank.step.end(), number,
+      [](std::int32_t n, const Instruction& instruction) { return n < instruction.first_op; });
+  const auto instruction = static_cast<std::int32_t>(after - rank.step.begin()) - 1;
+  return {instruction, number - rank.step[At(instruction)].first_op};
+}
+
+}  // namespace foretrain

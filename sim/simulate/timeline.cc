@@ -1,0 +1,131 @@
+#include "sim/simulate/timeline.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_set>
+
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// What the spans of one op share.
+struct OpFacts {
+  OpId id = kNoOp;
+  std::int64_t bytes = 0;
+  std::int32_t position = 0;  // in its queue
+};
+
+const Binding& BindingOf(const RankProgram& rank, const Instruction& instruction, int slot) {
+  return rank.bindings[At(instruction.first_binding + slot)];
+}
+
+// Bytes that the op moves: a collective's or p2p's first tensor, all tensors of a copy.
+std::int64_t MovedBytes(const Block& block, const RankProgram& rank, const Instruction& instruction,
+                        const Op& op) {
+  const bool copies = op.op_class == OpClass::kCopy;
+  if (!copies && !IsCommunication(op.kind)) return 0;
+  std::int64_t bytes = 0;
+  for (std::int32_t i = 0; i < op.operand_count; ++i) {
+    const Operand& operand = block.operands[At(op.first_operand + i)];
+    if (operand.slot == kNoSlot) continue;
+    bytes += BindingOf(rank, instruction, operand.slot).bytes;
+    if (!copies) break;
+  }
+  return bytes;
+}
+
+std::vector<OpFacts> FactsOf(const Program& program, const StepGraph& graph, Timeline& timeline) {
+  std::vector<OpFacts> facts;
+  facts.reserve(At(graph.ops()));
+  std::unordered_set<OpId> named;
+  for (const RankProgram& rank : program.ranks) {
+    for (const Instruction& instruction : rank.step) {
+      const Block& block = program.blocks[At(instruction.block)];
+      const bool is_new = named.insert(NameKey(PackId(instruction.key))).second;
+      for (std::size_t i = 0; i < block.ops.size(); ++i) {
+        const OpId id = PackId(instruction.key, static_cast<int>(i));
+        facts.push_back({.id = id, .bytes = MovedBytes(block, rank, instruction, block.ops[i])});
+        if (is_new) timeline.op_names.emplace(NameKey(id), block.ops[i].name);
+      }
+    }
+  }
+  for (std::size_t slot = 0; slot + 1 < graph.queue_begin.size(); ++slot) {
+    for (std::int32_t i = graph.queue_begin[slot]; i < graph.queue_begin[slot + 1]; ++i) {
+      facts[At(graph.queue_ops[At(i)])].position = i - graph.queue_begin[slot];
+    }
+  }
+  return facts;
+}
+
+void AddWindows(const Program& program, const Engine& engine, int steps, Timeline& timeline) {
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    std::int64_t start_ns = 0;
+    for (int step = 0; step < steps; ++step) {
+      const std::int64_t end_ns = NsFromSeconds(engine.Totals(static_cast<int>(r), step).end_s);
+      timeline.steps.push_back({.start_ns = start_ns,
+                                .end_ns = end_ns,
+                                .step = step,
+                                .rank = static_cast<std::int16_t>(program.ranks[r].rank)});
+      start_ns = end_ns;
+    }
+  }
+}
+
+void AddLaunches(const Program& program, const StepGraph& graph, const Engine& engine,
+                 const std::vector<OpFacts>& facts, int steps, Timeline& timeline) {
+  for (const LaunchRecord& launch : engine.launches()) {
+    if (launch.step >= steps) continue;
+    const std::int32_t slot = graph.nodes[At(launch.op)].slot;
+    timeline.spans.push_back(
+        {.start_ns = NsFromSeconds(launch.start_s),
+         .end_ns = NsFromSeconds(launch.end_s),
+         .op = facts[At(launch.op)].id,
+         .ready_ns = NsFromSeconds(launch.start_s),
+         .step = launch.step,
+         .rank = static_cast<std::int16_t>(program.ranks[At(slot / kQueueCount)].rank),
+         .queue = Queue::kHost,
+         .op_class = OpClass::kHost});
+  }
+}
+
+}  // namespace
+
+Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engine& engine,
+                      int steps) {
+  Timeline timeline;
+  timeline.world = std::max(program.plan.World(), graph.ranks());
+  const std::vector<OpFacts> facts = FactsOf(program, graph, timeline);
+  // Queues are FIFO, so that each span's place is known before it is made.
+  timeline.spans.resize(At(graph.ops()) * At(steps));
+  for (const OpRecord& record : engine.records()) {
+    if (record.step >= steps) continue;
+    const StepGraph::Node& node = graph.nodes[At(record.op)];
+    const OpFacts& fact = facts[At(record.op)];
+    const std::int64_t begin = graph.queue_begin[At(node.slot)];
+    const std::int64_t length = graph.queue_begin[At(node.slot) + 1] - begin;
+    timeline.spans[At(begin * steps + record.step * length + fact.position)] = {
+        .start_ns = NsFromSeconds(record.start_s),
+        .end_ns = NsFromSeconds(record.end_s),
+        .op = fact.id,
+        .bytes = fact.bytes,
+        .ready_ns = NsFromSeconds(record.ready_s),
+        .step = record.step,
+        .rank = static_cast<std::int16_t>(program.ranks[At(node.slot / kQueueCount)].rank),
+        .queue = static_cast<Queue>(node.slot % kQueueCount),
+        .op_class = node.op_class};
+  }
+  AddLaunches(program, graph, engine, facts, steps, timeline);
+  timeline.memory = MakeMemorySamples(program, graph, engine.records(), steps);
+  AddWindows(program, engine, steps, timeline);
+  if (!engine.launches().empty() ||
+      !std::is_sorted(program.ranks.begin(), program.ranks.end(),
+                      [](const auto& a, const auto& b) { return a.rank < b.rank; })) {
+    SortTimeline(timeline);
+  }
+  return timeline;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,25 @@
+// Makes a Timeline of what the engine recorded: spans, memory samples, step windows.
+#pragma once
+
+#include "sim/program/program.h"
+#include "sim/simulate/engine.h"
+#include "sim/simulate/step_graph.h"
+#include "traces/timeline.h"
+
+namespace foretrain {
+
+// The complete steps [0, steps) of `engine`, sorted as Timeline says.
+Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engine& engine,
+                      int steps);
+
+// Live bytes of each rank, category and space at simulated times, sorted as Timeline says.
+//
+//   spans  of `program`, each op once per step
+//
+// Persistent buffers are there from time 0; any other lives, in each step, from the start of the
+// first op that touches it to the end of the last. Frees come before allocations of the same
+// moment. O(operands log operands).
+std::vector<MemorySample> MakeMemorySamples(const Program& program, const StepGraph& graph,
+                                            const std::vector<OpRecord>& records, int steps);
+
+}  // namespace foretrain

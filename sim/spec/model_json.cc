@@ -1,0 +1,91 @@
+#include "sim/spec/model_json.h"
+
+#include <array>
+
+#include "base/json.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "rmsnorm"};
+constexpr std::array<std::string_view, 2> kMlps = {"gelu", "swiglu"};
+constexpr std::array<std::string_view, 2> kPositions = {"learned", "rope"};
+
+// hidden / heads, where that is a whole number.
+std::int64_t DefaultHeadDim(JsonFields& fields, const ModelSpec& model) {
+  if (fields.Has("head_dim") || !fields.ok()) return 0;
+  if (model.hidden % model.heads != 0) {
+    fields.Refuse("head_dim", fmt::format("is missing, and hidden {} is no multiple of heads {}; "
+                                          "give it",
+                                          model.hidden, model.heads));
+  }
+  return model.hidden / model.heads;
+}
+
+}  // namespace
+
+Result<ModelSpec> ReadModel(JsonFields& fields) {
+  ModelSpec model;
+  const auto count = [&](std::string_view name) { return fields.Integer(name, 1, kMaxModelCount); };
+  model.name = fields.StringOr("name", model.name);
+  model.layers = count("layers");
+  model.hidden = count("hidden");
+  model.heads = count("heads");
+  model.kv_heads = fields.IntegerOr("kv_heads", model.heads, 1, kMaxModelCount);
+  model.head_dim = fields.IntegerOr("head_dim", DefaultHeadDim(fields, model), 1, kMaxModelCount);
+  model.ffn_hidden = count("ffn_hidden");
+  model.vocab = count("vocab");
+  model.max_sequence = count("max_sequence");
+  model.norm = static_cast<NormKind>(fields.Choice("norm", kNorms));
+  model.mlp = static_cast<MlpKind>(fields.Choice("mlp", kMlps));
+  model.positions = static_cast<PositionKind>(fields.Choice("positions", kPositions));
+  model.attention_bias = fields.Bool("attention_bias");
+  model.projection_bias = fields.Bool("projection_bias");
+  model.tied_embeddings = fields.Bool("tied_embeddings");
+  model.rope_theta = fields.NumberOr("rope_theta", model.rope_theta, 0, 1e18);
+  model.norm_epsilon = fields.NumberOr("norm_epsilon", model.norm_epsilon, 0, 1);
+  model.attention_window = fields.IntegerOr("attention_window", 0, 0, kMaxModelCount);
+  FT_TRY(fields.Finish());
+  if (const auto valid = ValidateModel(model); !valid) {
+    return Refuse("{}: {}", fields.Where(), valid.error().message);
+  }
+  return model;
+}
+
+Result<ModelSpec> ModelFromJson(std::string_view text, std::string_view file) {
+  FT_ASSIGN(const JsonValue value, ParseJson(text, file));
+  JsonFields fields(value, file);
+  return ReadModel(fields);
+}
+
+void WriteJson(JsonWriter& writer, const ModelSpec& model) {
+  writer.BeginObject()
+      .Field("name", model.name)
+      .Field("layers", model.layers)
+      .Field("hidden", model.hidden)
+      .Field("heads", model.heads)
+      .Field("kv_heads", model.kv_heads)
+      .Field("head_dim", model.head_dim)
+      .Field("ffn_hidden", model.ffn_hidden)
+      .Field("vocab", model.vocab)
+      .Field("max_sequence", model.max_sequence)
+      .Field("norm", Name(model.norm))
+      .Field("mlp", Name(model.mlp))
+      .Field("positions", Name(model.positions))
+      .Field("attention_bias", model.attention_bias)
+      .Field("projection_bias", model.projection_bias)
+      .Field("tied_embeddings", model.tied_embeddings)
+      .Field("rope_theta", model.rope_theta)
+      .Field("norm_epsilon", model.norm_epsilon)
+      .Field("attention_window", model.attention_window)
+      .EndObject();
+}
+
+std::string ToJson(const ModelSpec& model) {
+  JsonWriter writer(2);
+  WriteJson(writer, model);
+  return writer.Take();
+}
+
+}  // namespace foretrain

@@ -1,0 +1,30 @@
+// JSON: what is accepted is written and read back to the same text; typed reading never crashes.
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using foretrain::JsonFields;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto parsed = foretrain::ParseJson(text, "fuzz");
+  if (!parsed.has_value()) return 0;
+  const std::string written = foretrain::JsonWriter().Value(*parsed).Take();
+  const auto again = foretrain::ParseJson(written, "written");
+  FT_CHECK(again.has_value());
+  FT_CHECK(foretrain::JsonWriter().Value(*again).Take() == written);
+
+  JsonFields fields(*parsed, "fuzz");
+  fields.Integer("a", 0, 10);
+  fields.Number("b", 0, 10);
+  fields.String("c", 10);
+  fields.IntegersOr("d", 0, 10);
+  JsonFields inner = fields.Object("e");
+  inner.Bool("a");
+  for (JsonFields& item : fields.ObjectsOr("f")) item.StringsOr("a");
+  const bool inner_fine = inner.Finish().has_value();
+  const bool fine = fields.Finish().has_value();
+  FT_CHECK(inner_fine || !fine);
+  return 0;
+}

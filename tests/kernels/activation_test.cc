@@ -1,0 +1,190 @@
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// -12 to 12 in steps of 0.0007, and tiny numbers.
+Floats Sweep() {
+  Floats x;
+  for (int i = 0; i < 34'287; ++i) {
+    x.push_back(-12.0F + 0.0007F * static_cast<float>(i));
+  }
+  x.insert(x.end(), {0.0F, -0.0F, 1e-30F, -1e-30F, 1e-4F, -1e-4F});
+  return x;
+}
+
+class GeluTest : public KernelTest {
+ protected:
+  Floats Forward(const Floats& x) {
+    Floats y(x.size(), kNan);
+    Run(api_.gelu_forward,
+        FtGelu{x.data(), nullptr, y.data(), static_cast<std::int64_t>(x.size()), FT_F32});
+    return y;
+  }
+  Floats Backward(const Floats& x, const Floats& dy) {
+    Floats dx(x.size(), kNan);
+    Run(api_.gelu_backward,
+        FtGelu{x.data(), dy.data(), dx.data(), static_cast<std::int64_t>(x.size()), FT_F32});
+    return dx;
+  }
+};
+
+// y = x / (1 + e^-w) with w = 2u: w is off by 4 roundings, so e^-w by 4 |w| + 3 relatively, y by as
+// much where e^-w is not small against 1, plus 3. |w| <= 1.6 |x| + 0.0714 |x|^3. Below e^-86.6 y is
+// 0.
+TEST_P(GeluTest, ForwardEqualsTheReference) {
+  const Floats x = Sweep();
+  const Tensor expected = reference::GeluForward(ToDouble(x));
+  Tensor bound;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double size = std::abs(static_cast<double>(x[i]));
+    const double w = 1.6 * size + 0.0714 * size * size * size;
+    bound.push_back((4.0 * (x[i] < 0.0F ? w : 0.0) + 8.0) * kUnit * std::abs(expected[i]) + 1e-36);
+  }
+  ExpectClose(Forward(x), expected, bound, "gelu");
+}
+
+// s + x s (1 - s) w': relative to 1, s is off by 8 roundings (as above; |w| e^-w < 1), 1 - s by as
+// much, and |x w'| s (1 - s) < 1.2.
+TEST_P(GeluTest, BackwardEqualsTheReference) {
+  const Floats x = Sweep();
+  const Floats dy = Random(static_cast<std::int64_t>(x.size()), 1);
+  Tensor bound;
+  for (const float v : x) {
+    const double size = std::abs(static_cast<double>(v));
+    bound.push_back((16.0 + 8.0 * (1.6 * size + 0.2142 * size * size * size)) * kUnit);
+  }
+  ExpectClose(Backward(x, dy), reference::GeluBackward(ToDouble(x), ToDouble(dy)), bound, "dgelu");
+}
+
+TEST_P(GeluTest, TakesRaggedSizesInPlace) {
+  for (const std::int64_t n : kRaggedSizes) {
+    const Floats x = Random(n, 1, 3.0F);
+    const Floats dy = Random(n, 2);
+    Floats in_place = dy;
+    Run(api_.gelu_backward, FtGelu{x.data(), in_place.data(), in_place.data(), n, FT_F32});
+    EXPECT_EQ(Bits(in_place), Bits(Backward(x, dy)));
+    // y is off by 30 roundings of at most 3: see above with |x| <= 3.
+    ExpectClose(Forward(x), reference::GeluForward(ToDouble(x)), {90.0 * kUnit}, "gelu");
+  }
+}
+
+TEST_P(GeluTest, KeepsNanAndTheLimits) {
+  const Floats x = {kNan, kInfinity, 1e20F, -1e20F, 30.0F, -30.0F};
+  const Floats y = Forward(x);
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_EQ(y[1], kInfinity);
+  EXPECT_EQ(y[2], 1e20F);
+  EXPECT_EQ(y[3], 0.0F);
+  EXPECT_EQ(y[4], 30.0F);
+  EXPECT_EQ(y[5], 0.0F);
+  const Floats dx = Backward(x, Floats(6, 2.0F));
+  EXPECT_TRUE(std::isnan(dx[0]));
+  EXPECT_EQ(dx[1], 2.0F);
+  EXPECT_EQ(dx[2], 2.0F);
+  EXPECT_EQ(dx[3], 0.0F);
+  EXPECT_EQ(dx[4], 2.0F);
+  EXPECT_EQ(dx[5], 0.0F);
+}
+
+class SwigluTest : public KernelTest {};
+
+// gate * sigmoid(gate) * up with |gate| <= 8: the sigmoid is off by (8 + 6) roundings of itself,
+// two products follow.
+TEST_P(SwigluTest, EqualsTheReferenceAtRaggedSizes) {
+  for (const std::int64_t rows : {1, 3}) {
+    for (const std::int64_t cols : kRaggedSizes) {
+      const Floats x = Random(rows * 2 * cols, 1, 8.0F);
+      const Floats dy = Random(rows * cols, 2);
+      Floats y(dy.size(), kNan);
+      Run(api_.swiglu_forward, FtSwiglu{x.data(), nullptr, y.data(), rows, cols, FT_F32});
+      const Tensor expected = reference::SwigluForward(cols, ToDouble(x));
+      ExpectClose(y, expected, Scaled(expected, 17.0 * kUnit), "swiglu");
+      Floats dx(x.size(), kNan);
+      Run(api_.swiglu_backward, FtSwiglu{x.data(), dy.data(), dx.data(), rows, cols, FT_F32});
+      // d silu is below 1.1 and made of terms s, x s (1 - s) of at most 1 and 0.6, off by 17
+      // roundings; up and gate are at most 8.
+      ExpectClose(dx, reference::SwigluBackward(cols, ToDouble(x), ToDouble(dy)),
+                  {17.0 * 1.6 * 8.0 * kUnit}, "dswiglu");
+    }
+  }
+}
+
+TEST_P(SwigluTest, KeepsNanAndTheLimits) {
+  // gate then up
+  const Floats x = {kNan, kInfinity, -200.0F, 200.0F, 1.0F, 3.0F, 3.0F, kNan};
+  Floats y(4);
+  Run(api_.swiglu_forward, FtSwiglu{x.data(), nullptr, y.data(), 1, 4, FT_F32});
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_EQ(y[1], kInfinity);
+  EXPECT_EQ(y[2], 0.0F);
+  EXPECT_TRUE(std::isnan(y[3]));
+  Floats dx(8);
+  const Floats dy(4, 1.0F);
+  Run(api_.swiglu_backward, FtSwiglu{x.data(), dy.data(), dx.data(), 1, 4, FT_F32});
+  EXPECT_TRUE(std::isnan(dx[0]));
+  EXPECT_EQ(dx[1], 3.0F);
+  EXPECT_EQ(dx[2], 0.0F);
+  EXPECT_TRUE(std::isnan(dx[3]));
+}
+
+class AddTest : public KernelTest {};
+
+// Two additions of numbers below 1.
+TEST_P(AddTest, EqualsTheReferenceAtRaggedSizesAlsoInPlace) {
+  for (const std::int64_t rows : {1, 3}) {
+    for (const std::int64_t cols : kRaggedSizes) {
+      for (const bool with_bias : {false, true}) {
+        const Floats a = Random(rows * cols, 1);
+        const Floats b = Random(rows * cols, 2);
+        const Floats bias = with_bias ? Random(cols, 3) : Floats{};
+        const float* bias_at = with_bias ? bias.data() : nullptr;
+        Floats out(a.size(), kNan);
+        Floats on_a = a;
+        Floats on_b = b;
+        Run(api_.add, FtAdd{a.data(), b.data(), bias_at, out.data(), rows, cols, FT_F32});
+        Run(api_.add, FtAdd{on_a.data(), b.data(), bias_at, on_a.data(), rows, cols, FT_F32});
+        Run(api_.add, FtAdd{a.data(), on_b.data(), bias_at, on_b.data(), rows, cols, FT_F32});
+        ExpectClose(out, reference::Add(cols, ToDouble(a), ToDouble(b), ToDouble(bias)),
+                    {5.0 * kUnit}, "sum");
+        EXPECT_EQ(Bits(on_a), Bits(out));
+        EXPECT_EQ(Bits(on_b), Bits(out));
+      }
+    }
+  }
+}
+
+// By hand: 0.5 (1 + tanh(0.7978845608 * 1.044715)) = 0.5 (1 + 0.6823839) at 1, and that minus 1 at
+// -1.
+TEST(ActivationReference, GeluHasItsKnownValues) {
+  const Tensor y = reference::GeluForward({1.0, -1.0, 0.0});
+  EXPECT_NEAR(y[0], 0.8411920, 1e-7);
+  EXPECT_NEAR(y[1], -0.1588080, 1e-7);
+  EXPECT_EQ(y[2], 0.0);
+}
+
+TEST(ActivationReference, BackwardIsTheDifferenceGradient) {
+  const Tensor x = ToDouble(Random(24, 1, 3.0F));
+  const Tensor dy = ToDouble(Random(24, 2));
+  ExpectGradient(
+      reference::GeluBackward(x, dy), x,
+      [&](const Tensor& v) { return Dot(reference::GeluForward(v), dy); }, "gelu");
+  const Tensor half(dy.begin(), dy.begin() + 12);
+  ExpectGradient(
+      reference::SwigluBackward(4, x, half), x,
+      [&](const Tensor& v) { return Dot(reference::SwigluForward(4, v), half); }, "swiglu");
+}
+
+FT_TEST_ALL_VARIANTS(GeluTest);
+FT_TEST_ALL_VARIANTS(SwigluTest);
+FT_TEST_ALL_VARIANTS(AddTest);
+
+}  // namespace
+}  // namespace foretrain::test

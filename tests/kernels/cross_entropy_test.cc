@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kScale = 0.125F;
+const std::vector<std::int64_t> kVocabularies = {1, 31, 32, 33, 65, 4097, 9000};
+
+// Logits up to 8 in size. Targets: the first, the last, one between, and two that are none.
+struct LossCase {
+  explicit LossCase(std::int64_t vocab_)
+      : vocab(vocab_),
+        logits(Random(5 * vocab, 1, 8.0F)),
+        targets{0, static_cast<std::int32_t>(vocab - 1), static_cast<std::int32_t>(vocab / 2), -1,
+                static_cast<std::int32_t>(vocab)} {}
+  std::int64_t vocab;
+  Floats logits;
+  Ids targets;
+};
+
+class CrossEntropyTest : public KernelTest {
+ protected:
+  void Forward(const LossCase& c, Floats& lse, Floats& loss, bool accumulate) {
+    Run(api_.cross_entropy_forward,
+        FtCrossEntropyForward{.logits = c.logits.data(),
+                              .targets = c.targets.data(),
+                              .lse = lse.data(),
+                              .loss = loss.data(),
+                              .rows = static_cast<std::int64_t>(c.targets.size()),
+                              .vocab = c.vocab,
+                              .scale = kScale,
+                              .accumulate = accumulate,
+                              .dtype = FT_F32});
+  }
+};
+
+// e^x of a difference below 16 is off by 16 + 4 roundings; single-precision sums are of at most
+// 4,096 numbers over 4 vectors' lanes, at most 4096 / 16 + 8 roundings; lse rounds once more and is
+// below 8 + log(9000) = 18.
+TEST_P(CrossEntropyTest, ForwardEqualsTheReferenceAtRaggedSizes) {
+  for (const std::int64_t vocab : kVocabularies) {
+    for (const bool accumulate : {false, true}) {
+      SCOPED_TRACE(vocab);
+      const LossCase c(vocab);
+      Floats lse(5, kNan);
+      Floats loss(1, accumulate ? 3.0F : kNan);
+      Forward(c, lse, loss, accumulate);
+      const auto expected =
+          reference::CrossEntropyForward(vocab, double{kScale}, ToDouble(c.logits), c.targets);
+      const double bound = (20.0 + 264.0 + 18.0) * kUnit;
+      ExpectClose(lse, expected.lse, {bound}, "lse");
+      // Three rows count; the loss itself, below 3 + 3 * 26 * scale = 13, is rounded once.
+      ExpectClose(loss, {expected.loss + (accumulate ? 3.0 : 0.0)},
+                  {3.0 * double{kScale} * bound + 13.0 * kUnit}, "loss");
+    }
+  }
+}
+
+// e^(logit - lse) with a difference below 26: 26 + 8 roundings of at most 1, two more after it.
+TEST_P(CrossEntropyTest, BackwardEqualsTheReferenceAtRaggedSizes) {
+  for (const std::int64_t vocab : kVocabularies) {
+    SCOPED_TRACE(vocab);
+    const LossCase c(vocab);
+    const Tensor lse =
+        reference::CrossEntropyForward(vocab, double{kScale}, ToDouble(c.logits), c.targets).lse;
+    const Floats rounded(lse.begin(), lse.end());
+    Floats grads = c.logits;
+    Run(api_.cross_entropy_backward,
+        FtCrossEntropyBackward{grads.data(), c.targets.data(), rounded.data(), 5, vocab, kScale,
+                               FT_F32});
+    ExpectClose(grads,
+                reference::CrossEntropyBackward(vocab, double{kScale}, ToDouble(c.logits),
+                                                c.targets, ToDouble(rounded)),
+                {36.0 * double{kScale} * kUnit}, "dlogits");
+  }
+}
+
+TEST_P(CrossEntropyTest, StaysFiniteWithHugeLogits) {
+  LossCase c(65);
+  for (float& logit : c.logits) {
+    logit *= 1e30F;
+  }
+  Floats lse(5);
+  Floats loss(1);
+  Forward(c, lse, loss, false);
+  for (std::size_t row = 0; row < 5; ++row) {
+    const auto begin = c.logits.begin() + static_cast<std::ptrdiff_t>(row) * 65;
+    EXPECT_EQ(lse[row], *std::max_element(begin, begin + 65));
+  }
+}
+
+TEST_P(CrossEntropyTest, CarriesNanToTheLossAndItsRow) {
+  for (const std::size_t place : {0U, 20U, 64U}) {
+    LossCase c(65);
+    c.logits[65 + place] = kNan;
+    Floats lse(5);
+    Floats loss(1);
+    Forward(c, lse, loss, false);
+    EXPECT_TRUE(std::isnan(loss[0])) << place;
+    for (std::size_t row = 0; row < 5; ++row) {
+      EXPECT_EQ(std::isnan(lse[row]), row == 1) << place;
+    }
+  }
+}
+
+// The gradient of a wrong class is scale * e^(logit - lse): with lse 0 and scale 1 it is the
+// exponential itself. Where 2^n has left the normal numbers the kernels give 0 (below e^-86.6);
+// from e^88.73 up, infinity. Else relative error 2e-7.
+TEST_P(CrossEntropyTest, ExponentialIsAccurateOverItsWholeRange) {
+  constexpr std::int64_t kCount = 200'001;
+  Floats x;
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    x.push_back(-100.0F + 0.001F * static_cast<float>(i));
+  }
+  x[7] = -std::numeric_limits<float>::infinity();
+  x[8] = std::numeric_limits<float>::infinity();
+  x[9] = 3e38F;
+  x[10] = -3e38F;
+  x[11] = 0.0F;
+  x[12] = -0.0F;
+  Floats y = x;
+  const Ids target = {0};
+  const Floats lse = {0.0F};
+  Run(api_.cross_entropy_backward,
+      FtCrossEntropyBackward{y.data(), target.data(), lse.data(), 1, kCount, 1.0F, FT_F32});
+  for (std::size_t i = 1; i < x.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(x[i]));
+    if (x[i] < -86.7F) {
+      ASSERT_EQ(y[i], 0.0F) << x[i];
+    } else if (x[i] < -86.5F) {
+      ASSERT_NEAR(static_cast<double>(y[i]), exact, 3e-38) << x[i];
+    } else if (x[i] < 88.72F) {
+      ASSERT_NEAR(static_cast<double>(y[i]), exact, 2e-7 * exact) << x[i];
+    } else if (x[i] > 88.73F) {
+      ASSERT_EQ(y[i], std::numeric_limits<float>::infinity()) << x[i];
+    }
+  }
+}
+
+TEST(CrossEntropyReference, BackwardIsTheDifferenceGradient) {
+  const Tensor logits = ToDouble(Random(3 * 6, 1));
+  const Ids targets = {5, -1, 2};
+  const auto forward = reference::CrossEntropyForward(6, 0.5, logits, targets);
+  ExpectGradient(
+      reference::CrossEntropyBackward(6, 0.5, logits, targets, forward.lse), logits,
+      [&](const Tensor& x) { return reference::CrossEntropyForward(6, 0.5, x, targets).loss; },
+      "logits");
+}
+
+FT_TEST_ALL_VARIANTS(CrossEntropyTest);
+
+}  // namespace
+}  // namespace foretrain::test

@@ -1,0 +1,126 @@
+#include <limits>
+#include <string>
+
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class EmbeddingTest : public KernelTest {};
+
+// Ids with repetitions, from both ends of the vocabulary.
+Ids SomeIds(std::int64_t rows, std::int64_t vocab) {
+  Ids ids;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    ids.push_back(static_cast<std::int32_t>(row % 3 == 0 ? vocab - 1 : row * 7 % vocab));
+  }
+  return ids;
+}
+
+// One addition of two numbers below 1: half a rounding of at most 2.
+TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
+  for (const std::int64_t cols : kRaggedSizes) {
+    for (const bool positions : {false, true}) {
+      const reference::EmbeddingShape shape{.cols = cols, .vocab = 11, .sequence = 13};
+      const Ids ids = SomeIds(26, 11);
+      const Floats table = Random(11 * cols, 1);
+      const Floats position = positions ? Random(13 * cols, 2) : Floats{};
+      Floats out(static_cast<std::size_t>(26 * cols), kNan);
+      Run(api_.embedding_forward,
+          FtEmbeddingForward{.ids = ids.data(),
+                             .table = table.data(),
+                             .positions = positions ? position.data() : nullptr,
+                             .out = out.data(),
+                             .rows = 26,
+                             .cols = cols,
+                             .vocab = 11,
+                             .sequence = 13,
+                             .dtype = FT_F32});
+      ExpectClose(out, reference::EmbeddingForward(shape, ids, ToDouble(table), ToDouble(position)),
+                  {2.0 * kUnit}, "out");
+    }
+  }
+}
+
+// At most 26 rows are added to one row of a table, and its old value: 26 roundings of a sum of at
+// most 27.
+TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
+  for (const std::int64_t cols : kRaggedSizes) {
+    for (const int mode : {0, 1, 2, 3}) {
+      const bool add_table = (mode & 1) != 0;
+      const bool add_positions = (mode & 2) != 0;
+      const reference::EmbeddingShape shape{.cols = cols, .vocab = 11, .sequence = 13};
+      const Ids ids = SomeIds(26, 11);
+      const Floats dy = Random(26 * cols, 1);
+      Floats table =
+          add_table ? Random(11 * cols, 2) : Floats(static_cast<std::size_t>(11 * cols), kNan);
+      Floats positions =
+          add_positions ? Random(13 * cols, 3) : Floats(static_cast<std::size_t>(13 * cols), kNan);
+      reference::EmbeddingGrads expected = reference::EmbeddingBackward(shape, ids, ToDouble(dy));
+      for (std::size_t i = 0; add_table && i < table.size(); ++i) {
+        expected.table[i] += static_cast<double>(table[i]);
+      }
+      for (std::size_t i = 0; add_positions && i < positions.size(); ++i) {
+        expected.positions[i] += static_cast<double>(positions[i]);
+      }
+      Run(api_.embedding_backward, FtEmbeddingBackward{.ids = ids.data(),
+                                                       .dy = dy.data(),
+                                                       .table_grad = table.data(),
+                                                       .positions_grad = positions.data(),
+                                                       .rows = 26,
+                                                       .cols = cols,
+                                                       .vocab = 11,
+                                                       .sequence = 13,
+                                                       .accumulate_table = add_table,
+                                                       .accumulate_positions = add_positions,
+                                                       .dtype = FT_F32});
+      ExpectClose(table, expected.table, {26.0 * 27.0 * kUnit}, "table");
+      ExpectClose(positions, expected.positions, {26.0 * 27.0 * kUnit}, "positions");
+    }
+  }
+}
+
+TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
+  const Ids ids = {0, 3, 11};
+  const Floats table(11 * 4, 1.0F);
+  Floats out(3 * 4, 5.0F);
+  const FtEmbeddingForward call{.ids = ids.data(),
+                                .table = table.data(),
+                                .positions = nullptr,
+                                .out = out.data(),
+                                .rows = 3,
+                                .cols = 4,
+                                .vocab = 11,
+                                .sequence = 3,
+                                .dtype = FT_F32};
+  EXPECT_EQ(api_.embedding_forward(queue_.get(), &call), FT_FAILED);
+  EXPECT_STREQ(api_.queue_error(queue_.get()),
+               "cpu embedding_forward: row 2 has id 11, outside the vocabulary of 11");
+  EXPECT_EQ(out, Floats(3 * 4, 5.0F));
+}
+
+TEST(EmbeddingReference, BackwardIsTheDifferenceGradient) {
+  const reference::EmbeddingShape shape{.cols = 3, .vocab = 5, .sequence = 4};
+  const Ids ids = {1, 4, 1, 0, 2, 2, 4, 1};
+  const Tensor table = ToDouble(Random(15, 1));
+  const Tensor positions = ToDouble(Random(12, 2));
+  const Tensor dy = ToDouble(Random(24, 3));
+  const reference::EmbeddingGrads grads = reference::EmbeddingBackward(shape, ids, dy);
+  ExpectGradient(
+      grads.table, table,
+      [&](const Tensor& x) {
+        return Dot(reference::EmbeddingForward(shape, ids, x, positions), dy);
+      },
+      "table");
+  ExpectGradient(
+      grads.positions, positions,
+      [&](const Tensor& x) { return Dot(reference::EmbeddingForward(shape, ids, table, x), dy); },
+      "positions");
+}
+
+FT_TEST_ALL_VARIANTS(EmbeddingTest);
+
+}  // namespace
+}  // namespace foretrain::test

@@ -1,0 +1,251 @@
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+struct GemmCase {
+  std::int64_t m, n, k;
+  bool trans_a, trans_b, accumulate, bias;
+
+  std::string Name() const {
+    return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
+           (trans_a ? " ta" : "") + (trans_b ? " tb" : "") + (accumulate ? " accumulate" : "") +
+           (bias ? " bias" : "");
+  }
+};
+
+// Dense rows x cols, with rows `gap` longer; the gap holds NaN, which must be neither used nor
+// overwritten.
+Floats WithGap(const Floats& dense, std::int64_t cols, std::int64_t gap) {
+  Floats wide;
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    wide.push_back(dense[i]);
+    if ((i + 1) % static_cast<std::size_t>(cols) == 0) {
+      wide.insert(wide.end(), static_cast<std::size_t>(gap), kNan);
+    }
+  }
+  return wide;
+}
+
+// Takes the gap out again and expects it to be NaN still.
+Floats WithoutGap(const Floats& wide, std::int64_t cols, std::int64_t gap) {
+  Floats dense;
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    if (static_cast<std::int64_t>(i) % (cols + gap) < cols) {
+      dense.push_back(wide[i]);
+    } else {
+      EXPECT_TRUE(std::isnan(wide[i])) << "a number was written beside the matrix at " << i;
+    }
+  }
+  return dense;
+}
+
+class GemmTest : public KernelTest {
+ protected:
+  // Tolerance: a sum of k products with k + 2 roundings (bias and old value are two more terms) is
+  // off by at most (k + 3) * unit * (sum of the terms' sizes) to first order (Higham 2002, s. 3.1),
+  // in whatever order it is taken.
+  void Check(const GemmCase& c) {
+    SCOPED_TRACE(c.Name());
+    const Floats a = Random(c.m * c.k, 1);
+    const Floats b = Random(c.k * c.n, 2);
+    const Floats bias = c.bias ? Random(c.n, 3) : Floats{};
+    const Floats old =
+        c.accumulate ? Random(c.m * c.n, 4) : Floats(static_cast<std::size_t>(c.m * c.n), kNan);
+    const std::int64_t a_cols = c.trans_a ? c.m : c.k;
+    const std::int64_t b_cols = c.trans_b ? c.k : c.n;
+    const Floats wide_a = WithGap(a, a_cols, 3);
+    const Floats wide_b = WithGap(b, b_cols, 5);
+    Floats wide_c = WithGap(old, c.n, 7);
+    Run(api_.gemm, FtGemm{.a = wide_a.data(),
+                          .b = wide_b.data(),
+                          .bias = c.bias ? bias.data() : nullptr,
+                          .c = wide_c.data(),
+                          .m = c.m,
+                          .n = c.n,
+                          .k = c.k,
+                          .lda = a_cols + 3,
+                          .ldb = b_cols + 5,
+                          .ldc = c.n + 7,
+                          .trans_a = c.trans_a,
+                          .trans_b = c.trans_b,
+                          .accumulate = c.accumulate,
+                          .dtype = FT_F32});
+    const reference::GemmShape shape{
+        .m = c.m, .n = c.n, .k = c.k, .trans_a = c.trans_a, .trans_b = c.trans_b};
+    Tensor expected = reference::Gemm(shape, ToDouble(a), ToDouble(b), ToDouble(bias));
+    Tensor sizes = reference::Gemm(shape, Absolute(ToDouble(a)), Absolute(ToDouble(b)),
+                                   Absolute(ToDouble(bias)));
+    for (std::size_t i = 0; c.accumulate && i < expected.size(); ++i) {
+      expected[i] += static_cast<double>(old[i]);
+      sizes[i] += std::abs(static_cast<double>(old[i]));
+    }
+    ExpectClose(WithoutGap(wide_c, c.n, 7), expected,
+                Scaled(sizes, static_cast<double>(c.k + 3) * kUnit), "c");
+  }
+};
+
+TEST_P(GemmTest, EqualsTheReferenceAtRaggedSizes) {
+  int turn = 0;
+  for (const std::int64_t m : kRaggedSizes) {
+    for (const std::int64_t n : kRaggedSizes) {
+      for (const std::int64_t k : kRaggedSizes) {
+        for (const int trans : {0, 1, 2, 3}) {
+          // Each (transposes, accumulate, bias) meets many shapes.
+          turn += 1;
+          Check({m, n, k, (trans & 1) != 0, (trans & 2) != 0, turn % 3 == 0, turn % 5 < 2});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, EqualsTheReferenceAcrossBlocks) {
+  // Past kGemmRows = 420, kGemmColumns = 2048 and kGemmDepth = 256, each twice over in one
+  // dimension.
+  Check({851, 33, 65, false, true, true, true});
+  Check({851, 33, 65, true, false, false, true});
+  Check({7, 4101, 33, false, false, true, true});
+  Check({7, 4101, 33, true, true, false, true});
+  Check({33, 65, 777, false, true, false, true});
+  Check({33, 65, 777, true, false, true, false});
+}
+
+TEST_P(GemmTest, WithoutAProductLeavesOldValueAndBias) {
+  Check({33, 31, 0, false, false, true, true});
+  Check({33, 31, 0, false, false, false, true});
+  Check({33, 31, 0, false, false, false, false});
+}
+
+TEST_P(GemmTest, OfNoRowsOrColumnsDoesNothing) {
+  Run(api_.gemm, FtGemm{.a = nullptr,
+                        .b = nullptr,
+                        .bias = nullptr,
+                        .c = nullptr,
+                        .m = 0,
+                        .n = 4,
+                        .k = 4,
+                        .lda = 4,
+                        .ldb = 4,
+                        .ldc = 4,
+                        .trans_a = 0,
+                        .trans_b = 0,
+                        .accumulate = 0,
+                        .dtype = FT_F32});
+}
+
+TEST_P(GemmTest, CarriesNanToItsRowAndNoOther) {
+  const std::int64_t size = 65;
+  Floats a = Random(size * size, 1);
+  const Floats b = Random(size * size, 2);
+  a[40 * 65 + 3] = kNan;
+  Floats c(a.size(), 0.0F);
+  Run(api_.gemm, FtGemm{.a = a.data(),
+                        .b = b.data(),
+                        .bias = nullptr,
+                        .c = c.data(),
+                        .m = size,
+                        .n = size,
+                        .k = size,
+                        .lda = size,
+                        .ldb = size,
+                        .ldc = size,
+                        .trans_a = 0,
+                        .trans_b = 0,
+                        .accumulate = 0,
+                        .dtype = FT_F32});
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    EXPECT_EQ(std::isnan(c[i]), i / 65 == 40) << i;
+  }
+}
+
+// A column's bits must not depend on how many columns are computed together, or a tensor-parallel
+// run would drift from a single rank's. oneDNN promises no such thing.
+TEST_P(GemmTest, GivesAColumnTheSameBitsInAnyCompany) {
+  if (GetParam().gemm != GemmBackend::kBuiltIn) {
+    GTEST_SKIP() << "holds for the built-in GEMM";
+  }
+  const std::int64_t m = 37;
+  const std::int64_t n = 70;
+  const std::int64_t k = 600;
+  const Floats a = Random(m * k, 1);
+  const Floats b = Random(n * k, 2);
+  const auto columns = [&](std::int64_t first, std::int64_t count) {
+    Floats c(static_cast<std::size_t>(m * count));
+    Run(api_.gemm, FtGemm{.a = a.data(),
+                          .b = b.data() + first * k,
+                          .bias = nullptr,
+                          .c = c.data(),
+                          .m = m,
+                          .n = count,
+                          .k = k,
+                          .lda = k,
+                          .ldb = k,
+                          .ldc = count,
+                          .trans_a = 0,
+                          .trans_b = 1,
+                          .accumulate = 0,
+                          .dtype = FT_F32});
+    return c;
+  };
+  const Floats all = columns(0, n);
+  const Floats right = columns(33, 37);
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 33; j < n; ++j) {
+      ASSERT_EQ(all[static_cast<std::size_t>(i * n + j)],
+                right[static_cast<std::size_t>(i * 37 + j - 33)])
+          << i << "," << j;
+    }
+  }
+}
+
+// dA = dC B^T and dB = A^T dC are the GEMMs of a linear layer's backward pass.
+TEST(GemmReference, GradientsAreTransposedProducts) {
+  const reference::GemmShape shape{.m = 3, .n = 4, .k = 5};
+  const Tensor a = ToDouble(Random(15, 1));
+  const Tensor b = ToDouble(Random(20, 2));
+  const Tensor dc = ToDouble(Random(12, 3));
+  ExpectGradient(
+      reference::Gemm({.m = 3, .n = 5, .k = 4, .trans_b = true}, dc, b, {}), a,
+      [&](const Tensor& x) { return Dot(reference::Gemm(shape, x, b, {}), dc); }, "a");
+  ExpectGradient(
+      reference::Gemm({.m = 5, .n = 4, .k = 3, .trans_a = true}, a, dc, {}), b,
+      [&](const Tensor& x) { return Dot(reference::Gemm(shape, a, x, {}), dc); }, "b");
+  ExpectGradient(
+      reference::BiasGrad(4, dc), ToDouble(Random(4, 4)),
+      [&](const Tensor& x) { return Dot(reference::Gemm(shape, a, b, x), dc); }, "bias");
+}
+
+using BiasGradTest = KernelTest;
+
+// Tolerance: `rows` additions, one more onto the old value.
+TEST_P(BiasGradTest, EqualsTheReferenceAtRaggedSizes) {
+  for (const std::int64_t rows : kRaggedSizes) {
+    for (const std::int64_t cols : {1, 31, 32, 33, 65, 130}) {
+      for (const bool accumulate : {false, true}) {
+        const Floats dy = Random(rows * cols, 1);
+        Floats grad = accumulate ? Random(cols, 2) : Floats(static_cast<std::size_t>(cols), kNan);
+        Tensor expected = reference::BiasGrad(cols, ToDouble(dy));
+        Tensor sizes = reference::BiasGrad(cols, Absolute(ToDouble(dy)));
+        for (std::size_t i = 0; accumulate && i < grad.size(); ++i) {
+          expected[i] += static_cast<double>(grad[i]);
+          sizes[i] += std::abs(static_cast<double>(grad[i]));
+        }
+        Run(api_.bias_grad, FtBiasGrad{dy.data(), grad.data(), rows, cols, accumulate, FT_F32});
+        ExpectClose(grad, expected, Scaled(sizes, static_cast<double>(rows + 1) * kUnit), "grad");
+      }
+    }
+  }
+}
+
+FT_TEST_ALL_VARIANTS(GemmTest);
+FT_TEST_ALL_VARIANTS(BiasGradTest);
+
+}  // namespace
+}  // namespace foretrain::test

@@ -1,0 +1,102 @@
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class RopeTest : public KernelTest {
+ protected:
+  // Rotates x[rows, heads, head_dim] within rows that are 5 longer; the rest of a row holds NaN.
+  Floats Rotate(const reference::RopeShape& s, const Floats& x, float theta) {
+    const std::int64_t width = s.heads * s.head_dim;
+    const std::int64_t rows = static_cast<std::int64_t>(x.size()) / width;
+    const std::int64_t stride = width + 5;
+    Floats data(static_cast<std::size_t>(rows * stride), kNan);
+    const auto place = [&](std::size_t i) {
+      const auto at = static_cast<std::int64_t>(i);
+      return static_cast<std::size_t>(at / width * stride + at % width);
+    };
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      data[place(i)] = x[i];
+    }
+    Run(api_.rope, FtRope{.data = data.data(),
+                          .rows = rows,
+                          .row_stride = stride,
+                          .sequence = s.sequence,
+                          .heads = static_cast<std::int32_t>(s.heads),
+                          .head_dim = static_cast<std::int32_t>(s.head_dim),
+                          .inverse = s.inverse,
+                          .theta = theta,
+                          .dtype = FT_F32});
+    Floats y(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      y[i] = data[place(i)];
+    }
+    for (std::int64_t i = 0; i < rows * stride; ++i) {
+      if (i % stride >= width) {
+        EXPECT_TRUE(std::isnan(data[static_cast<std::size_t>(i)])) << i;
+      }
+    }
+    return y;
+  }
+};
+
+// Sine and cosine are rounded once; two products of numbers below 1 and a sum: 2 * 2 + 2 roundings
+// of at most 2.
+constexpr double kBound = 6.0 * kUnit * 2.0;
+
+TEST_P(RopeTest, EqualsTheReferenceAtRaggedSizes) {
+  for (const std::int64_t head_dim : {2, 30, 32, 34, 66, 130}) {
+    for (const std::int64_t sequence : kRaggedSizes) {
+      for (const bool inverse : {false, true}) {
+        const reference::RopeShape s{
+            .sequence = sequence, .heads = 3, .head_dim = head_dim, .inverse = inverse};
+        const Floats x = Random(2 * sequence * 3 * head_dim, 1);
+        ExpectClose(Rotate(s, x, 10000.0F), reference::Rope(s, ToDouble(x)), {kBound}, "rope");
+      }
+    }
+  }
+}
+
+// The angles' recurrence must not drift: 5,000 positions, past several renewals, with Llama 3's
+// theta.
+TEST_P(RopeTest, StaysExactOverLongSequences) {
+  const reference::RopeShape s{.sequence = 5000, .heads = 1, .head_dim = 16, .theta = 500000.0};
+  const Floats x = Random(5000 * 16, 1);
+  ExpectClose(Rotate(s, x, 500000.0F), reference::Rope(s, ToDouble(x)), {kBound}, "rope");
+}
+
+TEST_P(RopeTest, LeavesTheFirstPositionAlone) {
+  const Floats x = Random(64, 1);
+  EXPECT_EQ(Rotate({.sequence = 1, .heads = 1, .head_dim = 64}, x, 10000.0F), x);
+}
+
+TEST_P(RopeTest, KeepsNan) {
+  Floats x = Random(3 * 64, 1);
+  x[64 + 40] = kNan;
+  const Floats y = Rotate({.sequence = 3, .heads = 1, .head_dim = 64}, x, 10000.0F);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    EXPECT_EQ(std::isnan(y[i]), i == 64 + 40 || i == 64 + 8) << i;
+  }
+}
+
+TEST(RopeReference, InverseIsTheDifferenceGradient) {
+  const reference::RopeShape s{.sequence = 3, .heads = 2, .head_dim = 4, .theta = 100.0};
+  reference::RopeShape inverse = s;
+  inverse.inverse = true;
+  const Tensor x = ToDouble(Random(24, 1));
+  const Tensor dy = ToDouble(Random(24, 2));
+  ExpectGradient(
+      reference::Rope(inverse, dy), x,
+      [&](const Tensor& v) { return Dot(reference::Rope(s, v), dy); }, "x");
+}
+
+FT_TEST_ALL_VARIANTS(RopeTest);
+
+}  // namespace
+}  // namespace foretrain::test

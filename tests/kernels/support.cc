@@ -1,0 +1,115 @@
+#include "tests/kernels/support.h"
+
+#include <bit>
+#include <cmath>
+#include <ostream>
+#include <random>
+
+namespace foretrain::test {
+
+std::string Name(const Variant& variant) {
+  return std::string(variant.kernels->name) +
+         (variant.gemm == GemmBackend::kOneDnn ? "_onednn" : "");
+}
+
+void PrintTo(const Variant& variant, std::ostream* out) { *out << Name(variant); }
+
+std::vector<Variant> AllVariants() {
+  std::vector<Variant> variants;
+  const UsableVectorKernels usable = FindUsableVectorKernels();
+  for (int i = 0; i < usable.count; ++i) {
+    variants.push_back({usable.tables[i], GemmBackend::kBuiltIn});
+  }
+  if (HasGemmBackend(GemmBackend::kOneDnn)) {
+    variants.push_back({usable.tables[0], GemmBackend::kOneDnn});
+  }
+  return variants;
+}
+
+Queue MakeQueue(const Variant& variant) {
+  return Queue(MakeCpuQueue(*variant.kernels, variant.gemm));
+}
+
+Floats Random(std::int64_t n, std::uint32_t seed, float scale) {
+  std::mt19937 engine(
+      seed);  // its numbers are the same everywhere, those of the standard distributions are not
+  Floats x;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double unit = static_cast<double>(engine()) / 4294967296.0;
+    x.push_back(static_cast<float>(2.0 * unit - 1.0) * scale);
+  }
+  return x;
+}
+
+Tensor ToDouble(const Floats& x) { return {x.begin(), x.end()}; }
+
+Tensor Absolute(const Tensor& x) {
+  Tensor y = x;
+  for (double& v : y) {
+    v = std::abs(v);
+  }
+  return y;
+}
+
+void ExpectClose(const Floats& actual, const Tensor& expected, const Tensor& tolerance,
+                 const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  ASSERT_TRUE(tolerance.size() == 1 || tolerance.size() == expected.size()) << what;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double bound = tolerance[tolerance.size() == 1 ? 0 : i];
+    const double error = std::abs(static_cast<double>(actual[i]) - expected[i]);
+    ASSERT_LE(error, bound) << what << ": element " << i << " of " << actual.size() << " is "
+                            << actual[i] << ", expected " << expected[i];
+  }
+}
+
+Tensor Scaled(const Tensor& magnitudes, double factor, double floor) {
+  Tensor y = magnitudes;
+  for (double& v : y) {
+    v = std::abs(v) * factor + floor;
+  }
+  return y;
+}
+
+Tensor DifferenceGradient(const Tensor& x, const std::function<double(const Tensor&)>& loss) {
+  constexpr double kStep = 1e-5;
+  Tensor gradient;
+  Tensor moved = x;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    moved[i] = x[i] + kStep;
+    const double above = loss(moved);
+    moved[i] = x[i] - kStep;
+    const double below = loss(moved);
+    moved[i] = x[i];
+    gradient.push_back((above - below) / (2.0 * kStep));
+  }
+  return gradient;
+}
+
+double Dot(const Tensor& x, const Tensor& weights) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    sum += x[i] * weights[i];
+  }
+  return sum;
+}
+
+void ExpectGradient(const Tensor& gradient, const Tensor& x,
+                    const std::function<double(const Tensor&)>& loss, const std::string& what) {
+  const Tensor expected = DifferenceGradient(x, loss);
+  ASSERT_EQ(gradient.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    ASSERT_NEAR(gradient[i], expected[i], 1e-8 * (1.0 + std::abs(expected[i])))
+        << what << ": element " << i;
+  }
+}
+
+std::vector<std::uint32_t> Bits(const Floats& x) {
+  std::vector<std::uint32_t> bits;
+  for (const float v : x) {
+    bits.push_back(std::bit_cast<std::uint32_t>(v));
+  }
+  return bits;
+}
+
+}  // namespace foretrain::test

@@ -1,0 +1,342 @@
+#include "sim/spec/hugging_face.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "sim/spec/catalogue.h"
+#include "sim/spec/model_json.h"
+#include "tests/paths.h"
+
+namespace foretrain {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::string Sample(const std::string& name) {
+  std::ifstream file(TestDataPath("configs/" + name));
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_FALSE(text.str().empty()) << name;
+  return text.str();
+}
+
+ImportedModel Import(const std::string& name) {
+  const auto imported = ModelFromHuggingFace(Sample(name), name);
+  EXPECT_TRUE(imported.has_value()) << imported.error().message;
+  return imported ? *imported : ImportedModel{};
+}
+
+// `name` with the line that holds `field` replaced by `line`, or without it where `line` is empty.
+std::string Changed(const std::string& name, const std::string& field, const std::string& line) {
+  std::istringstream lines(Sample(name));
+  std::string text, one;
+  bool found = false;
+  while (std::getline(lines, one)) {
+    if (one.find("\"" + field + "\"") == std::string::npos) {
+      text += one + "\n";
+      continue;
+    }
+    found = true;
+    if (!line.empty()) text += line + (one.ends_with(",") ? ",\n" : "\n");
+  }
+  if (!found) text.replace(text.find('{'), 1, "{\n" + line + ",");
+  return text;
+}
+
+Result<ImportedModel> ImportChanged(const std::string& name, const std::string& field,
+                                    const std::string& line) {
+  return ModelFromHuggingFace(Changed(name, field, line), "c.json");
+}
+
+std::string Refusal(const std::string& name, const std::string& field, const std::string& line,
+                    ErrorCode code) {
+  const auto imported = ImportChanged(name, field, line);
+  if (imported) return "accepted";
+  EXPECT_EQ(imported.error().code, code) << imported.error().message;
+  return imported.error().message;
+}
+
+std::string Unsupported(const std::string& name, const std::string& field,
+                        const std::string& line) {
+  return Refusal(name, field, line, ErrorCode::kUnsupported);
+}
+
+std::string Invalid(const std::string& name, const std::string& field, const std::string& line) {
+  return Refusal(name, field, line, ErrorCode::kInvalidArgument);
+}
+
+// The exact counts of the published weights, as their model cards and safetensors headers give
+// them.
+TEST(HuggingFace, CountsThePublishedParametersExactly) {
+  EXPECT_EQ(ParameterCount(Import("gpt2.json").model), 124'439'808);
+  EXPECT_EQ(ParameterCount(Import("gpt2-xl.json").model), 1'557'611'200);
+  EXPECT_EQ(ParameterCount(Import("llama-2-7b.json").model), 6'738'415'616);
+  EXPECT_EQ(ParameterCount(Import("llama-3-8b.json").model), 8'030'261'248);
+  EXPECT_EQ(ParameterCount(Import("tinyllama-1.1b.json").model), 1'100'048'384);
+  EXPECT_EQ(ParameterCount(Import("mistral-7b-v0.1.json").model), 7'241'732'096);
+  EXPECT_EQ(ParameterCount(Import("qwen2-0.5b.json").model), 494'032'768);
+  EXPECT_EQ(ParameterCount(Import("qwen2-7b.json").model), 7'615'616'512);
+}
+
+TEST(HuggingFace, MapsEveryFieldOfGpt2) {
+  const ModelSpec model = Import("gpt2-xl.json").model;
+  EXPECT_EQ(model.name, "gpt2");
+  EXPECT_EQ(model.layers, 48);
+  EXPECT_EQ(model.hidden, 1600);
+  EXPECT_EQ(model.heads, 25);
+  EXPECT_EQ(model.kv_heads, 25);
+  EXPECT_EQ(model.head_dim, 64);
+  EXPECT_EQ(model.ffn_hidden, 6400);
+  EXPECT_EQ(model.vocab, 50257);
+  EXPECT_EQ(model.max_sequence, 1024);
+  EXPECT_EQ(model.norm, NormKind::kLayerNorm);
+  EXPECT_EQ(model.mlp, MlpKind::kGelu);
+  EXPECT_EQ(model.positions, PositionKind::kLearned);
+  EXPECT_TRUE(model.attention_bias);
+  EXPECT_TRUE(model.projection_bias);
+  EXPECT_TRUE(model.tied_embeddings);
+  EXPECT_EQ(model.norm_epsilon, 1e-5);
+}
+
+TEST(HuggingFace, MapsEveryFieldOfLlama) {
+  const ModelSpec model = Import("llama-3-8b.json").model;
+  EXPECT_EQ(model.layers, 32);
+  EXPECT_EQ(model.hidden, 4096);
+  EXPECT_EQ(model.heads, 32);
+  EXPECT_EQ(model.kv_heads, 8);
+  EXPECT_EQ(model.head_dim, 128);
+  EXPECT_EQ(model.ffn_hidden, 14336);
+  EXPECT_EQ(model.vocab, 128256);
+  EXPECT_EQ(model.max_sequence, 8192);
+  EXPECT_EQ(model.norm, NormKind::kRmsNorm);
+  EXPECT_EQ(model.mlp, MlpKind::kSwiglu);
+  EXPECT_EQ(model.positions, PositionKind::kRope);
+  EXPECT_FALSE(model.attention_bias);
+  EXPECT_FALSE(model.projection_bias);
+  EXPECT_FALSE(model.tied_embeddings);
+  EXPECT_EQ(model.rope_theta, 500000);
+  EXPECT_EQ(model.norm_epsilon, 1e-5);
+  EXPECT_EQ(model.attention_window, 0);
+  EXPECT_EQ(Import("llama-2-7b.json").model.name, "Llama-2-7b-hf");
+  EXPECT_EQ(Import("llama-2-7b.json").model.rope_theta, 10000);  // not in the file
+}
+
+TEST(HuggingFace, Qwen2HasBiasesOnQueryKeyAndValueAlone) {
+  const ModelSpec model = Import("qwen2-0.5b.json").model;
+  EXPECT_TRUE(model.attention_bias);
+  EXPECT_FALSE(model.projection_bias);
+  EXPECT_TRUE(model.tied_embeddings);
+  EXPECT_EQ(model.norm_epsilon, 1e-6);
+  EXPECT_EQ(model.rope_theta, 1e6);
+  EXPECT_EQ(model.attention_window, 0);  // use_sliding_window is false
+}
+
+// The same models written whole by transformers 4.44 and by 5.23, which moved rope_theta.
+TEST(HuggingFace, ReadsWhatBothMajorVersionsOfTheLibraryWrite) {
+  for (const std::string family : {"gpt2", "llama", "mistral", "qwen2"}) {
+    const ImportedModel four = Import(family + "-written-by-transformers-4.44.json");
+    const ImportedModel five = Import(family + "-written-by-transformers-5.23.json");
+    EXPECT_EQ(four.model, five.model) << family;
+    EXPECT_THAT(four.unknown, IsEmpty()) << family;
+    EXPECT_THAT(five.unknown, IsEmpty()) << family;
+  }
+  EXPECT_EQ(Import("gpt2-written-by-transformers-4.44.json").model, Import("gpt2.json").model);
+  EXPECT_EQ(ParameterCount(Import("llama-written-by-transformers-5.23.json").model), 1'100'048'384);
+  EXPECT_EQ(ParameterCount(Import("mistral-written-by-transformers-5.23.json").model),
+            7'241'732'096);
+  EXPECT_EQ(ParameterCount(Import("qwen2-written-by-transformers-5.23.json").model), 494'032'768);
+}
+
+TEST(HuggingFace, AgreesWithTheCatalogue) {
+  const auto catalogue = BuiltInCatalogue();
+  ASSERT_TRUE(catalogue.has_value()) << catalogue.error().message;
+  const std::pair<std::string, std::string> pairs[] = {{"gpt2.json", "gpt2-124m"},
+                                                       {"gpt2-xl.json", "gpt2-xl"},
+                                                       {"llama-2-7b.json", "llama2-7b"},
+                                                       {"llama-3-8b.json", "llama3-8b"},
+                                                       {"qwen2-0.5b.json", "qwen2-0.5b"},
+                                                       {"qwen2-7b.json", "qwen2-7b"},
+                                                       {"tinyllama-1.1b.json", "tinyllama-1.1b"}};
+  for (const auto& [file, name] : pairs) {
+    ModelSpec imported = Import(file).model;
+    const ModelSpec listed = FindModel(*catalogue, name)->spec;
+    imported.name = listed.name;
+    imported.max_sequence = listed.max_sequence;  // the catalogue has the length it was trained at
+    EXPECT_EQ(ToJson(imported), ToJson(listed));
+  }
+}
+
+TEST(HuggingFace, ListsWhatItIgnoredAndWhatItDoesNotKnow) {
+  const auto imported = ImportChanged("llama-3-8b.json", "new_field", "  \"new_field\": [1, 2]");
+  ASSERT_TRUE(imported.has_value()) << imported.error().message;
+  EXPECT_THAT(imported->unknown, ElementsAre("new_field"));
+  EXPECT_THAT(imported->ignored, AllOf(Contains("torch_dtype"), Contains("bos_token_id"),
+                                       Not(Contains("hidden_size"))));
+}
+
+TEST(HuggingFace, FillsInWhatTheLibraryFillsIn) {
+  EXPECT_EQ(ImportChanged("llama-3-8b.json", "num_key_value_heads", "")->model.kv_heads, 32);
+  EXPECT_EQ(ImportChanged("llama-3-8b.json", "head_dim", "\"head_dim\": 64")->model.head_dim, 64);
+  EXPECT_EQ(ImportChanged("llama-3-8b.json", "head_dim", "\"head_dim\": null")->model.head_dim,
+            128);
+  EXPECT_EQ(ImportChanged("llama-3-8b.json", "rms_norm_eps", "")->model.norm_epsilon, 1e-6);
+  EXPECT_EQ(ImportChanged("gpt2.json", "n_inner", "\"n_inner\": null")->model.ffn_hidden, 3072);
+  EXPECT_EQ(ImportChanged("gpt2.json", "n_inner", "\"n_inner\": 1000")->model.ffn_hidden, 1000);
+  EXPECT_FALSE(ImportChanged("gpt2.json", "tie_word_embeddings", "\"tie_word_embeddings\": false")
+                   ->model.tied_embeddings);
+}
+
+TEST(HuggingFace, RefusesMissingAndBadShapesByName) {
+  EXPECT_THAT(Invalid("gpt2.json", "n_layer", ""), HasSubstr("c.json: n_layer: is missing"));
+  EXPECT_THAT(Invalid("gpt2.json", "n_embd", "\"n_embd\": -1"),
+              AllOf(HasSubstr("n_embd"), HasSubstr("is -1")));
+  EXPECT_THAT(Invalid("gpt2.json", "n_head", "\"n_head\": 7"),
+              AllOf(HasSubstr("n_embd: 768"), HasSubstr("n_head 7")));
+  EXPECT_THAT(Invalid("qwen2-7b.json", "num_key_value_heads", ""),
+              HasSubstr("num_key_value_heads: is missing"));
+  EXPECT_THAT(Invalid("llama-3-8b.json", "num_key_value_heads", "\"num_key_value_heads\": 5"),
+              HasSubstr("kv_heads 5: must divide heads 32; nearest: 4"));
+  EXPECT_THAT(Invalid("llama-3-8b.json", "vocab_size", "\"vocab_size\": \"many\""),
+              HasSubstr("vocab_size"));
+  EXPECT_THAT(Invalid("llama-3-8b.json", "model_type", ""),
+              AllOf(HasSubstr("model_type: is missing"), HasSubstr("gpt2, llama, mistral, qwen2")));
+}
+
+TEST(HuggingFace, RefusesAnUnknownModelTypeWithTheListOfThoseSupported) {
+  EXPECT_THAT(
+      Unsupported("llama-3-8b.json", "model_type", "\"model_type\": \"qwen2_moe\""),
+      AllOf(HasSubstr("\"qwen2_moe\" is not supported"), HasSubstr("gpt2, llama, mistral, qwen2")));
+}
+
+TEST(HuggingFace, RefusesWhatTheSpecCannotExpress) {
+  EXPECT_THAT(Unsupported("gpt2.json", "activation_function", "\"activation_function\": \"relu\""),
+              AllOf(HasSubstr("activation_function"), HasSubstr("relu"), HasSubstr("gelu_new")));
+  EXPECT_THAT(Unsupported("llama-3-8b.json", "hidden_act", "\"hidden_act\": \"gelu\""),
+              HasSubstr("must be \"silu\""));
+  EXPECT_THAT(Unsupported("gpt2.json", "scale_attn_weights", "\"scale_attn_weights\": false"),
+              HasSubstr("scale_attn_weights: must be true"));
+  EXPECT_THAT(Unsupported("gpt2.json", "x", "\"scale_attn_by_inverse_layer_idx\": true"),
+              HasSubstr("must be false"));
+  EXPECT_THAT(Unsupported("gpt2.json", "x", "\"add_cross_attention\": true"),
+              HasSubstr("only decoders"));
+  EXPECT_THAT(Unsupported("gpt2.json", "x", "\"pruned_heads\": {\"1\": [0]}"),
+              HasSubstr("pruned_heads"));
+  EXPECT_THAT(Unsupported("llama-3-8b.json", "attention_bias", "\"attention_bias\": true"),
+              AllOf(HasSubstr("attention_bias"), HasSubstr("mlp_bias is false")));
+  EXPECT_THAT(Unsupported("llama-3-8b.json", "x", "\"mlp_bias\": true"),
+              HasSubstr("mlp_bias: true"));
+  EXPECT_THAT(Unsupported("llama-3-8b.json", "x", "\"partial_rotary_factor\": 0.5"),
+              HasSubstr("must be 1"));
+}
+
+TEST(HuggingFace, LlamaBiasesOnAttentionAndMlpTogetherCoverAllProjections) {
+  const auto imported = ImportChanged("llama-3-8b.json", "attention_bias",
+                                      "\"attention_bias\": true, \"mlp_bias\": true");
+  ASSERT_TRUE(imported.has_value()) << imported.error().message;
+  // q, k, v: 4096 + 2 * 1024; output 4096; gate and up 2 * 14336; down 4096; in 32 layers.
+  EXPECT_EQ(ParameterCount(imported->model), 8'030'261'248 + 32 * (6144 + 4096 + 28672 + 4096));
+}
+
+TEST(HuggingFace, RefusesScaledRotaryPositionsWithTheWayOut) {
+  const auto llama31 = ModelFromHuggingFace(Sample("llama-3.1-8b.json"), "c.json");
+  ASSERT_FALSE(llama31.has_value());
+  EXPECT_EQ(llama31.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(llama31.error().message,
+              AllOf(HasSubstr("rope_scaling"), HasSubstr("llama3"), HasSubstr("Set it to null")));
+  EXPECT_EQ(Unsupported("llama-3-8b.json", "rope_scaling",
+                        "\"rope_scaling\": {\"rope_type\": \"default\"}"),
+            "accepted");
+  EXPECT_THAT(Unsupported("llama-3-8b.json", "rope_scaling",
+                          "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}"),
+              HasSubstr("linear"));
+  EXPECT_THAT(Unsupported("llama-3-8b.json", "x",
+                          "\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 1.0}}"),
+              HasSubstr("different positions"));
+  EXPECT_THAT(Invalid("llama-3-8b.json", "x", "\"rope_parameters\": {\"rope_theta\": 1.0}"),
+              HasSubstr("contradicts"));
+}
+
+TEST(HuggingFace, ASlidingWindowLimitsTheSequence) {
+  const ImportedModel mistral = Import("mistral-7b-v0.1.json");
+  EXPECT_EQ(mistral.model.attention_window, 4096);
+  EXPECT_EQ(mistral.model.max_sequence, 32768);
+  EXPECT_THAT(mistral.notes,
+              ElementsAre(HasSubstr("sliding_window 4096: sequences up to 4096 tokens")));
+  EXPECT_EQ(ImportChanged("mistral-7b-v0.1.json", "sliding_window", "\"sliding_window\": null")
+                ->model.attention_window,
+            0);
+  EXPECT_EQ(ImportChanged("mistral-7b-v0.1.json", "sliding_window", "\"sliding_window\": 32768")
+                ->model.attention_window,
+            0);
+  const auto windowed = ModelFromHuggingFace(
+      Changed("qwen2-7b.json", "use_sliding_window", "\"use_sliding_window\": true"), "c.json");
+  ASSERT_TRUE(windowed.has_value());
+  EXPECT_EQ(windowed->model.attention_window, 0);  // 131072 of 131072 positions
+  EXPECT_EQ(ImportChanged("qwen2-7b.json", "x", "\"layer_types\": [\"full_attention\"]")
+                ->model.attention_window,
+            0);
+  EXPECT_THAT(Unsupported("qwen2-7b.json", "x", "\"layer_types\": [\"linear_attention\"]"),
+              HasSubstr("linear_attention"));
+}
+
+TEST(HuggingFace, RefusesHostileText) {
+  EXPECT_FALSE(ModelFromHuggingFace("", "c.json").has_value());
+  EXPECT_FALSE(ModelFromHuggingFace("[]", "c.json").has_value());
+  EXPECT_FALSE(ModelFromHuggingFace(std::string(100'000, '['), "c.json").has_value());
+  EXPECT_THAT(Invalid("gpt2.json", "n_embd", "\"n_embd\": 9223372036854775808"),
+              HasSubstr("n_embd"));
+  EXPECT_THAT(Invalid("gpt2.json", "n_embd", "\"n_embd\": 768.5"), HasSubstr("n_embd"));
+  const auto twice = ImportChanged("gpt2.json", "x", "\"n_embd\": 1");
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_THAT(twice.error().message, HasSubstr("twice"));
+}
+
+class ResolveModelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto parsed = BuiltInCatalogue();
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    catalogue_ = *std::move(parsed);
+  }
+  Catalogue catalogue_;
+};
+
+TEST_F(ResolveModelTest, TakesANameAConfigOrAModel) {
+  const auto named = ResolveModel("GPT2-XL", "--model", catalogue_);
+  ASSERT_TRUE(named.has_value()) << named.error().message;
+  EXPECT_EQ(named->model.name, "gpt2-1558m");
+  EXPECT_THAT(named->notes, IsEmpty());
+  const auto config = ResolveModel(Sample("gpt2.json"), "config.json", catalogue_);
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->model.layers, 12);
+  EXPECT_THAT(config->notes, ElementsAre(HasSubstr("were ignored: architectures, attn_pdrop")));
+  const auto own = ResolveModel(ToJson(named->model), "m.json", catalogue_);
+  ASSERT_TRUE(own.has_value()) << own.error().message;
+  EXPECT_EQ(own->model, named->model);
+}
+
+TEST_F(ResolveModelTest, RefusesWithTheOriginAndTheReason) {
+  const auto unknown = ResolveModel("gpt2-xxl", "--model", catalogue_);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_THAT(unknown.error().message,
+              AllOf(HasSubstr("--model: model \"gpt2-xxl\""), HasSubstr("Did you mean")));
+  const auto experts = ResolveModel("mixtral-8x7b", "--model", catalogue_);
+  ASSERT_FALSE(experts.has_value());
+  EXPECT_EQ(experts.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(experts.error().message,
+              AllOf(HasSubstr("mixtral-8x7b"), HasSubstr("mixture of 8 experts")));
+  const auto broken = ResolveModel("{\"layers\": 1", "m.json", catalogue_);
+  ASSERT_FALSE(broken.has_value());
+  EXPECT_THAT(broken.error().message, HasSubstr("m.json: line 1"));
+}
+
+}  // namespace
+}  // namespace foretrain
