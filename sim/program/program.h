@@ -152,9 +152,9 @@ struct CompileOptions {
 Result<Program> Compile(const ModelSpec& model, const Plan& plan,
                         const CompileOptions& options = {});
 
-// Derives op numbers, lives of buffers, arena offsets (best fit in issue order, 256-byte aligned),
-// the edges between ops of different queues, from reads and writes of byte ranges over two
-// consecutive steps, and the hash. Idempotent.
+// Derives op numbers, lives of buffers, arena offsets (link_layout.h; 256-byte aligned), the edges
+// between ops of different queues, from reads and writes of byte ranges over two consecutive steps,
+// and the hash. Idempotent.
 //
 // Memory is shared by buffers of all queues; where the waits that this makes close a circle between
 // ranks, the whole program is laid out again with less sharing (link_layout.h), which needs more
