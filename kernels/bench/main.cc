@@ -1,0 +1,336 @@
+// Measures each CPU kernel on one thread: GFLOP/s of what multiplies matrices, GB/s of the rest
+// (bytes that must be read and written once). `kernels_bench --benchmark_filter=gemm`; take the
+// best of several --benchmark_repetitions on a busy machine. The names say which instruction set,
+// or oneDNN, ran.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/cpu_queue.h"
+
+namespace foretrain {
+namespace {
+
+struct QueueDestroyer {
+  void operator()(FtQueue* queue) const { CpuDeviceApi().queue_destroy(queue); }
+};
+
+struct Variant {
+  std::string name;
+  const VectorKernels* kernels;
+  GemmBackend gemm;
+};
+
+// Device memory of `floats` numbers between -1 and 1, none of them subnormal; made when first asked
+// for.
+class Buffer {
+ public:
+  explicit Buffer(std::int64_t floats, bool positive = false)
+      : floats_(floats), positive_(positive) {}
+
+  float* get() {
+    if (data_ == nullptr) {
+      Make(floats_);
+    }
+    return data_.get();
+  }
+
+ private:
+  void Make(std::int64_t floats) {
+    char why[256] = "";
+    void* pointer = nullptr;
+    if (CpuDeviceApi().allocate(0, floats * std::int64_t{sizeof(float)}, &pointer, why,
+                                sizeof why) != FT_OK) {
+      std::fprintf(stderr, "%s\n", why);
+      std::exit(3);
+    }
+    data_.reset(static_cast<float*>(pointer));
+    std::uint32_t state = 1;
+    for (std::int64_t i = 0; i < floats; ++i) {
+      state = state * 1664525U + 1013904223U;
+      const float x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31F;
+      data_.get()[i] = positive_ ? x * x + 0.01F : x;
+    }
+  }
+
+  std::int64_t floats_;
+  bool positive_;
+  std::unique_ptr<float, FreeDeleter> data_;
+};
+
+enum class Unit { kFlops, kBytes };
+
+// Registers `work`, which does `amount` FLOP or bytes a call.
+void Register(const Variant& variant, const std::string& name, Unit unit, double amount,
+              const std::function<FtStatus(FtQueue*)>& work) {
+  benchmark::RegisterBenchmark((name + "/" + variant.name).c_str(), [=](benchmark::State& state) {
+    const std::unique_ptr<FtQueue, QueueDestroyer> queue(
+        MakeCpuQueue(*variant.kernels, variant.gemm));
+    for (auto _ : state) {
+      if (work(queue.get()) != FT_OK) {
+        state.SkipWithError(CpuDeviceApi().queue_error(queue.get()));
+        break;
+      }
+    }
+    const double total = amount * static_cast<double>(state.iterations());
+    state.counters[unit == Unit::kFlops ? "GFLOP/s" : "GB/s"] =
+        benchmark::Counter(total * 1e-9, benchmark::Counter::kIsRate);
+  })->Unit(benchmark::kMicrosecond);
+}
+
+void RegisterGemm(const Variant& variant, std::int64_t m, std::int64_t n, std::int64_t k,
+                  bool trans_a, bool trans_b) {
+  const std::string name = "gemm/" + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                           std::to_string(k) + "/" + (trans_a ? "T" : "N") + (trans_b ? "T" : "N");
+  const auto a = std::make_shared<Buffer>(m * k);
+  const auto b = std::make_shared<Buffer>(k * n);
+  const auto c = std::make_shared<Buffer>(m * n);
+  const double flops =
+      2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  Register(variant, name, Unit::kFlops, flops, [=](FtQueue* queue) {
+    const FtGemm g{.a = a->get(),
+                   .b = b->get(),
+                   .bias = nullptr,
+                   .c = c->get(),
+                   .m = m,
+                   .n = n,
+                   .k = k,
+                   .lda = trans_a ? m : k,
+                   .ldb = trans_b ? k : n,
+                   .ldc = n,
+                   .trans_a = trans_a,
+                   .trans_b = trans_b,
+                   .accumulate = 0,
+                   .dtype = FT_F32};
+    return CpuDeviceApi().gemm(queue, &g);
+  });
+}
+
+void RegisterGemms(const Variant& variant) {
+  for (const std::int64_t size : {64, 128, 256, 512, 1024, 2048}) {
+    RegisterGemm(variant, size, size, size, false, true);
+  }
+  // GPT-2 124M, 512 tokens: forward, input gradient and weight gradient of the wide MLP layer; a
+  // ragged one.
+  RegisterGemm(variant, 512, 3072, 768, false, true);
+  RegisterGemm(variant, 512, 768, 3072, false, false);
+  RegisterGemm(variant, 3072, 768, 512, true, false);
+  RegisterGemm(variant, 511, 769, 767, false, true);
+  RegisterGemm(variant, 32, 256, 256, false, true);
+  RegisterGemm(variant, 256, 128, 128, false, true);
+}
+
+// FLOP of causal attention: half of 4 T^2 d forward, of 10 T^2 d backward (five products), a head.
+void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32_t head_dim,
+                       std::int32_t heads) {
+  const std::int64_t stride = std::int64_t{3} * heads * head_dim;
+  const auto qkv = std::make_shared<Buffer>(sequence * stride);
+  const auto grads = std::make_shared<Buffer>(sequence * stride);
+  const auto out = std::make_shared<Buffer>(sequence * heads * head_dim);
+  const auto dout = std::make_shared<Buffer>(sequence * heads * head_dim);
+  const auto lse = std::make_shared<Buffer>(sequence * heads);
+  const std::string size = std::to_string(sequence) + "x" + std::to_string(head_dim);
+  const double pair =
+      static_cast<double>(sequence) * static_cast<double>(sequence) * head_dim * heads;
+  const std::int64_t width = std::int64_t{heads} * head_dim;
+  const auto ready = std::make_shared<bool>(false);
+  const auto forward = [=](FtQueue* queue) {
+    const FtAttentionForward g{.q = qkv->get(),
+                               .k = qkv->get() + width,
+                               .v = qkv->get() + 2 * width,
+                               .out = out->get(),
+                               .lse = lse->get(),
+                               .batch = 1,
+                               .sequence = sequence,
+                               .row_stride = stride,
+                               .heads = heads,
+                               .kv_heads = heads,
+                               .head_dim = head_dim,
+                               .dtype = FT_F32};
+    return CpuDeviceApi().attention_forward(queue, &g);
+  };
+  Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair, forward);
+  Register(variant, "attention_backward/" + size, Unit::kFlops, 5.0 * pair, [=](FtQueue* queue) {
+    if (!*ready) {  // out and lse of a real forward pass
+      forward(queue);
+      *ready = true;
+    }
+    const FtAttentionBackward g{.q = qkv->get(),
+                                .k = qkv->get() + width,
+                                .v = qkv->get() + 2 * width,
+                                .out = out->get(),
+                                .lse = lse->get(),
+                                .dout = dout->get(),
+                                .dq = grads->get(),
+                                .dk = grads->get() + width,
+                                .dv = grads->get() + 2 * width,
+                                .batch = 1,
+                                .sequence = sequence,
+                                .row_stride = stride,
+                                .heads = heads,
+                                .kv_heads = heads,
+                                .head_dim = head_dim,
+                                .dtype = FT_F32};
+    return CpuDeviceApi().attention_backward(queue, &g);
+  });
+}
+
+// Kernels that stream tensors of rows x cols; `rows` is chosen so that they lie in a cache (64
+// rows) or in memory (16,384).
+void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t n = rows * cols;
+  std::vector<std::shared_ptr<Buffer>> x;
+  for (int i = 0; i < 5; ++i) {
+    x.push_back(std::make_shared<Buffer>(i == 0 ? 2 * n : n));
+  }
+  const auto weight = std::make_shared<Buffer>(cols);
+  const auto mean = std::make_shared<Buffer>(rows);
+  const auto rstd = std::make_shared<Buffer>(rows);
+  const std::string size = "/" + std::to_string(rows) + "x" + std::to_string(cols);
+  const double tensor = 4.0 * static_cast<double>(n);
+  const FtDeviceApi& api = CpuDeviceApi();
+  Register(variant, "copy" + size, Unit::kBytes, 2 * tensor,
+           [=, &api](FtQueue* q) { return api.copy(q, x[1]->get(), x[0]->get(), 4 * n); });
+  Register(variant, "add" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
+    const FtAdd g{x[0]->get(), x[1]->get(), nullptr, x[2]->get(), rows, cols, FT_F32};
+    return api.add(q, &g);
+  });
+  Register(variant, "gelu_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
+    const FtGelu g{x[0]->get(), nullptr, x[2]->get(), n, FT_F32};
+    return api.gelu_forward(q, &g);
+  });
+  Register(variant, "gelu_backward" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
+    const FtGelu g{x[0]->get(), x[1]->get(), x[2]->get(), n, FT_F32};
+    return api.gelu_backward(q, &g);
+  });
+  Register(variant, "swiglu_forward" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
+    const FtSwiglu g{x[0]->get(), nullptr, x[1]->get(), rows, cols, FT_F32};
+    return api.swiglu_forward(q, &g);
+  });
+  Register(variant, "norm_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
+    const FtNormForward g{x[1]->get(), weight->get(), weight->get(), x[2]->get(), mean->get(),
+                          rstd->get(), rows,          cols,          1e-5F,       0,
+                          FT_F32};
+    return api.norm_forward(q, &g);
+  });
+  Register(variant, "norm_backward_input" + size, Unit::kBytes, 4 * tensor, [=, &api](FtQueue* q) {
+    const FtNormBackwardInput g{x[1]->get(), x[2]->get(), weight->get(), mean->get(),
+                                rstd->get(), x[3]->get(), x[4]->get(),   rows,
+                                cols,        0,           FT_F32};
+    return api.norm_backward_input(q, &g);
+  });
+  Register(variant, "norm_backward_weight" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
+    const FtNormBackwardWeight g{
+        x[1]->get(), x[2]->get(), mean->get(), rstd->get(), weight->get(), weight->get(),
+        rows,        cols,        0,           0,           FT_F32};
+    return api.norm_backward_weight(q, &g);
+  });
+  Register(variant, "bias_grad" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
+    const FtBiasGrad g{x[1]->get(), weight->get(), rows, cols, 0, FT_F32};
+    return api.bias_grad(q, &g);
+  });
+  Register(variant, "rope" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
+    const FtRope g{x[3]->get(), rows, cols,     rows,  static_cast<std::int32_t>(cols / 64),
+                   64,          0,    10000.0F, FT_F32};
+    return api.rope(q, &g);
+  });
+  Register(variant, "squared_norm" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
+    const FtSquaredNorm g{x[1]->get(), mean->get(), n, 0, FT_F32};
+    return api.squared_norm(q, &g);
+  });
+  Register(variant, "sum_ranks_of_4" + size, Unit::kBytes, 5 * tensor, [=, &api](FtQueue* q) {
+    const void* sources[4] = {x[0]->get(), x[1]->get(), x[2]->get(), x[3]->get()};
+    const FtSumRanks g{sources, x[4]->get(), n, 4, FT_F32};
+    return api.sum_ranks(q, &g);
+  });
+}
+
+void RegisterAdamW(const Variant& variant, std::int64_t n) {
+  std::vector<std::shared_ptr<Buffer>> x;
+  for (int i = 0; i < 4; ++i) {
+    x.push_back(std::make_shared<Buffer>(n, /*positive=*/i == 3));
+  }
+  Register(variant, "adamw/" + std::to_string(n), Unit::kBytes, 28.0 * static_cast<double>(n),
+           [=](FtQueue* q) {
+             const FtAdamW g{.param = x[0]->get(),
+                             .grad = x[1]->get(),
+                             .moment1 = x[2]->get(),
+                             .moment2 = x[3]->get(),
+                             .squared_norm = nullptr,
+                             .elements = n,
+                             .decayed = n / 2,
+                             .step = 10,
+                             .lr = 1e-3F,
+                             .beta1 = 0.9F,
+                             .beta2 = 0.95F,
+                             .epsilon = 1e-8F,
+                             .weight_decay = 0.1F,
+                             .max_norm = 1.0F,
+                             .dtype = FT_F32};
+             return CpuDeviceApi().adamw(q, &g);
+           });
+}
+
+void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_t vocab) {
+  const auto logits = std::make_shared<Buffer>(rows * vocab);
+  const auto lse = std::make_shared<Buffer>(rows);
+  const auto loss = std::make_shared<Buffer>(1);
+  const auto targets =
+      std::make_shared<std::vector<std::int32_t>>(static_cast<std::size_t>(rows), 7);
+  const std::string size = "/" + std::to_string(rows) + "x" + std::to_string(vocab);
+  const double tensor = 4.0 * static_cast<double>(rows * vocab);
+  Register(variant, "cross_entropy_forward" + size, Unit::kBytes, tensor, [=](FtQueue* q) {
+    const FtCrossEntropyForward g{
+        logits->get(), targets->data(), lse->get(), loss->get(), rows, vocab, 1.0F, 0, FT_F32};
+    return CpuDeviceApi().cross_entropy_forward(q, &g);
+  });
+  Register(variant, "cross_entropy_backward" + size, Unit::kBytes, 2 * tensor, [=](FtQueue* q) {
+    const FtCrossEntropyBackward g{logits->get(), targets->data(), lse->get(), rows, vocab,
+                                   1.0F,          FT_F32};
+    return CpuDeviceApi().cross_entropy_backward(q, &g);
+  });
+}
+
+void RegisterAll() {
+  std::vector<Variant> variants;
+  const UsableVectorKernels usable = FindUsableVectorKernels();
+  for (int i = 0; i < usable.count; ++i) {
+    variants.push_back({usable.tables[i]->name, usable.tables[i], GemmBackend::kBuiltIn});
+  }
+  for (const Variant& variant : variants) {
+    RegisterGemms(variant);
+    for (const std::int64_t sequence : {128, 256, 512, 1024, 2048}) {
+      RegisterAttention(variant, sequence, 64, 4);
+    }
+    RegisterAttention(variant, 1024, 128, 2);
+    RegisterStreams(variant, 64, 768);
+    RegisterStreams(variant, 16'384, 768);
+    RegisterAdamW(variant, 1 << 15);
+    RegisterAdamW(variant, 1 << 24);
+    RegisterCrossEntropy(variant, 64, 50'257);
+  }
+  if (HasGemmBackend(GemmBackend::kOneDnn)) {
+    RegisterGemms({"onednn", usable.tables[0], GemmBackend::kOneDnn});
+  }
+}
+
+}  // namespace
+}  // namespace foretrain
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return 2;
+  }
+  foretrain::RegisterAll();
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,0 +1,95 @@
+#include "profiler/span_recorder.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace foretrain {
+namespace {
+
+constexpr int kCalibrationReads = 64;
+
+std::int64_t ThreadCpuNs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+std::int64_t WallNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// The least time between two readings in a row: what one reading costs when nothing disturbs it.
+template <class Read>
+std::int64_t ReadingNs(Read read) {
+  std::int64_t least = read();
+  std::int64_t before = least;
+  least = INT64_MAX;
+  for (int i = 0; i < kCalibrationReads; ++i) {
+    const std::int64_t now = read();
+    least = std::min(least, now - before);
+    before = now;
+  }
+  return std::max<std::int64_t>(least, 0);
+}
+
+}  // namespace
+
+std::int64_t SpanLane::BeginSample() {
+  until_sample_ = kSampleEvery;
+  return ThreadCpuNs();
+}
+
+void SpanLane::EndSample(std::int64_t begin_ns) {
+  const std::int64_t end_ns = ThreadCpuNs();
+  if (first_cpu_ns_ < 0) first_cpu_ns_ = begin_ns;
+  ++samples_;
+  sampled_ns_ += std::max<std::int64_t>(end_ns - begin_ns - cpu_clock_ns_, 0);
+  Publish(end_ns);
+}
+
+void SpanLane::MarkStep() {
+  if (samples_ > 0) Publish(ThreadCpuNs());
+}
+
+void SpanLane::Publish(std::int64_t cpu_ns) {
+  // The first recording was the first sample; each later sample ended a round of kSampleEvery.
+  const std::int64_t recordings =
+      1 + (samples_ - 1) * kSampleEvery + (kSampleEvery - until_sample_);
+  recording_ns_.store(recordings * sampled_ns_ / samples_ + 2 * samples_ * cpu_clock_ns_,
+                      std::memory_order_relaxed);
+  thread_ns_.store(cpu_ns - first_cpu_ns_, std::memory_order_relaxed);
+}
+
+SpanRecorder::SpanRecorder()
+    : cpu_clock_ns_(ReadingNs(ThreadCpuNs)), span_clock_ns_(2 * ReadingNs(WallNs)) {}
+
+SpanLane& SpanRecorder::AddLane() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lanes_.push_back(std::unique_ptr<SpanLane>(new SpanLane(cpu_clock_ns_)));
+  return *lanes_.back();
+}
+
+void SpanRecorder::Drain(std::vector<Span>& out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::size_t before = out.size();
+  for (const auto& lane : lanes_) lane->spans_.Drain(out);
+  spans_ += static_cast<std::int64_t>(out.size() - before);
+}
+
+RecordingCost SpanRecorder::Cost() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  RecordingCost cost;
+  cost.spans = spans_;
+  cost.recording_ns = spans_ * span_clock_ns_;
+  for (const auto& lane : lanes_) {
+    cost.recording_ns += lane->recording_ns_.load(std::memory_order_relaxed);
+    cost.thread_ns += lane->thread_ns_.load(std::memory_order_relaxed);
+  }
+  return cost;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,185 @@
+#include "runtime/arena.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/units.h"
+#include "sim/memory/linked_peak.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) static_cast<void>(0)
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) static_cast<void>(0)
+#endif
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kAlignment = 256;               // of every buffer
+constexpr std::uint32_t kSignallingNan = 0x7fa00000U;  // as fp32
+
+std::size_t Index(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+std::string Gib(std::int64_t bytes) { return FormatBytes(bytes); }
+
+void FillNan(std::byte* at, std::int64_t bytes) {
+  for (std::int64_t i = 0; i + 4 <= bytes; i += 4) std::memcpy(at + i, &kSignallingNan, 4);
+}
+
+constexpr const char* kRemedy =
+    "; try a smaller --micro-batch, --recompute full, or more ranks with --zero 3, --pp or --tp";
+
+Result<void> CheckSpaces(const RankProgram& rank) {
+  if (rank.arena_bytes[Index(static_cast<int>(Space::kNvme))] == 0) return {};
+  return Fail(ErrorCode::kUnsupported,
+              "rank " + std::to_string(rank.rank) + ": the program keeps " +
+                  Gib(rank.arena_bytes[Index(static_cast<int>(Space::kNvme))]) +
+                  " on nvme, which this executor cannot do; leave --offload nvme out");
+}
+
+}  // namespace
+
+std::string CategoryText(const CategoryBytes& table) {
+  std::vector<std::pair<std::int64_t, int>> rows;  // (-bytes, category)
+  for (int category = 0; category < kCategoryCount; ++category) {
+    const std::int64_t bytes = table[Index(category)];
+    if (bytes > 0) rows.emplace_back(-bytes, category);
+  }
+  std::sort(rows.begin(), rows.end());
+  std::string text;
+  for (const auto& [bytes, category] : rows) {
+    if (!text.empty()) text += ", ";
+    text += std::string(Name(static_cast<Category>(category))) + " " + Gib(-bytes);
+  }
+  return text;
+}
+
+Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int device,
+                         std::int64_t budget_bytes) {
+  std::int64_t all = 0;
+  const RankProgram* fullest = nullptr;
+  for (const RankProgram& rank : program.ranks) {
+    FT_TRY(CheckSpaces(rank));
+    const std::int64_t bytes = rank.arena_bytes[Index(static_cast<int>(Space::kDevice))];
+    all += bytes;
+    if (fullest == nullptr ||
+        bytes > fullest->arena_bytes[Index(static_cast<int>(Space::kDevice))]) {
+      fullest = &rank;
+    }
+  }
+  if (fullest == nullptr) return {};
+  const LinkedPeakMemory peak = LinkedPeak(*fullest, Space::kDevice);
+  const std::int64_t arena_bytes = fullest->arena_bytes[Index(static_cast<int>(Space::kDevice))];
+  if (budget_bytes > 0 && arena_bytes > budget_bytes) {
+    return Fail(ErrorCode::kInfeasible,
+                "rank " + std::to_string(fullest->rank) + ": the plan needs " + Gib(arena_bytes) +
+                    " of device memory, the budget is " + Gib(budget_bytes) +
+                    "; at the peak: " + CategoryText(peak.bytes) + kRemedy);
+  }
+  std::array<char, 256> why{};
+  FtMemory memory{};
+  FT_TRY(Checked(api.memory(device, &memory, why.data(), why.size()), "ask for free memory",
+                 why.data()));
+  if (all <= memory.free_bytes) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              std::to_string(program.ranks.size()) + " ranks on one device need " + Gib(all) +
+                  ", free are " + Gib(memory.free_bytes) + " of " + Gib(memory.total_bytes) +
+                  "; the fullest is rank " + std::to_string(fullest->rank) + " with " +
+                  Gib(arena_bytes) + ": " + CategoryText(peak.bytes) + kRemedy);
+}
+
+Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, const FtDeviceApi& api,
+                                                   const ArenaOptions& options) {
+  FT_TRY(CheckSpaces(rank));
+  if (options.poison && api.asynchronous != 0) {
+    return Fail(ErrorCode::kUnsupported,
+                std::string(api.name) + ": poisoned memory needs a device that works at once");
+  }
+  std::unique_ptr<RankArena> arena(new RankArena(rank, options.poison));
+  arena->bytes_ = rank.arena_bytes;
+  const std::int64_t device_bytes = arena->bytes(Space::kDevice);
+  auto memory = DeviceMemory::Make(api, options.device, device_bytes);
+  if (!memory.has_value()) {
+    const LinkedPeakMemory peak = LinkedPeak(rank, Space::kDevice);
+    return Fail(memory.error().code, "rank " + std::to_string(rank.rank) + ": the arena of " +
+                                         Gib(device_bytes) + " (" + CategoryText(peak.bytes) +
+                                         ") was refused: " + memory.error().message + kRemedy);
+  }
+  arena->device_memory_ = *std::move(memory);
+  arena->base_[Index(static_cast<int>(Space::kDevice))] = arena->device_memory_.data();
+  for (const Space space : {Space::kPinned, Space::kHost}) {
+    const std::int64_t bytes = arena->bytes(space);
+    if (bytes == 0) continue;
+    const auto rounded = Index((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    auto& owner = arena->host_memory_[Index(static_cast<int>(space))];
+    owner = {static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)), &std::free};
+    if (owner == nullptr) {
+      return Fail(ErrorCode::kResourceExhausted, "rank " + std::to_string(rank.rank) + ": no " +
+                                                     Gib(bytes) + " of " +
+                                                     std::string(Name(space)) + " memory");
+    }
+    arena->base_[Index(static_cast<int>(space))] = owner.get();
+  }
+  FT_TRY(arena->Clear(api, options.device));
+  return arena;
+}
+
+Result<void> RankArena::Clear(const FtDeviceApi& api, int device) {
+  FT_ASSIGN(const DeviceQueue queue, DeviceQueue::Make(api, device));
+  for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
+    const Buffer& buffer = rank_.buffers[i];
+    if (buffer.offset < 0 || buffer.bytes == 0) continue;
+    std::byte* const at = BufferAt(static_cast<std::int32_t>(i));
+    if (!buffer.persistent) {
+      if (poison_) FillNan(at, buffer.bytes);
+    } else if (buffer.space == Space::kDevice) {
+      FT_TRY(Checked(api.fill(queue.get(), at, 0, buffer.bytes), "clear state",
+                     api.queue_error(queue.get())));
+    } else {
+      std::memset(at, 0, Index(buffer.bytes));
+    }
+  }
+  FT_TRY(Checked(api.queue_synchronize(queue.get()), "clear state", api.queue_error(queue.get())));
+  if (!poison_) return {};
+  for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
+    const Buffer& buffer = rank_.buffers[i];
+    if (buffer.offset < 0 || buffer.persistent) continue;
+    ASAN_POISON_MEMORY_REGION(BufferAt(static_cast<std::int32_t>(i)), Index(buffer.bytes));
+  }
+  return {};
+}
+
+RankArena::~RankArena() {
+  for (std::size_t space = 0; space < base_.size(); ++space) {
+    if (poison_ && base_[space] != nullptr) {
+      ASAN_UNPOISON_MEMORY_REGION(base_[space], Index(bytes_[space]));
+    }
+  }
+}
+
+std::byte* RankArena::At(const Binding& binding) const {
+  if (binding.bytes == 0) return nullptr;
+  return BufferAt(binding.buffer) + binding.offset;
+}
+
+std::byte* RankArena::BufferAt(std::int32_t buffer) const {
+  const Buffer& at = rank_.buffers[Index(buffer)];
+  return base_[static_cast<std::size_t>(at.space)] + at.offset;
+}
+
+void RankArena::Bear([[maybe_unused]] std::int32_t buffer) {
+  if (!poison_) return;
+  ASAN_UNPOISON_MEMORY_REGION(BufferAt(buffer), Index(rank_.buffers[Index(buffer)].bytes));
+}
+
+void RankArena::Bury(std::int32_t buffer) {
+  if (!poison_) return;
+  const std::int64_t bytes = rank_.buffers[Index(buffer)].bytes;
+  FillNan(BufferAt(buffer), bytes);
+  ASAN_POISON_MEMORY_REGION(BufferAt(buffer), Index(bytes));
+}
+
+}  // namespace foretrain

@@ -1,0 +1,77 @@
+// The memory of one rank: one allocation a space, in which the linked program says where each
+// buffer lies. Leaves out memory outside the program (runtime/caching_allocator.h) and what was
+// live when (runtime/memory_ledger.h).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/device_api.h"
+#include "base/result.h"
+#include "runtime/device.h"
+#include "sim/memory/peak_memory.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+
+// "parameters 1.50 GiB, optimizer_state 3.00 GiB, activations 512 MiB", largest first, none of 0.
+std::string CategoryText(const CategoryBytes& bytes);
+
+// Checks before anything is allocated that each rank's device arena is within the budget and that
+// all of them together are within what the device has free.
+//
+//   ranks         the ranks that this process runs on `device`, all of `program`'s if empty
+//   budget_bytes  of each rank; 0: no budget
+//
+// Errors: kInfeasible, over the budget, or kResourceExhausted, over the free memory; either names
+// the rank, the bytes, the categories at the peak and what to try. kUnsupported, buffers on nvme.
+Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int device,
+                         std::int64_t budget_bytes);
+
+struct ArenaOptions {
+  int device = 0;
+  // Fills what is dead with signalling NaNs and, in a build with AddressSanitizer, traps on its
+  // use. Synchronous devices only; a run then takes about twice as long.
+  bool poison = false;
+};
+
+// Buffers that persist are zero at the start; what others hold at their birth is undefined.
+class RankArena {
+ public:
+  // Errors: kResourceExhausted, with asked, free and predicted bytes.
+  static Result<std::unique_ptr<RankArena>> Make(const RankProgram& rank, const FtDeviceApi& api,
+                                                 const ArenaOptions& options);
+  ~RankArena();
+  RankArena(const RankArena&) = delete;
+  RankArena& operator=(const RankArena&) = delete;
+
+  // Address of the first byte; null for an absent operand (bytes == 0).
+  std::byte* At(const Binding& binding) const;
+  std::byte* BufferAt(std::int32_t buffer) const;
+  std::int64_t bytes(Space space) const { return bytes_[static_cast<std::size_t>(space)]; }
+
+  // With poison: the buffer's first accessor is about to start; its last has ended. Two buffers
+  // that share memory are never live at once, so calls for them come in order; calls for others
+  // may come from any thread.
+  void Bear(std::int32_t buffer);
+  void Bury(std::int32_t buffer);
+  bool poisons() const { return poison_; }
+
+ private:
+  RankArena(const RankProgram& rank, bool poison) : rank_(rank), poison_(poison) {}
+  Result<void> Clear(const FtDeviceApi& api, int device);
+
+  const RankProgram& rank_;
+  const bool poison_;
+  DeviceMemory device_memory_;
+  std::array<std::unique_ptr<std::byte, void (*)(void*)>, kSpaceCount> host_memory_{
+      {{nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}}};
+  std::array<std::byte*, kSpaceCount> base_{};
+  std::array<std::int64_t, kSpaceCount> bytes_{};
+};
+
+}  // namespace foretrain

@@ -1,0 +1,110 @@
+// Runs a linked program for all of its ranks as threads of this process, in the program's order and
+// no other. Leaves out what a program is (sim/program), kernels (base/device_api.h) and where data
+// and weights come from (runtime/data/, runtime/parameters/).
+//
+//   host thread ── issues ops in order, at most 1,024 ahead ──► queue threads (compute, reduce,
+//   ...)
+//                                                                │ wait for edges, run, record
+//                  HostRead waits ◄──────────────────────────────┘
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/device_api.h"
+#include "base/result.h"
+#include "profiler/span_recorder.h"
+#include "runtime/arena.h"
+#include "runtime/data/batch_source.h"
+#include "runtime/fault_injector.h"
+#include "runtime/flight.h"
+#include "runtime/ops/kernel_call.h"
+#include "runtime/run_clock.h"
+#include "runtime/run_sink.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+
+struct ExecutorOptions {
+  int device = 0;
+  std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
+  std::int64_t first_step = 0;    // number of the first step: the data's, AdamW's and the spans'
+  OptimizerSettings optimizer;
+  std::function<float(std::int64_t step)> learning_rate;  // null: 0
+  // How long a rank waits for its peers, and a process for a rank in which nothing happens; > 0.
+  std::int64_t timeout_ns = 600'000'000'000;
+  int run_ahead = 1024;  // ops that a host issues beyond the oldest that has not ended; >= 1
+  bool record_spans = true;
+  bool record_memory = true;
+  bool poison = false;              // see ArenaOptions
+  FaultInjector* faults = nullptr;  // tests; borrowed
+};
+
+struct RunSummary {
+  std::int64_t steps = 0;  // that all ranks ran
+  bool stopped = false;    // by the stop function, before the steps asked for
+  double seconds = 0.0;    // of the run's clock
+  RecordingCost recording;
+  std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank of the program
+};
+
+class RankRun;
+struct RunShared;
+class InprocWorld;
+
+class Executor {
+ public:
+  // Allocates memory and makes every op ready; state is zero.
+  //
+  //   program  linked and verified, with all of its ranks
+  //   api, clock  outlive the executor
+  //
+  // Errors: kUnsupported, an op that the device lacks, by name; kInfeasible or kResourceExhausted,
+  // memory (CheckMemory); kInvalidArgument, a program that is not what the executor needs.
+  static Result<std::unique_ptr<Executor>> Make(std::shared_ptr<const Program> program,
+                                                const FtDeviceApi& api, RunClock& clock,
+                                                ExecutorOptions options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Runs `steps` steps after those already run. Between two calls no thread of the run exists.
+  //
+  //   batches, sink  borrowed
+  //   stop           asked before each step, from any thread; when true, the run ends with the last
+  //                  step that any rank has begun. May be null.
+  //
+  // Errors: the first failing rank's, "rank 3, step 7, backward layer 2 mb 1, mlp.up: ..."; after
+  // one, the executor runs no more. Returns within the time-out and about a second when a rank
+  // stalls; threads that do not return by then are left behind, with the memory that they use.
+  Result<RunSummary> Run(std::int64_t steps, BatchSource& batches, RunSink& sink,
+                         std::function<bool()> stop = nullptr);
+
+  const Program& program() const;
+  int ranks() const;
+  std::int64_t next_step() const;
+
+  // Memory of a rank, by its place in Program::ranks: to load and read state between runs.
+  RankArena& Arena(int rank_index);
+
+  // How each rank ended its last run: nothing if well, else its own error or kAborted.
+  const std::vector<std::optional<Error>>& rank_errors() const { return rank_errors_; }
+  // The newest ops of each rank, for a report of what went wrong.
+  const FlightRecorder& flight() const;
+  // "rank 3: 12.345 ms backward layer 3 mb 1, mlp.up (step 7)": a line an op of every rank's ring.
+  std::string FlightText() const;
+
+ private:
+  struct State;
+  explicit Executor(std::shared_ptr<State> state);
+
+  // Shared with the threads of a run, so that one that never returns does not touch freed memory.
+  std::shared_ptr<State> state_;
+  std::vector<std::optional<Error>> rank_errors_;
+};
+
+}  // namespace foretrain

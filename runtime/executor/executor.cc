@@ -1,0 +1,194 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/units.h"
+#include "runtime/executor/rank_plan.h"
+#include "runtime/executor/rank_run.h"
+#include "runtime/executor/run_shared.h"
+#include "runtime/inproc/inproc_world.h"
+
+namespace foretrain {
+namespace {
+
+// How long after the first error the other threads may take to return.
+constexpr auto kGrace = std::chrono::milliseconds(1000);
+
+int WorldOf(const Program& program) {
+  int world = 0;
+  for (const RankProgram& rank : program.ranks) world = std::max(world, rank.rank + 1);
+  return world;
+}
+
+}  // namespace
+
+struct Executor::State {
+  State(std::shared_ptr<const Program> program, const FtDeviceApi& api, RunClock& clock,
+        ExecutorOptions options, int world_size)
+      : shared(std::move(program), api, clock, std::move(options), world_size),
+        world(world_size, api, clock, shared.control, shared.flight,
+              {shared.options.timeout_ns, [this](int rank, OpId op) { return TextOf(rank, op); }}) {
+  }
+
+  std::string TextOf(int rank, OpId op) const {
+    for (const RankProgram& program : shared.program->ranks) {
+      if (program.rank == rank) return OpText(*shared.program, program, op);
+    }
+    return Describe(op);
+  }
+
+  RunShared shared;
+  InprocWorld world;
+  std::vector<std::unique_ptr<RankRun>> ranks;
+  std::int64_t next_step = 0;
+
+  std::mutex mutex;
+  std::condition_variable one_left;
+  int running = 0;  // threads of the run; guarded by mutex
+};
+
+namespace {
+
+// The body of one thread, with everything that it touches kept alive.
+template <class State, class Body>
+void RunThread(const std::shared_ptr<State>& state, const std::shared_ptr<RunCall>& call,
+               RankRun& rank, Body body) {
+  (void)call;  // held
+  Result<void> end = Fail(ErrorCode::kIo, "threw something that is no exception");
+  try {
+    end = body();
+  } catch (const std::exception& thrown) {
+    end = Fail(ErrorCode::kIo, "rank " + std::to_string(rank.rank()) + " threw: " + thrown.what());
+  } catch (...) {
+    // `end` says so already.
+  }
+  if (!end.has_value()) rank.Report(std::move(end).error());
+  state->shared.clock.RemoveThread();
+  const std::lock_guard<std::mutex> lock(state->mutex);
+  --state->running;
+  state->one_left.notify_all();
+}
+
+// Waits until all threads have returned or, once the run has failed, for a second more. Those that
+// then still run are left behind.
+template <class State>
+bool JoinAll(State& state, std::vector<std::thread>& threads) {
+  std::unique_lock<std::mutex> lock(state.mutex);
+  state.one_left.wait(lock, [&] { return state.running == 0 || state.shared.control.Aborted(); });
+  const bool all = state.one_left.wait_for(lock, kGrace, [&] { return state.running == 0; });
+  lock.unlock();
+  for (std::thread& thread : threads) {
+    if (all) {
+      thread.join();
+    } else {
+      thread.detach();
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Executor::Executor(std::shared_ptr<State> state) : state_(std::move(state)) {}
+Executor::~Executor() = default;
+
+Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> program,
+                                                 const FtDeviceApi& api, RunClock& clock,
+                                                 ExecutorOptions options) {
+  FT_CHECK(options.timeout_ns > 0 && options.run_ahead >= 1);
+  FT_TRY(CheckProgram(*program, api));
+  FT_TRY(CheckMemory(*program, api, options.device, options.budget_bytes));
+  const int world = WorldOf(*program);
+  auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
+  state->next_step = state->shared.options.first_step;
+  for (std::size_t i = 0; i < state->shared.program->ranks.size(); ++i) {
+    CommunicatorSet& set = state->world.Rank(state->shared.program->ranks[i].rank);
+    FT_ASSIGN(std::unique_ptr<RankRun> rank,
+              RankRun::Make(state->shared, static_cast<int>(i), set));
+    state->ranks.push_back(std::move(rank));
+  }
+  return std::unique_ptr<Executor>(new Executor(std::move(state)));
+}
+
+Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSink& sink,
+                                 std::function<bool()> stop) {
+  State& state = *state_;
+  if (state.shared.control.Aborted()) {
+    return tl::unexpected<Error>(state.shared.control.AbortedError());
+  }
+  RunClock& clock = state.shared.clock;
+  auto call = std::shared_ptr<RunCall>(
+      new RunCall{state.next_step, steps, &batches, &sink, {steps, std::move(stop)}});
+  const std::int64_t start_ns = clock.Now();
+  for (const auto& rank : state.ranks) rank->Begin(*call);
+
+  clock.AddThread();  // this one, until all are made
+  std::vector<std::thread> threads;
+  const auto start = [&](RankRun& rank, auto body) {
+    clock.AddThread();
+    {
+      const std::lock_guard<std::mutex> lock(state.mutex);
+      ++state.running;
+    }
+    threads.emplace_back([held = state_, call, &rank, body] { RunThread(held, call, rank, body); });
+  };
+  for (const auto& rank : state.ranks) {
+    RankRun* const at = rank.get();
+    for (const Queue queue : at->Queues()) start(*at, [at, queue] { return at->RunQueue(queue); });
+    start(*at, [at] { return at->RunHost(); });
+  }
+  clock.RemoveThread();
+  const bool joined = JoinAll(state, threads);
+  if (joined) {
+    for (const auto& rank : state.ranks) rank->Drain();
+  }
+
+  rank_errors_.clear();
+  for (const auto& rank : state.ranks) rank_errors_.push_back(rank->error());
+  if (auto error = state.shared.control.FirstError()) {
+    if (!joined) error->message += "; threads that did not return were left behind";
+    return tl::unexpected<Error>(*std::move(error));
+  }
+  RunSummary summary;
+  summary.steps = call->limit.begun();
+  summary.stopped = call->limit.stopped();
+  summary.seconds = SecondsFromNs(clock.Now() - start_ns);
+  for (const auto& rank : state.ranks) {
+    const RecordingCost cost = rank->recorder().Cost();
+    summary.recording.recording_ns += cost.recording_ns;
+    summary.recording.thread_ns += cost.thread_ns;
+    summary.recording.spans += cost.spans;
+    summary.peak_bytes.push_back(rank->ledger().Peak(Space::kDevice));
+  }
+  state.next_step += summary.steps;
+  return summary;
+}
+
+const Program& Executor::program() const { return *state_->shared.program; }
+int Executor::ranks() const { return static_cast<int>(state_->ranks.size()); }
+std::int64_t Executor::next_step() const { return state_->next_step; }
+const FlightRecorder& Executor::flight() const { return state_->shared.flight; }
+
+RankArena& Executor::Arena(int rank_index) {
+  return state_->ranks[static_cast<std::size_t>(rank_index)]->arena();
+}
+
+std::string Executor::FlightText() const {
+  std::string text;
+  for (const auto& rank : state_->ranks) {
+    for (const FlightRecord& record : state_->shared.flight.Ring(rank->rank())) {
+      text += "rank " + std::to_string(rank->rank()) + ": " +
+              FormatSeconds(SecondsFromNs(record.time_ns)) + " " + std::string(Name(record.queue)) +
+              " " + rank->TextOf(record.op) + " (step " + std::to_string(record.step) + ")\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace foretrain

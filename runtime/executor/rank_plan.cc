@@ -1,0 +1,273 @@
+#include "runtime/executor/rank_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t Index(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// Writes one rank's plan op by op.
+class Planner {
+ public:
+  Planner(const Program& program, const RankProgram& rank, const RankArena& arena,
+          CommunicatorSet& communicators, const OptimizerSettings& optimizer)
+      : program_(program),
+        rank_(rank),
+        arena_(arena),
+        communicators_(communicators),
+        optimizer_(optimizer),
+        refs_(OpRefs(program, rank)) {
+    plan_.rank = rank.rank;
+    plan_.dp = rank.dp;
+    plan_.accessors.assign(rank.buffers.size(), 0);
+  }
+
+  Result<RankPlan> Run() {
+    for (const OpRef ref : refs_) FT_TRY(AddOp(ref));
+    AddWaits();
+    return std::move(plan_);
+  }
+
+ private:
+  Result<void> AddOp(OpRef ref) {
+    const Op& op = OpAt(program_, rank_, ref);
+    PlannedOp planned;
+    planned.id = IdOf(rank_, ref);
+    planned.queue = op.queue;
+    planned.op_class = op.op_class;
+    planned.bytes = MovedBytes(op, ref);
+    AddTouched(op, ref, planned);
+    std::vector<std::byte*> at;
+    for (int i = 0; i < op.operand_count; ++i) {
+      at.push_back(arena_.At(OperandBinding(program_, rank_, ref, i)));
+    }
+    if (IsCommunication(op.kind)) {
+      FT_TRY(AddComm(op, ref, at, planned));
+    } else if (op.kind == OpKind::kLoadBatch) {
+      AddLoad(ref, at, planned);
+    } else if (op.kind == OpKind::kHostRead) {
+      planned.work = Work::kHostRead;
+      planned.detail = static_cast<std::int32_t>(plan_.reads.size());
+      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr});
+    } else if (op.kind == OpKind::kOpaque) {
+      planned.work = Work::kOpaque;
+      planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());
+      plan_.durations_ns.push_back(NsFromSeconds(op.duration_s));
+    } else {
+      const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
+      const auto operands =
+          std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
+      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at}, optimizer_));
+      planned.work = Work::kKernel;
+      planned.detail = static_cast<std::int32_t>(plan_.calls.size());
+      plan_.calls.push_back(call);
+    }
+    plan_.queues[static_cast<std::size_t>(op.queue)].push_back(
+        static_cast<std::int32_t>(plan_.ops.size()));
+    plan_.ops.push_back(planned);
+    return {};
+  }
+
+  // As in a predicted timeline: a collective's or p2p's first tensor, all tensors of a copy.
+  std::int64_t MovedBytes(const Op& op, OpRef ref) const {
+    const bool copies = op.op_class == OpClass::kCopy;
+    if (!copies && !IsCommunication(op.kind)) return 0;
+    std::int64_t bytes = 0;
+    for (int i = 0; i < op.operand_count; ++i) {
+      bytes += OperandBinding(program_, rank_, ref, i).bytes;
+      if (!copies && bytes > 0) break;
+    }
+    return bytes;
+  }
+
+  void AddTouched(const Op& op, OpRef ref, PlannedOp& planned) {
+    std::set<std::int32_t> buffers;
+    for (int i = 0; i < op.operand_count; ++i) {
+      const Binding binding = OperandBinding(program_, rank_, ref, i);
+      if (binding.bytes == 0 || rank_.buffers[Index(binding.buffer)].persistent) continue;
+      buffers.insert(binding.buffer);
+    }
+    planned.first_buffer = static_cast<std::int32_t>(plan_.touched.size());
+    planned.buffer_count = static_cast<std::int32_t>(buffers.size());
+    for (const std::int32_t buffer : buffers) {
+      plan_.touched.push_back(buffer);
+      ++plan_.accessors[Index(buffer)];
+    }
+  }
+
+  Result<void> AddComm(const Op& op, OpRef ref, const std::vector<std::byte*>& at,
+                       PlannedOp& planned) {
+    const std::int32_t group = rank_.groups[static_cast<std::size_t>(op.group)];
+    if (group < 0 || Index(group) >= program_.groups.size()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "rank " + std::to_string(rank_.rank) + ": " +
+                      OpText(program_, rank_, planned.id) + " joins the group " +
+                      std::string(Name(op.group)) + ", of which this rank is no member");
+    }
+    PlannedComm comm;
+    FT_ASSIGN(comm.communicator,
+              communicators_.Open(program_.groups[Index(group)], op.group, op.queue, op.kind));
+    comm.call.kind = op.kind;
+    comm.call.elements = op.shape.elements;
+    comm.call.accumulate = op.accumulate;
+    comm.call.site = {rank_.rank, 0, planned.id, op.name};
+    // Members of these groups run the same instructions; of others, each its own.
+    if (op.group == GroupKind::kTp || op.group == GroupKind::kDp) comm.call.tag = planned.id;
+    std::byte* const first = !at.empty() ? at[0] : nullptr;
+    comm.call.in = op.kind == OpKind::kRecv ? nullptr : first;
+    comm.call.out = op.kind == OpKind::kRecv   ? first
+                    : at.size() > 1            ? at[1]
+                    : op.kind == OpKind::kSend ? nullptr
+                                               : first;
+    planned.work = Work::kCommunication;
+    planned.detail = static_cast<std::int32_t>(plan_.comm_calls.size());
+    plan_.comm_calls.push_back(comm);
+    return CheckExtent(op, ref, planned.id);
+  }
+
+  // A collective moves what its shape says, not what its operands hold: the two must agree.
+  Result<void> CheckExtent(const Op& op, OpRef ref, OpId id) const {
+    const std::int64_t whole = op.shape.elements * std::int64_t{sizeof(float)};
+    const auto members = static_cast<std::int64_t>(
+        program_.groups[Index(rank_.groups[static_cast<std::size_t>(op.group)])].size());
+    const auto needs = [&](int i) {
+      const bool sharded = (op.kind == OpKind::kReduceScatter && i == 1) ||
+                           (op.kind == OpKind::kAllGather && i == 0);
+      return sharded ? whole / members : whole;
+    };
+    for (int i = 0; i < op.operand_count; ++i) {
+      const std::int64_t bytes = OperandBinding(program_, rank_, ref, i).bytes;
+      if (bytes >= needs(i)) continue;
+      return Fail(ErrorCode::kInvalidArgument,
+                  "rank " + std::to_string(rank_.rank) + ": " + OpText(program_, rank_, id) +
+                      " needs " + std::to_string(needs(i)) + " bytes of operand " +
+                      std::to_string(i) + ", which has " + std::to_string(bytes));
+    }
+    return {};
+  }
+
+  void AddLoad(OpRef ref, const std::vector<std::byte*>& at, PlannedOp& planned) {
+    const auto count = [&](std::size_t i) {
+      if (i >= at.size()) return std::int64_t{0};
+      return OperandBinding(program_, rank_, ref, static_cast<int>(i)).bytes /
+             std::int64_t{sizeof(std::int32_t)};
+    };
+    planned.work = Work::kLoadBatch;
+    planned.detail = static_cast<std::int32_t>(plan_.loads.size());
+    plan_.loads.push_back({rank_.step[Index(ref.instruction)].key.micro_batch,
+                           !at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr, count(0),
+                           count(1)});
+  }
+
+  // Keeps, of all edges from one queue to an op, the one that implies the others: queues are FIFO.
+  void AddWaits() {
+    std::map<std::pair<std::int32_t, std::size_t>, Wait> newest;  // by (to, source queue)
+    const auto add = [&](std::int32_t from, std::int32_t to, std::int32_t distance) {
+      const PlannedOp& source = plan_.ops[Index(from)];
+      if (source.queue == plan_.ops[Index(to)].queue) return;
+      const auto key = std::pair{to, static_cast<std::size_t>(source.queue)};
+      const auto [found, is_new] = newest.try_emplace(key, Wait{from, distance});
+      if (is_new) return;
+      Wait& old = found->second;
+      if (std::tuple(-distance, from) > std::tuple(-old.distance, old.op)) old = {from, distance};
+    };
+    for (const Edge& edge : rank_.edges) add(edge.from, edge.to, edge.distance);
+    for (const Instruction& instruction : rank_.step) AddAfter(instruction, add);
+    for (const auto& [key, wait] : newest) {
+      PlannedOp& to = plan_.ops[Index(key.first)];
+      if (to.wait_count++ == 0) to.first_wait = static_cast<std::int32_t>(plan_.waits.size());
+      plan_.waits.push_back(wait);
+      plan_.ops[Index(wait.op)].wakes |=
+          static_cast<std::uint16_t>(1U << static_cast<int>(to.queue));
+    }
+  }
+
+  template <class Add>
+  void AddAfter(const Instruction& instruction, const Add& add) const {
+    if (instruction.after < 0) return;
+    const Instruction& earlier = rank_.step[Index(instruction.after)];
+    const auto ops = static_cast<std::int32_t>(program_.blocks[Index(earlier.block)].ops.size());
+    for (std::int32_t i = 0; i < ops; ++i) add(earlier.first_op + i, instruction.first_op, 0);
+  }
+
+  const Program& program_;
+  const RankProgram& rank_;
+  const RankArena& arena_;
+  CommunicatorSet& communicators_;
+  const OptimizerSettings& optimizer_;
+  const std::vector<OpRef> refs_;
+  RankPlan plan_;
+};
+
+Result<void> CheckRank(const Program& program, const RankProgram& rank) {
+  const auto malformed = [&](const std::string& what) {
+    return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank.rank) + ": " + what);
+  };
+  std::int64_t ops = 0;
+  for (const Instruction& instruction : rank.step) {
+    if (instruction.first_op != ops) return malformed("the program is not linked");
+    ops += static_cast<std::int64_t>(program.blocks[Index(instruction.block)].ops.size());
+  }
+  if (ops != rank.op_count) return malformed("the program is not linked");
+  for (const Buffer& buffer : rank.buffers) {
+    if (buffer.offset < 0 && (buffer.persistent || buffer.first_op >= 0) && buffer.bytes > 0) {
+      return malformed("a buffer has no place; the program is not linked");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
+  std::set<int> ranks;
+  for (const RankProgram& rank : program.ranks) {
+    FT_TRY(CheckRank(program, rank));
+    ranks.insert(rank.rank);
+  }
+  for (const std::vector<int>& group : program.groups) {
+    for (const int member : group) {
+      if (ranks.count(member) != 0) continue;
+      return Fail(ErrorCode::kInvalidArgument,
+                  "the program holds representatives of its ranks alone: rank " +
+                      std::to_string(member) + " is missing; compile it for all");
+    }
+  }
+  for (const Block& block : program.blocks) {
+    for (const Op& op : block.ops) {
+      if (const auto why = WhyUnsupported(api, op.kind)) {
+        return Fail(ErrorCode::kUnsupported,
+                    *why + ", which op " + op.name + " of " + block.name + " needs");
+      }
+    }
+  }
+  return {};
+}
+
+Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankArena& arena,
+                          CommunicatorSet& communicators, const OptimizerSettings& optimizer) {
+  const RankProgram& rank = program.ranks[Index(rank_index)];
+  return Planner(program, rank, arena, communicators, optimizer).Run();
+}
+
+std::string OpText(const Program& program, const RankProgram& rank, OpId op) {
+  if (!IsValidId(op)) return Describe(op);
+  const int layers = static_cast<int>(program.model.layers);
+  const OpId whole = InstructionOf(op);
+  const std::string text = layers > 0 ? Describe(whole, layers) : Describe(whole);
+  for (const Instruction& instruction : rank.step) {
+    if (PackId(instruction.key) != whole) continue;
+    const std::vector<Op>& ops = program.blocks[Index(instruction.block)].ops;
+    if (Index(OpNumber(op)) < ops.size()) return text + ", " + ops[Index(OpNumber(op))].name;
+  }
+  return text;
+}
+
+}  // namespace foretrain

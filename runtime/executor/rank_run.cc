@@ -1,0 +1,218 @@
+#include "runtime/executor/rank_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.h"
+#include "runtime/executor/rank_wait.h"
+#include "runtime/executor/worker.h"
+
+namespace foretrain {
+namespace {
+
+// Ops that a host issues before it tells the queues, and that must end before it goes on when it
+// was as far ahead as it may: a wake costs as much as hundreds of ops' issue.
+constexpr std::int64_t kIssueBatch = 32;
+
+}  // namespace
+
+RankRun::RankRun(RunShared& shared, int rank_index)
+    : shared_(shared),
+      program_(shared.program->ranks[static_cast<std::size_t>(rank_index)]),
+      ledger_(program_),
+      ops_(static_cast<std::size_t>(program_.op_count)),
+      buffers_(program_.buffers.size()),
+      steps_(static_cast<std::size_t>(shared.options.run_ahead / std::max(program_.op_count, 1) +
+                                      3)) {}
+
+RankRun::~RankRun() = default;
+
+Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index,
+                                               CommunicatorSet& communicators) {
+  std::unique_ptr<RankRun> rank(new RankRun(shared, rank_index));
+  const ArenaOptions arena{shared.options.device, shared.options.poison};
+  FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
+  FT_ASSIGN(rank->plan_, PlanRank(*shared.program, rank_index, *rank->arena_, communicators,
+                                  shared.options.optimizer));
+  for (std::size_t queue = 0; queue < kQueueCount; ++queue) {
+    const bool host = static_cast<Queue>(queue) == Queue::kHost;
+    if (!host && rank->plan_.queues[queue].empty()) continue;
+    rank->gates_[queue] = std::make_unique<QueueGates>(shared.clock, shared.control);
+    FT_ASSIGN(rank->workers_[queue], Worker::Make(*rank, static_cast<Queue>(queue)));
+  }
+  for (std::size_t i = 0; i < rank->buffers_.size(); ++i) {
+    rank->buffers_[i].left.store(rank->plan_.accessors[i]);
+  }
+  return rank;
+}
+
+void RankRun::Begin(RunCall& call) {
+  call_ = &call;
+  for (OpState& op : ops_) op.done.store(0);
+  for (StepSlot& slot : steps_) {
+    slot.left.store(program_.op_count);
+    slot.end_ns.store(0);
+  }
+  issued_.store(0);
+  closed_.store(false);
+  activity_ns_.store(shared_.clock.Now());
+  window_start_ns_ = shared_.clock.Now();
+}
+
+std::vector<Queue> RankRun::Queues() const {
+  std::vector<Queue> queues;
+  for (std::size_t queue = 0; queue < kQueueCount; ++queue) {
+    if (static_cast<Queue>(queue) == Queue::kHost || workers_[queue] == nullptr) continue;
+    queues.push_back(static_cast<Queue>(queue));
+  }
+  return queues;
+}
+
+Result<void> RankRun::RunQueue(Queue queue) {
+  return workers_[static_cast<std::size_t>(queue)]->RunAll();
+}
+
+Result<void> RankRun::RunHost() {
+  Worker& worker = *workers_[static_cast<std::size_t>(Queue::kHost)];
+  for (std::int64_t step = 0; call_->limit.Begin(step); ++step) {
+    FT_TRY(IssueStep(worker, step));
+    Drain();
+  }
+  Close();
+  return {};
+}
+
+Result<void> RankRun::IssueStep(Worker& worker, std::int64_t step) {
+  const auto count = static_cast<std::int64_t>(plan_.ops.size());
+  std::int64_t published = step * count;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t number = step * count + i;
+    FT_TRY(WaitForRoom(worker, number, published));
+    if (plan_.ops[static_cast<std::size_t>(i)].queue == Queue::kHost) {
+      Publish(published, number);
+      FT_TRY(worker.Run(static_cast<std::int32_t>(i), step));
+      published = number;
+    } else if (number - published + 1 >= kIssueBatch) {
+      Publish(published, number + 1);
+      published = number + 1;
+    }
+  }
+  Publish(published, (step + 1) * count);
+  return {};
+}
+
+// Op `number` of the run may be issued when op number - run_ahead has ended.
+Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published) {
+  const std::int64_t ahead = shared_.options.run_ahead;
+  const auto count = static_cast<std::int64_t>(plan_.ops.size());
+  const auto ended = [&](std::int64_t earlier) {
+    return HasEnded({static_cast<std::int32_t>(earlier % count), 0}, earlier / count);
+  };
+  if (number < ahead || ended(number - ahead)) return {};
+  Publish(published, number);
+  published = number;
+  // Waits for some more room than it needs; not in virtual time, where a wake costs nothing.
+  const std::int64_t more =
+      shared_.clock.IsVirtual() ? 0 : std::min<std::int64_t>(kIssueBatch, (ahead - 1) / 2);
+  const std::int64_t awaited = number - ahead + more;
+  room_op_.store(static_cast<std::int32_t>(awaited % count));
+  FT_TRY(WaitHere(gates_[static_cast<std::size_t>(worker.queue())]->issue,
+                  [&] { return ended(awaited); }));
+  room_op_.store(-1);
+  return {};
+}
+
+void RankRun::Publish(std::int64_t from, std::int64_t to) {
+  if (to == from) return;
+  const std::int64_t now_ns = shared_.clock.Now();
+  const auto count = static_cast<std::int64_t>(plan_.ops.size());
+  unsigned queues = 0;
+  for (std::int64_t number = from; number < to; ++number) {
+    const auto op = static_cast<std::size_t>(number % count);
+    ops_[op].issued_ns.store(now_ns, std::memory_order_relaxed);
+    queues |= 1U << static_cast<unsigned>(plan_.ops[op].queue);
+  }
+  issued_.store(to);
+  for (std::size_t queue = 1; queue < kQueueCount; ++queue) {
+    if ((queues >> queue & 1U) != 0) gates_[queue]->issue.Wake();
+  }
+}
+
+void RankRun::Close() {
+  closed_.store(true);
+  for (const auto& gates : gates_) {
+    if (gates != nullptr) gates->issue.Wake();
+  }
+}
+
+void RankRun::End(std::int32_t number, std::int64_t step, std::int64_t end_ns) {
+  const PlannedOp& op = plan_.ops[static_cast<std::size_t>(number)];
+  OpState& state = ops_[static_cast<std::size_t>(number)];
+  StepSlot& slot = SlotOf(step);
+  std::int64_t latest = slot.end_ns.load(std::memory_order_relaxed);
+  while (latest < end_ns && !slot.end_ns.compare_exchange_weak(latest, end_ns)) {
+  }
+  // Before the op's own end is told, after which the host may go on to the slot's next step.
+  if (slot.left.fetch_sub(1) == 1) EndStep(step, slot.end_ns.load());
+  state.ended_ns.store(end_ns, std::memory_order_relaxed);
+  state.done.store(static_cast<std::int32_t>(step) + 1);
+  for (unsigned wakes = op.wakes; wakes != 0; wakes &= wakes - 1) {
+    gates_[static_cast<std::size_t>(__builtin_ctz(wakes))]->edges.Wake();
+  }
+  if (room_op_.load() == number) gates_[static_cast<std::size_t>(Queue::kHost)]->issue.Wake();
+}
+
+void RankRun::EndStep(std::int64_t step, std::int64_t end_ns) {
+  StepSlot& slot = SlotOf(step);
+  slot.left.store(program_.op_count);
+  slot.end_ns.store(0);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  windows_.push_back({window_start_ns_, end_ns, static_cast<std::int32_t>(call_->first_step + step),
+                      static_cast<std::int16_t>(plan_.rank)});
+  window_start_ns_ = end_ns;
+}
+
+void RankRun::Drain() {
+  std::vector<StepWindow> windows;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    windows.swap(windows_);
+  }
+  drained_spans_.clear();
+  drained_samples_.clear();
+  recorder_.Drain(drained_spans_);
+  if (shared_.options.record_memory) ledger_.Drain(drained_samples_);
+  const std::lock_guard<std::mutex> lock(shared_.sink_mutex);
+  RunSink& sink = *call_->sink;
+  if (!drained_spans_.empty()) sink.OnSpans(drained_spans_);
+  if (!drained_samples_.empty()) sink.OnMemory(drained_samples_);
+  for (const StepWindow& window : windows) sink.OnStepWindow(window);
+}
+
+void RankRun::Report(Error error) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!error_.has_value()) error_ = error;
+  }
+  if (error.code != ErrorCode::kAborted) shared_.control.Fail(plan_.rank, std::move(error));
+}
+
+std::optional<Error> RankRun::error() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return error_;
+}
+
+std::string RankRun::TextOf(OpId op) const { return OpText(*shared_.program, program_, op); }
+
+Error RankRun::Stuck() const {
+  const std::string rank = "rank " + std::to_string(plan_.rank);
+  const auto last = shared_.flight.Last(plan_.rank);
+  if (!last.has_value()) return {ErrorCode::kTimeout, rank + ": no op has started in time"};
+  const std::int64_t waited = shared_.clock.Now() - last->time_ns;
+  return {ErrorCode::kTimeout, rank + ", step " + std::to_string(last->step) + ", " +
+                                   TextOf(last->op) + ": has not ended after " +
+                                   FormatSeconds(SecondsFromNs(waited)) +
+                                   ", and nothing else happens on the rank"};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,131 @@
+// One rank while it runs: which ops were issued and which have ended, who sleeps where. Leaves out
+// threads (runtime/executor/executor.cc) and what one op does (runtime/executor/worker.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiler/span_recorder.h"
+#include "runtime/arena.h"
+#include "runtime/executor/rank_plan.h"
+#include "runtime/executor/run_shared.h"
+#include "runtime/gate.h"
+#include "runtime/memory_ledger.h"
+
+namespace foretrain {
+
+class Worker;
+
+class RankRun {
+ public:
+  static Result<std::unique_ptr<RankRun>> Make(RunShared& shared, int rank_index,
+                                               CommunicatorSet& communicators);
+  ~RankRun();
+
+  // Before the threads of a run start: counts from step 0 of it.
+  void Begin(RunCall& call);
+
+  // Bodies of the rank's threads: each returns when its part of the run is done, or with the error
+  // that its rank ends with.
+  Result<void> RunHost();
+  Result<void> RunQueue(Queue queue);
+
+  // The rank's threads beside the host's.
+  std::vector<Queue> Queues() const;
+
+  // Hands spans, samples and finished steps to the sink. One thread at a time.
+  void Drain();
+
+  // Notes how a thread of the rank ended; the first error stays. The run's too, unless it is
+  // kAborted.
+  void Report(Error error);
+  std::optional<Error> error() const;
+
+  int rank() const { return plan_.rank; }
+  RankArena& arena() { return *arena_; }
+  const SpanRecorder& recorder() const { return recorder_; }
+  const MemoryLedger& ledger() const { return ledger_; }
+  std::string TextOf(OpId op) const;
+
+ private:
+  friend class Worker;
+
+  // Gates of one queue's thread: one for each of its reasons to sleep, so that each wake counts.
+  struct QueueGates {
+    QueueGates(RunClock& clock, RunControl& control)
+        : issue(clock, control), edges(clock, control) {}
+    Gate issue;
+    Gate edges;
+  };
+  struct OpState {
+    std::atomic<std::int32_t> done{0};  // steps of this run in which it has ended
+    std::atomic<std::int64_t> ended_ns{0};
+    std::atomic<std::int64_t> issued_ns{0};
+  };
+  struct BufferState {
+    std::atomic<std::int32_t> left{0};  // accessors of this step that have not ended
+    std::atomic<bool> live{false};
+  };
+  struct StepSlot {
+    std::atomic<std::int32_t> left{0};  // ops that have not ended
+    std::atomic<std::int64_t> end_ns{0};
+  };
+
+  RankRun(RunShared& shared, int rank_index);
+
+  // The op of this run's step has ended: tells who waits, closes the step.
+  void End(std::int32_t op, std::int64_t step, std::int64_t end_ns);
+  void EndStep(std::int64_t step, std::int64_t end_ns);
+  bool HasEnded(Wait wait, std::int64_t step) const {
+    return ops_[static_cast<std::size_t>(wait.op)].done.load() >=
+           static_cast<std::int32_t>(step) + 1 - wait.distance;
+  }
+  StepSlot& SlotOf(std::int64_t step) {
+    return steps_[static_cast<std::size_t>(step) % steps_.size()];
+  }
+
+  // The host's part.
+  Result<void> IssueStep(Worker& worker, std::int64_t step);
+  Result<void> WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published);
+  void Publish(std::int64_t from, std::int64_t to);
+  void Close();
+
+  // Waits for what happens within the rank; gives up when nothing has happened in it for the
+  // time-out.
+  template <class Ready>
+  Result<void> WaitHere(Gate& gate, Ready ready);
+  Error Stuck() const;
+
+  RunShared& shared_;
+  const RankProgram& program_;
+  std::unique_ptr<RankArena> arena_;
+  RankPlan plan_;
+  SpanRecorder recorder_;
+  MemoryLedger ledger_;
+  RunCall* call_ = nullptr;
+  std::array<std::unique_ptr<Worker>, kQueueCount> workers_;
+  std::array<std::unique_ptr<QueueGates>, kQueueCount> gates_;
+
+  std::vector<OpState> ops_;
+  std::vector<BufferState> buffers_;
+  std::vector<StepSlot> steps_;               // as many as can be under way at once
+  std::atomic<std::int64_t> issued_{0};       // ops of the run, all steps together
+  std::atomic<bool> closed_{false};           // no more will be issued
+  std::atomic<std::int32_t> room_op_{-1};     // op whose end the host waits for to issue more
+  std::atomic<std::int64_t> activity_ns_{0};  // when an op last started or ended
+
+  mutable std::mutex mutex_;
+  std::optional<Error> error_;       // guarded by mutex_, as all below
+  std::vector<StepWindow> windows_;  // finished and not drained
+  std::int64_t window_start_ns_ = 0;
+  std::vector<Span> drained_spans_;            // Drain's
+  std::vector<MemorySample> drained_samples_;  // Drain's
+};
+
+}  // namespace foretrain

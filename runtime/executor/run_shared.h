@@ -1,0 +1,84 @@
+// What all ranks of a run share. Leaves out what belongs to one rank: runtime/executor/rank_run.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "runtime/data/batch_source.h"
+#include "runtime/executor.h"
+#include "runtime/flight.h"
+#include "runtime/gate.h"
+#include "runtime/run_clock.h"
+#include "runtime/run_control.h"
+#include "runtime/run_sink.h"
+
+namespace foretrain {
+
+// Up to which step all ranks of a process run: a stop that is asked for takes effect at the end of
+// the last step that any of them has begun.
+class StepLimit {
+ public:
+  StepLimit(std::int64_t end, std::function<bool()> stop) : end_(end), stop_(std::move(stop)) {}
+
+  // Whether the caller's rank may begin `step`; steps in order.
+  bool Begin(std::int64_t step) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!stopped_ && stop_ && stop_()) {
+      stopped_ = true;
+      end_ = std::min(end_, begun_);
+    }
+    if (step >= end_) return false;
+    begun_ = std::max(begun_, step + 1);
+    return true;
+  }
+
+  bool stopped() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return stopped_;
+  }
+  std::int64_t begun() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return begun_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::int64_t end_;        // guarded by mutex_, as all below
+  std::int64_t begun_ = 0;  // steps
+  bool stopped_ = false;
+  const std::function<bool()> stop_;
+};
+
+struct RunShared {
+  const std::shared_ptr<const Program> program;  // shared with the maker of the executor and with
+                                                 // threads that outlive a failed run
+  const FtDeviceApi& api;
+  RunClock& clock;
+  const ExecutorOptions options;
+  RunControl control;
+  FlightRecorder flight;
+  Gate stall_gate;  // where threads that an injected fault stalls or delays sleep
+  std::mutex sink_mutex;
+
+  RunShared(std::shared_ptr<const Program> the_program, const FtDeviceApi& the_api,
+            RunClock& the_clock, ExecutorOptions the_options, int world)
+      : program(std::move(the_program)),
+        api(the_api),
+        clock(the_clock),
+        options(std::move(the_options)),
+        flight(world),
+        stall_gate(clock, control) {}
+};
+
+// One call of Executor::Run.
+struct RunCall {
+  std::int64_t first_step = 0;
+  std::int64_t steps = 0;
+  BatchSource* batches = nullptr;
+  RunSink* sink = nullptr;
+  StepLimit limit;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,265 @@
+#include "runtime/executor/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/executor/rank_wait.h"
+
+namespace foretrain {
+
+Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
+  std::unique_ptr<Worker> worker(new Worker(rank, queue));
+  FT_ASSIGN(worker->device_queue_,
+            DeviceQueue::Make(rank.shared_.api, rank.shared_.options.device));
+  worker->lane_ = &rank.recorder_.AddLane();
+  const ExecutorOptions& options = rank.shared_.options;
+  worker->tracks_buffers_ = options.record_memory || options.poison;
+  std::int64_t tokens = 0;
+  for (const PlannedLoad& load : rank.plan_.loads) {
+    tokens = std::max(tokens, load.ids_count + load.targets_count);
+  }
+  for (const std::int32_t op : rank.plan_.queues[static_cast<std::size_t>(queue)]) {
+    if (rank.plan_.ops[static_cast<std::size_t>(op)].work != Work::kLoadBatch) continue;
+    worker->staging_.resize(static_cast<std::size_t>(tokens));
+    break;
+  }
+  return worker;
+}
+
+Result<void> Worker::RunAll() {
+  const std::vector<std::int32_t>& ops = rank_.plan_.queues[static_cast<std::size_t>(queue_)];
+  const auto per_step = static_cast<std::int64_t>(rank_.plan_.ops.size());
+  Gate& gate = rank_.gates_[static_cast<std::size_t>(queue_)]->issue;
+  seen_issued_ = 0;
+  for (std::int64_t step = 0;; ++step) {
+    for (const std::int32_t op : ops) {
+      const std::int64_t target = step * per_step + op + 1;
+      if (seen_issued_ < target) {
+        FT_TRY(rank_.WaitHere(
+            gate, [&] { return rank_.issued_.load() >= target || rank_.closed_.load(); }));
+        seen_issued_ = rank_.issued_.load();
+        if (seen_issued_ < target) return {};  // closed
+      }
+      FT_TRY(Run(op, step));
+    }
+    lane_->MarkStep();
+  }
+}
+
+Result<void> Worker::Run(std::int32_t number, std::int64_t step) {
+  const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
+  FT_TRY(WaitForEdges(op, step));
+  Result<void> done = Fail(ErrorCode::kIo, "threw something that is no exception");
+  try {
+    done = RunGuarded(number, op, step);
+  } catch (const std::bad_alloc&) {
+    done = Fail(ErrorCode::kResourceExhausted, "out of host memory");
+  } catch (const std::exception& thrown) {
+    done = Fail(ErrorCode::kIo, std::string("threw: ") + thrown.what());
+  } catch (...) {
+    // `done` says so already.
+  }
+  if (!done.has_value()) return tl::unexpected<Error>(Named(op, step, std::move(done).error()));
+  return {};
+}
+
+Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t step) {
+  const auto first = rank_.plan_.waits.begin() + op.first_wait;
+  for (auto wait = first; wait != first + op.wait_count; ++wait) {
+    if (rank_.HasEnded(*wait, step)) continue;
+    FT_TRY(rank_.WaitHere(rank_.gates_[static_cast<std::size_t>(queue_)]->edges,
+                          [&] { return rank_.HasEnded(*wait, step); }));
+  }
+  return {};
+}
+
+Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t step) {
+  RunShared& shared = rank_.shared_;
+  values_.step = rank_.call_->first_step + step;
+  Span span;
+  span.start_ns = shared.clock.Now();
+  span.op = op.id;
+  span.bytes = op.bytes;
+  span.step = static_cast<std::int32_t>(values_.step);
+  span.rank = static_cast<std::int16_t>(rank_.plan_.rank);
+  span.queue = queue_;
+  span.op_class = op.op_class;
+  shared.flight.Begin(rank_.plan_.rank,
+                      {op.id, span.start_ns, span.step, queue_, FlightPhase::kRunning});
+  rank_.activity_ns_.store(span.start_ns, std::memory_order_relaxed);
+  span.ready_ns = std::min(ReadyAt(op, number), span.start_ns);
+  if (tracks_buffers_) lane_->Record([&] { Bear(op, span.start_ns); });
+  FT_TRY(Do(op, number, span));
+  if (span.end_ns == 0) span.end_ns = shared.clock.Now();
+  rank_.activity_ns_.store(span.end_ns, std::memory_order_relaxed);
+  // Before the end is told: memory may be used again after it.
+  lane_->Record([&] {
+    if (tracks_buffers_) Bury(op, span.end_ns);
+    if (shared.options.record_spans) lane_->Add(span);
+  });
+  shared.flight.SetPhase(rank_.plan_.rank, queue_, FlightPhase::kEnded);
+  rank_.End(number, step, span.end_ns);
+  return {};
+}
+
+std::int64_t Worker::ReadyAt(const PlannedOp& op, std::int32_t number) const {
+  std::int64_t ready =
+      rank_.ops_[static_cast<std::size_t>(number)].issued_ns.load(std::memory_order_relaxed);
+  for (std::int32_t i = 0; i < op.wait_count; ++i) {
+    const Wait& wait = rank_.plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
+    const auto& from = rank_.ops_[static_cast<std::size_t>(wait.op)];
+    ready = std::max(ready, from.ended_ns.load(std::memory_order_relaxed));
+  }
+  return ready;
+}
+
+Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
+  const auto detail = static_cast<std::size_t>(op.detail);
+  if (op.work == Work::kCommunication) {
+    return Communicate(rank_.plan_.comm_calls[detail], number, span);
+  }
+  if (rank_.shared_.options.faults != nullptr) FT_TRY(Inject(number, nullptr));
+  switch (op.work) {
+    case Work::kKernel: {
+      const KernelCall& call = rank_.plan_.calls[detail];
+      return CheckDevice(call.launch(rank_.shared_.api, device_queue_.get(), call.args, values_));
+    }
+    case Work::kLoadBatch:
+      return Load(rank_.plan_.loads[detail]);
+    case Work::kHostRead:
+      return Read(rank_.plan_.reads[detail]);
+    case Work::kOpaque: {
+      const WaitEnd end = rank_.shared_.stall_gate.Sleep(rank_.plan_.durations_ns[detail]);
+      if (end == WaitEnd::kAborted) {
+        return tl::unexpected<Error>(rank_.shared_.control.AbortedError());
+      }
+      return {};
+    }
+    case Work::kCommunication:
+      break;
+  }
+  return {};
+}
+
+Result<void> Worker::CheckDevice(FtStatus status) const {
+  const FtDeviceApi& api = rank_.shared_.api;
+  if (status == FT_OK && api.asynchronous != 0) {
+    // A device that works later: until its events are used here, each op is waited for.
+    status = api.queue_synchronize(device_queue_.get());
+  }
+  return Checked(status, api.name, status == FT_OK ? "" : api.queue_error(device_queue_.get()));
+}
+
+Result<void> Worker::Communicate(const PlannedComm& planned, std::int32_t number, Span& span) {
+  CommCall call = planned.call;
+  call.site.step = span.step;
+  if (rank_.shared_.options.faults != nullptr) FT_TRY(Inject(number, &call));
+  FT_ASSIGN(const CommTimes times, planned.communicator->Call(call, device_queue_.get()));
+  span.ready_ns = times.arrived_ns;
+  span.start_ns = times.started_ns;
+  span.end_ns = times.ended_ns;
+  return {};
+}
+
+Result<void> Worker::Inject(std::int32_t number, CommCall* call) {
+  RunShared& shared = rank_.shared_;
+  const Fault fault = shared.options.faults->At(rank_.plan_.rank, values_.step, number);
+  switch (fault.kind) {
+    case Fault::Kind::kNone:
+      return {};
+    case Fault::Kind::kThrow:
+      throw std::runtime_error("an injected fault");
+    case Fault::Kind::kFail:
+      return Fail(ErrorCode::kIo, "an injected fault");
+    case Fault::Kind::kStall:
+      (void)shared.stall_gate.Wait([] { return false; },
+                                   shared.clock.Now() + 1000 * shared.options.timeout_ns);
+      return tl::unexpected<Error>(shared.control.AbortedError());
+    case Fault::Kind::kHang:
+      fault.hang();
+      return tl::unexpected<Error>(shared.control.AbortedError());
+    case Fault::Kind::kOtherCall:
+      if (call != nullptr) ++call->elements;
+      return {};
+    case Fault::Kind::kDelay:
+      (void)shared.stall_gate.Sleep(fault.delay_ns);
+      return {};
+  }
+  return {};
+}
+
+Result<void> Worker::Load(const PlannedLoad& load) {
+  const auto ids_count = static_cast<std::size_t>(load.ids_count);
+  const auto targets_count = static_cast<std::size_t>(load.targets_count);
+  const std::span<std::int32_t> all(staging_);
+  FT_TRY(rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch},
+                                    all.first(ids_count), all.subspan(ids_count, targets_count)));
+  const FtDeviceApi& api = rank_.shared_.api;
+  if (ids_count > 0) {
+    FT_TRY(CheckDevice(api.copy(device_queue_.get(), load.ids, all.data(), load.ids_count * 4)));
+  }
+  if (targets_count > 0) {
+    FT_TRY(CheckDevice(api.copy(device_queue_.get(), load.targets, all.data() + ids_count,
+                                load.targets_count * 4)));
+  }
+  return {};
+}
+
+Result<void> Worker::Read(const PlannedRead& read) {
+  const FtDeviceApi& api = rank_.shared_.api;
+  const auto value = [&](const std::byte* at, std::optional<float>& to) -> Result<void> {
+    if (at == nullptr) return {};
+    to = 0.0F;
+    return CheckDevice(api.copy(device_queue_.get(), &*to, at, sizeof(float)));
+  };
+  StepScalars scalars;
+  scalars.step = values_.step;
+  scalars.rank = rank_.plan_.rank;
+  FT_TRY(value(read.loss, scalars.loss));
+  FT_TRY(value(read.squared_norm, scalars.squared_norm));
+  scalars.time_ns = rank_.shared_.clock.Now();
+  const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
+  rank_.call_->sink->OnScalars(scalars);
+  return {};
+}
+
+void Worker::Bear(const PlannedOp& op, std::int64_t now_ns) {
+  changed_.clear();
+  for (std::int32_t i = 0; i < op.buffer_count; ++i) {
+    const std::int32_t buffer = rank_.plan_.touched[static_cast<std::size_t>(op.first_buffer + i)];
+    auto& state = rank_.buffers_[static_cast<std::size_t>(buffer)];
+    if (state.live.load(std::memory_order_relaxed) || state.live.exchange(true)) continue;
+    rank_.arena_->Bear(buffer);
+    changed_.push_back(buffer);
+  }
+  if (rank_.shared_.options.record_memory) rank_.ledger_.Change(now_ns, changed_, 1);
+}
+
+void Worker::Bury(const PlannedOp& op, std::int64_t now_ns) {
+  changed_.clear();
+  for (std::int32_t i = 0; i < op.buffer_count; ++i) {
+    const std::int32_t buffer = rank_.plan_.touched[static_cast<std::size_t>(op.first_buffer + i)];
+    auto& state = rank_.buffers_[static_cast<std::size_t>(buffer)];
+    if (state.left.fetch_sub(1) != 1) continue;
+    state.left.store(rank_.plan_.accessors[static_cast<std::size_t>(buffer)]);
+    rank_.arena_->Bury(buffer);
+    state.live.store(false);
+    changed_.push_back(buffer);
+  }
+  if (rank_.shared_.options.record_memory) rank_.ledger_.Change(now_ns, changed_, -1);
+}
+
+Error Worker::Named(const PlannedOp& op, std::int64_t step, Error error) const {
+  if (error.code == ErrorCode::kAborted) return error;
+  error.message = "rank " + std::to_string(rank_.plan_.rank) + ", step " +
+                  std::to_string(rank_.call_->first_step + step) + ", " + rank_.TextOf(op.id) +
+                  ": " + error.message;
+  return error;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,56 @@
+// One thread of a rank and the op it runs: waits for edges, does the work, records it. Leaves out
+// what is issued when: runtime/executor/rank_run.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "profiler/span_recorder.h"
+#include "runtime/device.h"
+#include "runtime/executor/rank_run.h"
+
+namespace foretrain {
+
+class Worker {
+ public:
+  // Errors: the device's, when it has no queue left.
+  static Result<std::unique_ptr<Worker>> Make(RankRun& rank, Queue queue);
+
+  // Runs op number `op` of this run's step once its edges are met. Errors: with rank, step and op
+  // named; kAborted as is. Exceptions of libraries become errors.
+  Result<void> Run(std::int32_t op, std::int64_t step);
+
+  // All ops of the worker's queue, as they are issued, until no more will be.
+  Result<void> RunAll();
+
+  Queue queue() const { return queue_; }
+
+ private:
+  Worker(RankRun& rank, Queue queue) : rank_(rank), queue_(queue) {}
+
+  Result<void> WaitForEdges(const PlannedOp& op, std::int64_t step);
+  Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t step);
+  Result<void> Inject(std::int32_t number, CommCall* call);
+  Result<void> Do(const PlannedOp& op, std::int32_t number, Span& span);
+  Result<void> Communicate(const PlannedComm& planned, std::int32_t number, Span& span);
+  Result<void> Load(const PlannedLoad& load);
+  Result<void> Read(const PlannedRead& read);
+  Result<void> CheckDevice(FtStatus status) const;
+  void Bear(const PlannedOp& op, std::int64_t now_ns);
+  void Bury(const PlannedOp& op, std::int64_t now_ns);
+  std::int64_t ReadyAt(const PlannedOp& op, std::int32_t number) const;
+  Error Named(const PlannedOp& op, std::int64_t step, Error error) const;
+
+  RankRun& rank_;
+  const Queue queue_;
+  DeviceQueue device_queue_;
+  SpanLane* lane_ = nullptr;
+  bool tracks_buffers_ = false;
+  StepValues values_;
+  std::int64_t seen_issued_ = 0;
+  std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
+  std::vector<std::int32_t> staging_;  // tokens on their way to the device
+};
+
+}  // namespace foretrain

@@ -1,0 +1,31 @@
+// Makes a chosen op of a chosen rank go wrong, for tests of what the run does then. Not set in
+// production.
+#pragma once
+
+#include <cstdint>
+
+namespace foretrain {
+
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kNone,
+    kThrow,      // an exception of the standard library
+    kFail,       // an Error
+    kStall,      // never returns, until the run is aborted
+    kHang,       // calls `hang` and does not look at the run's end: a kernel that never returns
+    kOtherCall,  // communication: a call of other size
+    kDelay,      // starts `delay_ns` later
+  };
+  Kind kind = Kind::kNone;
+  std::int64_t delay_ns = 0;
+  void (*hang)() = nullptr;
+};
+
+class FaultInjector {
+ public:
+  virtual ~FaultInjector() = default;
+  // What befalls the op, by its number in the rank's step. Called from every thread of the run.
+  virtual Fault At(int rank, std::int64_t step, std::int32_t op) = 0;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,269 @@
+#include "runtime/inproc/channel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/units.h"
+#include "runtime/device_status.h"
+
+namespace foretrain {
+namespace {
+
+// Elements of a member's part of an all-reduce: whole cache lines, so that no two members write
+// into one.
+constexpr std::int64_t kGrain = 16;
+
+struct Part {
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
+};
+
+Part PartOf(std::int64_t elements, std::int64_t members, std::int64_t member) {
+  const std::int64_t each = CeilDiv(CeilDiv(elements, members), kGrain) * kGrain;
+  const std::int64_t begin = std::min(elements, each * member);
+  return {begin, std::min(elements, begin + each) - begin};
+}
+
+const char* At(const void* base, std::int64_t bytes) {
+  return static_cast<const char*>(base) + bytes;
+}
+char* At(void* base, std::int64_t bytes) { return static_cast<char*>(base) + bytes; }
+
+bool Overlap(const void* a, std::int64_t a_bytes, const void* b, std::int64_t b_bytes) {
+  return At(a, 0) < At(b, b_bytes) && At(b, 0) < At(a, a_bytes);
+}
+
+std::string_view DtypeName(FtDtype dtype) {
+  constexpr std::array<std::string_view, 5> kNames = {"f32", "bf16", "f16", "i32", "f64"};
+  return static_cast<std::size_t>(dtype) < kNames.size() ? kNames[dtype] : "unknown";
+}
+
+// What is wrong with a call by itself, or nothing.
+std::string Malformed(const CommCall& call, std::int64_t members, std::int64_t member) {
+  const std::int64_t size = BytesOf(call.dtype);
+  if (size == 0) return "an unknown dtype";
+  if (call.elements < 0) return "a negative number of elements";
+  if (call.kind == OpKind::kSend || call.kind == OpKind::kRecv) {
+    return members == 2 ? "" : "a group of " + std::to_string(members);
+  }
+  const std::int64_t whole = call.elements * size;
+  if (call.kind == OpKind::kAllReduce) {
+    if (call.accumulate && call.in == call.out && call.elements > 0) return "out added to itself";
+    if (call.in != call.out && Overlap(call.in, whole, call.out, whole)) {
+      return "in and out that overlap in part";
+    }
+    return "";
+  }
+  if (call.elements % members != 0) {
+    return "a tensor that " + std::to_string(members) + " members cannot share evenly";
+  }
+  const std::int64_t shard = whole / members;
+  const bool gather = call.kind == OpKind::kAllGather;
+  const void* const wide = gather ? call.out : call.in;
+  const void* const narrow = gather ? call.in : call.out;
+  if (narrow != At(wide, shard * member) && Overlap(wide, whole, narrow, shard)) {
+    return "a shard that lies elsewhere in the tensor than its own place";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::int64_t BytesOf(FtDtype dtype) {
+  switch (dtype) {
+    case FT_BF16:
+    case FT_F16:
+      return 2;
+    case FT_F32:
+    case FT_I32:
+      return 4;
+    case FT_F64:
+      return 8;
+  }
+  return 0;
+}
+
+InprocChannel::InprocChannel(const ChannelContext& context, std::vector<int> members)
+    : context_(context),
+      members_(std::move(members)),
+      begun_(members_.size()),
+      left_(members_.size()),
+      gate_(context.clock, context.control) {
+  for (Slot& slot : slots_) slot.calls.resize(members_.size());
+}
+
+Result<CommTimes> InprocChannel::Call(int member, std::int64_t sequence, const CommCall& call,
+                                      Queue at, FtQueue* queue) {
+  Slot& slot = slots_[static_cast<std::size_t>(sequence % 2)];
+  CommTimes times;
+  times.arrived_ns = context_.clock.Now();
+  const int rank = members_[static_cast<std::size_t>(member)];
+  context_.flight.SetPhase(rank, at, FlightPhase::kAtPeers);
+  FT_TRY(Arrive(member, sequence, slot, call));
+  times.started_ns = slot.started_ns;
+  context_.flight.SetPhase(rank, at, FlightPhase::kRunning);
+  FT_TRY(Move(member, sequence, slot, queue));
+  left_[static_cast<std::size_t>(member)].store(sequence + 1);
+  context_.flight.SetPhase(rank, at, FlightPhase::kAtPeers);
+  FT_TRY(Pass(slot, kLeave, member, sequence, /*wait=*/true));
+  times.ended_ns = context_.clock.Now();
+  return times;
+}
+
+Result<void> InprocChannel::Arrive(int member, std::int64_t sequence, Slot& slot,
+                                   const CommCall& call) {
+  slot.calls[static_cast<std::size_t>(member)] = call;
+  begun_[static_cast<std::size_t>(member)].store(sequence + 1);
+  if (slot.count[kArrive].fetch_add(1) + 1 == Target(sequence)) {
+    slot.started_ns = context_.clock.Now();
+    slot.verdict = Check(slot, sequence);
+    slot.checked.store(sequence + 1);
+    gate_.Wake();
+  } else {
+    const std::int64_t deadline = context_.clock.Now() + context_.timeout_ns;
+    const WaitEnd end = gate_.Wait([&] { return slot.checked.load() >= sequence + 1; }, deadline);
+    if (end == WaitEnd::kTimeout) {
+      return tl::unexpected<Error>(Expired(kArrive, member, sequence, call));
+    }
+    if (end == WaitEnd::kAborted) return tl::unexpected<Error>(context_.control.AbortedError());
+  }
+  if (slot.verdict.has_value()) return tl::unexpected<Error>(*slot.verdict);
+  return {};
+}
+
+Result<void> InprocChannel::Pass(Slot& slot, Stage stage, int member, std::int64_t sequence,
+                                 bool wait) {
+  const std::int64_t target = Target(sequence);
+  if (slot.count[static_cast<std::size_t>(stage)].fetch_add(1) + 1 == target) {
+    gate_.Wake();
+    return {};
+  }
+  if (!wait) return {};
+  const std::int64_t deadline = context_.clock.Now() + context_.timeout_ns;
+  const WaitEnd end = gate_.Wait(
+      [&] { return slot.count[static_cast<std::size_t>(stage)].load() >= target; }, deadline);
+  if (end == WaitEnd::kAborted) return tl::unexpected<Error>(context_.control.AbortedError());
+  if (end == WaitEnd::kTimeout) {
+    return tl::unexpected<Error>(
+        Expired(stage, member, sequence, slot.calls[static_cast<std::size_t>(member)]));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue) {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const bool all_reduce = call.kind == OpKind::kAllReduce;
+  if (all_reduce || call.kind == OpKind::kReduceScatter) FT_TRY(Reduce(slot, member, queue));
+  FT_TRY(Pass(slot, kReduced, member, sequence, /*wait=*/all_reduce));
+  if (all_reduce || call.kind == OpKind::kAllGather) FT_TRY(Gather(slot, member, queue));
+  if (call.kind == OpKind::kRecv) {
+    FT_TRY(Copy(queue, call.out, slot.calls[0].in, call.elements * BytesOf(call.dtype)));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue) const {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t size = BytesOf(call.dtype);
+  const bool scatter = call.kind == OpKind::kReduceScatter;
+  const std::int64_t shard = call.elements / Count();
+  const Part part = scatter ? Part{shard * member, shard} : PartOf(call.elements, Count(), member);
+  if (part.size == 0) return {};
+  void* const out = scatter ? call.out : At(call.out, part.begin * size);
+  std::vector<const void*> sources;
+  sources.reserve(members_.size() + 1);
+  if (call.accumulate) sources.push_back(out);
+  for (const CommCall& other : slot.calls) sources.push_back(At(other.in, part.begin * size));
+  const FtSumRanks sum{sources.data(), out, part.size, static_cast<std::int32_t>(sources.size()),
+                       call.dtype};
+  return Checked(context_.api.sum_ranks(queue, &sum), "sum over ranks",
+                 context_.api.queue_error(queue));
+}
+
+Result<void> InprocChannel::Gather(const Slot& slot, int member, FtQueue* queue) const {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t size = BytesOf(call.dtype);
+  const bool gather = call.kind == OpKind::kAllGather;
+  const std::int64_t shard = call.elements / Count();
+  for (std::int64_t other = 0; other < Count(); ++other) {
+    const Part part = gather ? Part{shard * other, shard} : PartOf(call.elements, Count(), other);
+    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
+    const void* const from = gather ? theirs.in : At(theirs.out, part.begin * size);
+    void* const to = At(call.out, part.begin * size);
+    if (to != from) FT_TRY(Copy(queue, to, from, part.size * size));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Copy(FtQueue* queue, void* to, const void* from,
+                                 std::int64_t bytes) const {
+  if (bytes == 0) return {};
+  return Checked(context_.api.copy(queue, to, from, bytes), "copy between ranks",
+                 context_.api.queue_error(queue));
+}
+
+std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequence) const {
+  const CommCall& first = slot.calls[0];
+  const bool p2p = first.kind == OpKind::kSend || first.kind == OpKind::kRecv;
+  for (std::size_t i = 0; i < slot.calls.size(); ++i) {
+    const CommCall& call = slot.calls[i];
+    const OpKind kind = p2p && i == 1 ? OpKind::kRecv : p2p ? OpKind::kSend : first.kind;
+    if (call.kind == kind && call.dtype == first.dtype && call.elements == first.elements &&
+        call.accumulate == first.accumulate && call.tag == first.tag) {
+      continue;
+    }
+    const std::size_t other = std::max<std::size_t>(i, 1);
+    return Error{ErrorCode::kInvalidArgument,
+                 "ranks disagree on call #" + std::to_string(sequence) + " of a group: rank " +
+                     std::to_string(members_[0]) + " calls " + CallText(first, -1) + ", rank " +
+                     std::to_string(members_[other]) + " calls " + CallText(slot.calls[other], -1)};
+  }
+  for (std::size_t i = 0; i < slot.calls.size(); ++i) {
+    const std::string wrong = Malformed(slot.calls[i], Count(), static_cast<std::int64_t>(i));
+    if (wrong.empty()) continue;
+    return Error{ErrorCode::kInvalidArgument, "rank " + std::to_string(members_[i]) + " calls " +
+                                                  CallText(slot.calls[i], sequence) + " with " +
+                                                  wrong};
+  }
+  return std::nullopt;
+}
+
+Error InprocChannel::Expired(Stage stage, int member, std::int64_t sequence,
+                             const CommCall& call) const {
+  std::string text = "rank " + std::to_string(members_[static_cast<std::size_t>(member)]) +
+                     " waited " + FormatSeconds(SecondsFromNs(context_.timeout_ns)) + " at " +
+                     CallText(call, sequence);
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const auto& reached = stage == kArrive ? begun_[i] : left_[i];
+    if (reached.load() > sequence || static_cast<int>(i) == member) continue;
+    text += "; rank " + std::to_string(members_[i]) +
+            (stage == kArrive ? " did not arrive" : " did not finish its part") + ", " +
+            LastText(members_[i]);
+  }
+  return {ErrorCode::kTimeout, std::move(text)};
+}
+
+std::string InprocChannel::CallText(const CommCall& call, std::int64_t sequence) const {
+  std::string text(Name(call.kind));
+  if (sequence >= 0) text += " #" + std::to_string(sequence);
+  if (!call.site.name.empty()) text += " " + std::string(call.site.name);
+  text += " of " + std::to_string(call.elements) + " " + std::string(DtypeName(call.dtype));
+  if (call.accumulate) text += " accumulated";
+  text += " (step " + std::to_string(call.site.step);
+  if (call.site.op != kNoOp) text += ", " + Describe(call.site.op);
+  return text + ")";
+}
+
+std::string InprocChannel::LastText(int rank) const {
+  const auto last = context_.flight.Last(rank);
+  if (!last.has_value()) return "it has started no op";
+  const std::string what = context_.op_text ? context_.op_text(rank, last->op) : Describe(last->op);
+  const char* const state = last->phase == FlightPhase::kRunning   ? ", running"
+                            : last->phase == FlightPhase::kAtPeers ? ", waiting for peers"
+                                                                   : ", done";
+  return "its last op was " + what + " (step " + std::to_string(last->step) + state + " for " +
+         FormatSeconds(SecondsFromNs(context_.clock.Now() - last->time_ns)) + ")";
+}
+
+}  // namespace foretrain

@@ -1,0 +1,85 @@
+// One group's rendezvous on one queue: two slots, used in turn, hold a call of every member. Leaves
+// out who talks to whom: runtime/inproc/inproc_world.h.
+//
+//   member 0 ──┐ arrive        every signature is checked by the last to come
+//   member 1 ──┼──► slot #k ──► each member works on its own part ──► leave together
+//   member 2 ──┘
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/communicator.h"
+#include "runtime/flight.h"
+#include "runtime/gate.h"
+
+namespace foretrain {
+
+// What all channels of a world share.
+struct ChannelContext {
+  const FtDeviceApi& api;
+  RunClock& clock;
+  RunControl& control;
+  FlightRecorder& flight;
+  std::int64_t timeout_ns = 0;
+  std::function<std::string(int rank, OpId op)> op_text;
+};
+
+// Bytes of one element; 0 for a value outside the enum.
+std::int64_t BytesOf(FtDtype dtype);
+
+class InprocChannel {
+ public:
+  // `members`: ascending world ranks; for point-to-point calls {sender, receiver}.
+  InprocChannel(const ChannelContext& context, std::vector<int> members);
+
+  const std::vector<int>& Members() const { return members_; }
+
+  // Call number `sequence` of `member`: one thread a member, in order from 0.
+  Result<CommTimes> Call(int member, std::int64_t sequence, const CommCall& call, Queue at,
+                         FtQueue* queue);
+
+ private:
+  // The stages of a call. Each member passes all of them, whether its kind needs them or not, so
+  // that the counts of a slot stay in step.
+  enum Stage : int { kArrive, kReduced, kLeave, kStages };
+
+  struct alignas(64) Slot {
+    std::vector<CommCall> calls;
+    std::array<std::atomic<std::int64_t>, kStages> count{};  // passes in all, over all calls
+    std::atomic<std::int64_t> checked{0};  // sequence + 1 of the call last checked
+    std::int64_t started_ns = 0;           // written before `checked`
+    std::optional<Error> verdict;          // likewise
+  };
+
+  std::int64_t Count() const { return static_cast<std::int64_t>(members_.size()); }
+  std::int64_t Target(std::int64_t sequence) const { return Count() * (sequence / 2 + 1); }
+
+  Result<void> Arrive(int member, std::int64_t sequence, Slot& slot, const CommCall& call);
+  // Counts the member into a later stage and, if `wait`, waits for all others to reach it.
+  Result<void> Pass(Slot& slot, Stage stage, int member, std::int64_t sequence, bool wait);
+  Result<void> Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue);
+
+  std::optional<Error> Check(const Slot& slot, std::int64_t sequence) const;
+  Error Expired(Stage stage, int member, std::int64_t sequence, const CommCall& call) const;
+  std::string CallText(const CommCall& call, std::int64_t sequence) const;
+  std::string LastText(int rank) const;
+
+  Result<void> Reduce(const Slot& slot, int member, FtQueue* queue) const;
+  Result<void> Gather(const Slot& slot, int member, FtQueue* queue) const;
+  Result<void> Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) const;
+
+  const ChannelContext& context_;
+  const std::vector<int> members_;
+  std::array<Slot, 2> slots_;
+  std::vector<std::atomic<std::int64_t>> begun_;  // calls each member has begun
+  std::vector<std::atomic<std::int64_t>> left_;   // calls each member has finished its part of
+  Gate gate_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,56 @@
+// Communication among ranks that are threads of one process: rendezvous on shared memory. Leaves
+// out processes (mpi) and several devices (nccl).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/device_api.h"
+#include "runtime/communicator.h"
+#include "runtime/flight.h"
+#include "runtime/run_clock.h"
+#include "runtime/run_control.h"
+
+namespace foretrain {
+
+class InprocChannel;
+class InprocSet;
+struct ChannelContext;
+
+struct InprocOptions {
+  std::int64_t timeout_ns = 600'000'000'000;  // how long a member waits for its peers; > 0
+  // Text of an op of a rank for messages; null: Describe(op).
+  std::function<std::string(int rank, OpId op)> op_text;
+};
+
+// The channels of one run. `api` copies and sums; clock, control and flight are the run's and
+// outlive this.
+class InprocWorld {
+ public:
+  InprocWorld(int ranks, const FtDeviceApi& api, RunClock& clock, RunControl& control,
+              FlightRecorder& flight, InprocOptions options);
+  ~InprocWorld();
+
+  // The communicators of `rank`; lives as long as the world. Open is safe from any thread.
+  CommunicatorSet& Rank(int rank);
+
+ private:
+  friend class InprocSet;
+  using Key = std::pair<std::vector<int>, Queue>;  // point-to-point: {from, to}, by where it goes
+
+  Result<Communicator*> Open(InprocSet& set, int rank, std::vector<int> members, GroupKind group,
+                             Queue queue, OpKind kind);
+
+  std::unique_ptr<ChannelContext> context_;
+  std::mutex mutex_;
+  std::map<Key, std::unique_ptr<InprocChannel>> channels_;  // guarded by mutex_
+  std::vector<std::unique_ptr<InprocSet>> sets_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,63 @@
+#include "runtime/memory_ledger.h"
+
+#include <algorithm>
+#include <bitset>
+
+namespace foretrain {
+
+MemoryLedger::MemoryLedger(const RankProgram& rank) : rank_(rank) {
+  for (const Buffer& buffer : rank.buffers) {
+    if (!buffer.persistent) continue;
+    const auto space = static_cast<std::size_t>(buffer.space);
+    live_[space][static_cast<std::size_t>(buffer.category)] += buffer.bytes;
+    total_[space] += buffer.bytes;
+  }
+  peak_ = total_;
+  for (std::size_t space = 0; space < kSpaceCount; ++space) {
+    for (std::size_t category = 0; category < kCategoryCount; ++category) {
+      if (live_[space][category] > 0) AddSample(space, category);
+    }
+  }
+}
+
+void MemoryLedger::Change(std::int64_t time_ns, std::span<const std::int32_t> buffers, int sign) {
+  if (buffers.empty()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  time_ns_ = std::max(time_ns_, time_ns);
+  std::bitset<std::size_t{kSpaceCount} * kCategoryCount> changed;
+  for (const std::int32_t number : buffers) {
+    const Buffer& buffer = rank_.buffers[static_cast<std::size_t>(number)];
+    const auto space = static_cast<std::size_t>(buffer.space);
+    const auto category = static_cast<std::size_t>(buffer.category);
+    live_[space][category] += sign * buffer.bytes;
+    total_[space] += sign * buffer.bytes;
+    changed.set(space * kCategoryCount + category);
+  }
+  for (std::size_t space = 0; space < kSpaceCount; ++space) {
+    peak_[space] = std::max(peak_[space], total_[space]);
+    for (std::size_t category = 0; category < kCategoryCount; ++category) {
+      if (changed.test(space * kCategoryCount + category)) AddSample(space, category);
+    }
+  }
+}
+
+void MemoryLedger::AddSample(std::size_t space, std::size_t category) {
+  samples_.push_back({.time_ns = time_ns_,
+                      .bytes = live_[space][category],
+                      .rank = static_cast<std::int16_t>(rank_.rank),
+                      .category = static_cast<Category>(category),
+                      .space = static_cast<Space>(space)});
+}
+
+void MemoryLedger::Drain(std::vector<MemorySample>& out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  out.insert(out.end(), samples_.begin(), samples_.end());
+  samples_.clear();  // keeps its room
+}
+
+std::int64_t MemoryLedger::Peak(Space space) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return peak_[static_cast<std::size_t>(space)];
+}
+
+}  // namespace foretrain

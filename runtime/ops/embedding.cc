@@ -1,0 +1,47 @@
+// Token and position tables.
+#include "runtime/ops/kernel_call.h"
+
+namespace foretrain {
+
+KernelCall MakeEmbeddingForward(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  KernelCall call;
+  call.args.embedding_forward = {.ids = op.Pointer<std::int32_t>(0),
+                                 .table = op.Pointer(1),
+                                 .positions = op.Pointer(2),
+                                 .out = op.Pointer(3),
+                                 .rows = s.rows,
+                                 .cols = s.cols,
+                                 .vocab = s.vocab,
+                                 .sequence = s.sequence,
+                                 .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) {
+    return api.embedding_forward(queue, &args.embedding_forward);
+  };
+  return call;
+}
+
+// The position table's gradient is an op of its own, a sum over the batch.
+KernelCall MakeEmbeddingBackward(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  KernelCall call;
+  call.args.embedding_backward = {.ids = op.Pointer<std::int32_t>(0),
+                                  .dy = op.Pointer(1),
+                                  .table_grad = op.Pointer(2),
+                                  .positions_grad = nullptr,
+                                  .rows = s.rows,
+                                  .cols = s.cols,
+                                  .vocab = s.vocab,
+                                  .sequence = s.sequence,
+                                  .accumulate_table = op.op.accumulate,
+                                  .accumulate_positions = 0,
+                                  .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) {
+    return api.embedding_backward(queue, &args.embedding_backward);
+  };
+  return call;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,110 @@
+#include "runtime/ops/kernel_call.h"
+
+#include <array>
+
+namespace foretrain {
+namespace {
+
+// One row an op kind that is a kernel: which, how its arguments are made, which operands must be
+// there (a bit each, in the op's order), and whether the table has the entry.
+struct Row {
+  OpKind kind;
+  FtKernel kernel;
+  KernelCall (*make)(const BoundOp&);
+  unsigned required;
+  bool (*present)(const FtDeviceApi&);
+};
+
+#define FT_ROW(kind, kernel, maker, required, entry)                                           \
+  Row {                                                                                        \
+    kind, kernel, maker, required, [](const FtDeviceApi& api) { return api.entry != nullptr; } \
+  }
+
+constexpr std::array kRows = {
+    FT_ROW(OpKind::kGemm, FT_KERNEL_GEMM, MakeGemm, 0b1011, gemm),
+    FT_ROW(OpKind::kBiasGrad, FT_KERNEL_BIAS_GRAD, MakeBiasGrad, 0b11, bias_grad),
+    FT_ROW(OpKind::kEmbeddingForward, FT_KERNEL_EMBEDDING_FORWARD, MakeEmbeddingForward, 0b1011,
+           embedding_forward),
+    FT_ROW(OpKind::kEmbeddingBackward, FT_KERNEL_EMBEDDING_BACKWARD, MakeEmbeddingBackward, 0b111,
+           embedding_backward),
+    FT_ROW(OpKind::kNormForward, FT_KERNEL_NORM_FORWARD, MakeNormForward, 0b101011, norm_forward),
+    FT_ROW(OpKind::kNormBackwardInput, FT_KERNEL_NORM_BACKWARD_INPUT, MakeNormBackwardInput,
+           0b1010111, norm_backward_input),
+    FT_ROW(OpKind::kNormBackwardWeight, FT_KERNEL_NORM_BACKWARD_WEIGHT, MakeNormBackwardWeight,
+           0b11011, norm_backward_weight),
+    FT_ROW(OpKind::kRope, FT_KERNEL_ROPE, MakeRope, 0b1, rope),
+    FT_ROW(OpKind::kAttentionForward, FT_KERNEL_ATTENTION_FORWARD, MakeAttentionForward, 0b111,
+           attention_forward),
+    FT_ROW(OpKind::kAttentionBackward, FT_KERNEL_ATTENTION_BACKWARD, MakeAttentionBackward, 0b11111,
+           attention_backward),
+    FT_ROW(OpKind::kGeluForward, FT_KERNEL_GELU_FORWARD, MakeGeluForward, 0b11, gelu_forward),
+    FT_ROW(OpKind::kGeluBackward, FT_KERNEL_GELU_BACKWARD, MakeGeluBackward, 0b111, gelu_backward),
+    FT_ROW(OpKind::kSwigluForward, FT_KERNEL_SWIGLU_FORWARD, MakeSwigluForward, 0b11,
+           swiglu_forward),
+    FT_ROW(OpKind::kSwigluBackward, FT_KERNEL_SWIGLU_BACKWARD, MakeSwigluBackward, 0b111,
+           swiglu_backward),
+    FT_ROW(OpKind::kAdd, FT_KERNEL_ADD, MakeAdd, 0b1011, add),
+    FT_ROW(OpKind::kCrossEntropyForward, FT_KERNEL_CROSS_ENTROPY_FORWARD, MakeCrossEntropyForward,
+           0b1111, cross_entropy_forward),
+    FT_ROW(OpKind::kCrossEntropyBackward, FT_KERNEL_CROSS_ENTROPY_BACKWARD,
+           MakeCrossEntropyBackward, 0b111, cross_entropy_backward),
+    FT_ROW(OpKind::kSquaredNorm, FT_KERNEL_SQUARED_NORM, MakeSquaredNorm, 0b11, squared_norm),
+};
+#undef FT_ROW
+constexpr unsigned kAdamWRequired = 0b1111;
+
+const Row* RowOf(OpKind kind) {
+  for (const Row& row : kRows) {
+    if (row.kind == kind) return &row;
+  }
+  return nullptr;
+}
+
+Result<void> CheckOperands(const BoundOp& op, unsigned required) {
+  for (std::size_t i = 0; required >> i != 0; ++i) {
+    if ((required >> i & 1U) == 0 || op.Pointer(i) != nullptr) continue;
+    return Fail(ErrorCode::kInvalidArgument, std::string(Name(op.op.kind)) + " " + op.op.name +
+                                                 ": operand " + std::to_string(i) +
+                                                 " is missing; the program is malformed");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<FtKernel> KernelOf(OpKind kind) {
+  if (kind == OpKind::kAdamW) return FT_KERNEL_ADAMW;
+  const Row* const row = RowOf(kind);
+  return row == nullptr ? std::nullopt : std::optional<FtKernel>(row->kernel);
+}
+
+Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& optimizer) {
+  if (op.op.kind == OpKind::kAdamW) {
+    FT_TRY(CheckOperands(op, kAdamWRequired));
+    return MakeAdamW(op, optimizer);
+  }
+  if (op.op.kind == OpKind::kFill) {
+    FT_TRY(CheckOperands(op, 0b1));
+    return MakeFill(op);
+  }
+  const Row* const row = RowOf(op.op.kind);
+  if (row == nullptr) return KernelCall{};
+  FT_TRY(CheckOperands(op, row->required));
+  return row->make(op);
+}
+
+std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind) {
+  const auto missing = [&](FtKernel kernel, bool present) -> std::optional<std::string> {
+    if (present && api.supports(kernel, FT_F32) != 0) return std::nullopt;
+    return std::string(api.name) + " has no kernel " + std::string(Name(kind)) + " for f32";
+  };
+  if (kind == OpKind::kAdamW) return missing(FT_KERNEL_ADAMW, api.adamw != nullptr);
+  if (kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter) {
+    return missing(FT_KERNEL_SUM_RANKS, api.sum_ranks != nullptr);
+  }
+  const Row* const row = RowOf(kind);
+  if (row == nullptr) return std::nullopt;
+  return missing(row->kernel, row->present(api));
+}
+
+}  // namespace foretrain

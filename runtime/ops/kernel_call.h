@@ -1,0 +1,112 @@
+// From an op of the program to one call of the device table: the argument struct is made once, when
+// the program is loaded, because addresses are static. Leaves out communication
+// (runtime/communicator.h) and host work (runtime/executor/).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/device_api.h"
+#include "base/result.h"
+#include "sim/program/op.h"
+
+namespace foretrain {
+
+// What an update needs beside its tensors: AdamW, Loshchilov and Hutter 2019.
+struct OptimizerSettings {
+  float beta1 = 0.9F;
+  float beta2 = 0.95F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.1F;
+};
+
+// What changes from step to step.
+struct StepValues {
+  std::int64_t step = 0;  // from 0
+  float learning_rate = 0.0F;
+};
+
+// An op with the addresses of its operands, in the op's order; null where one is left out.
+struct BoundOp {
+  const Op& op;
+  std::span<const Operand> operands;
+  std::span<std::byte* const> at;
+
+  template <class T = void>
+  T* Pointer(std::size_t i) const {
+    return i < at.size() ? static_cast<T*>(static_cast<void*>(at[i])) : nullptr;
+  }
+};
+
+struct FillCall {
+  void* to;
+  std::int64_t bytes;
+};
+
+union KernelArgs {
+  FillCall fill;
+  FtGemm gemm;
+  FtBiasGrad bias_grad;
+  FtEmbeddingForward embedding_forward;
+  FtEmbeddingBackward embedding_backward;
+  FtNormForward norm_forward;
+  FtNormBackwardInput norm_backward_input;
+  FtNormBackwardWeight norm_backward_weight;
+  FtRope rope;
+  FtAttentionForward attention_forward;
+  FtAttentionBackward attention_backward;
+  FtGelu gelu;
+  FtSwiglu swiglu;
+  FtAdd add;
+  FtCrossEntropyForward cross_entropy_forward;
+  FtCrossEntropyBackward cross_entropy_backward;
+  FtSquaredNorm squared_norm;
+  FtAdamW adamw;
+};
+
+// Ready to launch. `launch` is null for ops that are no kernel.
+struct KernelCall {
+  using Launch = FtStatus (*)(const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                              const StepValues& values);
+  Launch launch = nullptr;
+  KernelArgs args{};
+};
+
+// The kernel that an op of this kind calls, if it is one entry of the table.
+std::optional<FtKernel> KernelOf(OpKind kind);
+
+// Fills the call for an op on tensors of fp32. One per family, in the file of that name:
+// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, activation.cc, loss.cc, optimizer.cc.
+KernelCall MakeGemm(const BoundOp& op);
+KernelCall MakeBiasGrad(const BoundOp& op);
+KernelCall MakeEmbeddingForward(const BoundOp& op);
+KernelCall MakeEmbeddingBackward(const BoundOp& op);
+KernelCall MakeNormForward(const BoundOp& op);
+KernelCall MakeNormBackwardInput(const BoundOp& op);
+KernelCall MakeNormBackwardWeight(const BoundOp& op);
+KernelCall MakeRope(const BoundOp& op);
+KernelCall MakeAttentionForward(const BoundOp& op);
+KernelCall MakeAttentionBackward(const BoundOp& op);
+KernelCall MakeGeluForward(const BoundOp& op);
+KernelCall MakeGeluBackward(const BoundOp& op);
+KernelCall MakeSwigluForward(const BoundOp& op);
+KernelCall MakeSwigluBackward(const BoundOp& op);
+KernelCall MakeAdd(const BoundOp& op);
+KernelCall MakeCrossEntropyForward(const BoundOp& op);
+KernelCall MakeCrossEntropyBackward(const BoundOp& op);
+KernelCall MakeSquaredNorm(const BoundOp& op);
+KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeFill(const BoundOp& op);
+
+// The call for any arithmetic op; one without `launch` for communication, host work and kOpaque.
+//
+// Errors: kInvalidArgument, an operand is missing.
+Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& optimizer);
+
+// Nothing, or why the device cannot run an op of this kind: "cpu has no kernel gemm for f32".
+// Collectives that sum need the device's sum over ranks.
+std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind);
+
+}  // namespace foretrain

@@ -1,0 +1,41 @@
+// GEMM and the bias gradient.
+#include "runtime/ops/kernel_call.h"
+
+namespace foretrain {
+
+KernelCall MakeGemm(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  KernelCall call;
+  call.args.gemm = {.a = op.Pointer(0),
+                    .b = op.Pointer(1),
+                    .bias = op.Pointer(2),
+                    .c = op.Pointer(3),
+                    .m = s.rows,
+                    .n = s.cols,
+                    .k = s.inner,
+                    .lda = op.op.trans_a ? s.rows : s.inner,
+                    .ldb = op.op.trans_b ? s.inner : s.cols,
+                    .ldc = s.cols,
+                    .trans_a = op.op.trans_a,
+                    .trans_b = op.op.trans_b,
+                    .accumulate = op.op.accumulate,
+                    .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.gemm(queue, &args.gemm); };
+  return call;
+}
+
+KernelCall MakeBiasGrad(const BoundOp& op) {
+  KernelCall call;
+  call.args.bias_grad = {.dy = op.Pointer(0),
+                         .grad = op.Pointer(1),
+                         .rows = op.op.shape.rows,
+                         .cols = op.op.shape.cols,
+                         .accumulate = op.op.accumulate,
+                         .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.bias_grad(queue, &args.bias_grad); };
+  return call;
+}
+
+}  // namespace foretrain

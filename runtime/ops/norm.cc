@@ -1,0 +1,64 @@
+// LayerNorm and RMSNorm.
+#include "runtime/ops/kernel_call.h"
+
+namespace foretrain {
+
+KernelCall MakeNormForward(const BoundOp& op) {
+  KernelCall call;
+  call.args.norm_forward = {.x = op.Pointer(0),
+                            .weight = op.Pointer(1),
+                            .bias = op.Pointer(2),
+                            .y = op.Pointer(3),
+                            .mean = op.Pointer<float>(4),
+                            .rstd = op.Pointer<float>(5),
+                            .rows = op.op.shape.rows,
+                            .cols = op.op.shape.cols,
+                            .epsilon = op.op.parameter,
+                            .rms = op.op.rms,
+                            .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.norm_forward(queue, &args.norm_forward); };
+  return call;
+}
+
+KernelCall MakeNormBackwardInput(const BoundOp& op) {
+  KernelCall call;
+  call.args.norm_backward_input = {.dy = op.Pointer(0),
+                                   .x = op.Pointer(1),
+                                   .weight = op.Pointer(2),
+                                   .mean = op.Pointer<float>(3),
+                                   .rstd = op.Pointer<float>(4),
+                                   .residual = op.Pointer(5),
+                                   .dx = op.Pointer(6),
+                                   .rows = op.op.shape.rows,
+                                   .cols = op.op.shape.cols,
+                                   .rms = op.op.rms,
+                                   .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) {
+    return api.norm_backward_input(queue, &args.norm_backward_input);
+  };
+  return call;
+}
+
+KernelCall MakeNormBackwardWeight(const BoundOp& op) {
+  KernelCall call;
+  call.args.norm_backward_weight = {.dy = op.Pointer(0),
+                                    .x = op.Pointer(1),
+                                    .mean = op.Pointer<float>(2),
+                                    .rstd = op.Pointer<float>(3),
+                                    .weight_grad = op.Pointer(4),
+                                    .bias_grad = op.Pointer(5),
+                                    .rows = op.op.shape.rows,
+                                    .cols = op.op.shape.cols,
+                                    .rms = op.op.rms,
+                                    .accumulate = op.op.accumulate,
+                                    .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) {
+    return api.norm_backward_weight(queue, &args.norm_backward_weight);
+  };
+  return call;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,44 @@
+// Who listens to a run: the store, a progress bar, tests. Leaves out what is run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "traces/timeline.h"
+
+namespace foretrain {
+
+// What one rank's HostRead found.
+struct StepScalars {
+  std::int64_t step = 0;
+  std::int64_t time_ns = 0;  // on the run's clock
+  int rank = 0;
+  std::optional<float> loss;          // mean over the tokens of the global batch
+  std::optional<float> squared_norm;  // of the whole gradient, before clipping
+};
+
+// One step of the whole job, made of its ranks' StepScalars.
+struct StepReport {
+  std::int64_t step = 0;
+  double loss = 0.0;
+  std::optional<double> gradient_norm;
+  double learning_rate = 0.0;
+  double seconds = 0.0;  // since the report before; of the first: since the start
+  double tokens_per_s = 0.0;
+  std::int64_t resident_bytes = 0;  // of the process
+};
+
+// Calls come one at a time, from any thread of the run, in batches at about each step's end; spans
+// and samples of a rank come in no other order than lane by lane. A sink must not wait for the run.
+class RunSink {
+ public:
+  virtual ~RunSink() = default;
+  virtual void OnSpans(std::span<const Span> spans) { (void)spans; }
+  virtual void OnMemory(std::span<const MemorySample> samples) { (void)samples; }
+  virtual void OnStepWindow(const StepWindow& window) { (void)window; }
+  virtual void OnScalars(const StepScalars& scalars) { (void)scalars; }
+  virtual void OnStep(const StepReport& report) { (void)report; }
+};
+
+}  // namespace foretrain

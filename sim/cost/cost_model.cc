@@ -1,0 +1,396 @@
+#include "sim/cost/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <set>
+
+#include "sim/cost/op_features.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kDefaultError = 0.3;
+constexpr double kDefaultCommunicationError = 0.5;
+// A borrowed layout, and sizes outside of what was measured, are trusted half as far.
+constexpr double kBorrowedFactor = 2.0;
+constexpr double kSmallestExtrapolatedError = 0.1;
+// Of a normal distribution p10 and p90 lie 2.563 standard deviations apart.
+constexpr double kDeviationsBetweenDeciles = 2.563;
+
+std::size_t ClassOf(OpKind kind) {
+  const bool arithmetic = kind == OpKind::kGemm || kind == OpKind::kAttentionForward ||
+                          kind == OpKind::kAttentionBackward;
+  return arithmetic ? 0 : 1;
+}
+
+bool IsRate(const Figure& figure) { return figure.value > 0 && std::isfinite(figure.value); }
+bool IsTime(const Figure& figure) { return figure.value >= 0 && std::isfinite(figure.value); }
+
+Result<void> ValidateRates(const ProfileRates& rates) {
+  const std::pair<const char*, const Figure*> positive[] = {
+      {"gemm_flop_per_s", &rates.gemm_flop_per_s},
+      {"attention_forward_flop_per_s", &rates.attention_forward_flop_per_s},
+      {"attention_backward_flop_per_s", &rates.attention_backward_flop_per_s},
+      {"memory_bytes_per_s", &rates.memory_bytes_per_s},
+      {"copy_bytes_per_s", &rates.copy_bytes_per_s},
+      {"link_bytes_per_s", &rates.link_bytes_per_s},
+      {"network_bytes_per_s", &rates.network_bytes_per_s},
+      {"overlap_slowdown", &rates.overlap_slowdown},
+      {"element_bytes", &rates.element_bytes}};
+  for (const auto& [name, figure] : positive) {
+    if (!IsRate(*figure)) return Refuse("rates.{} {}: must be above 0", name, figure->value);
+  }
+  const std::pair<const char*, const Figure*> times[] = {{"gemm_fill_s", &rates.gemm_fill_s},
+                                                         {"kernel_s", &rates.kernel_s},
+                                                         {"launch_s", &rates.launch_s},
+                                                         {"gap_s", &rates.gap_s},
+                                                         {"wake_s", &rates.wake_s},
+                                                         {"host_read_s", &rates.host_read_s},
+                                                         {"link_base_s", &rates.link_base_s},
+                                                         {"link_hop_s", &rates.link_hop_s},
+                                                         {"network_base_s", &rates.network_base_s},
+                                                         {"network_hop_s", &rates.network_hop_s}};
+  for (const auto& [name, figure] : times) {
+    if (!IsTime(*figure)) return Refuse("rates.{} {}: must be 0 s or more", name, figure->value);
+  }
+  if (rates.overlap_slowdown.value < 1) {
+    return Refuse("rates.overlap_slowdown {}: must be 1 or more", rates.overlap_slowdown.value);
+  }
+  return {};
+}
+
+Result<void> ValidatePoint(const ProfilePoint& point, std::size_t index) {
+  const auto wrong = [&](std::string_view field, double value, std::string_view remedy) {
+    return Refuse("points[{}] ({}): {} {}: {}", index, Name(point.kind), field, value, remedy);
+  };
+  if (!(point.seconds > 0) || !std::isfinite(point.seconds)) {
+    return wrong("seconds", point.seconds, "must be above 0");
+  }
+  if (!(point.p10_s >= 0) || !(point.p90_s >= point.p10_s) || !std::isfinite(point.p90_s)) {
+    return wrong("p90_s", point.p90_s, "must be p10_s or more, and p10_s 0 or more");
+  }
+  if (point.concurrency < 1) return wrong("concurrency", point.concurrency, "must be at least 1");
+  if (point.group < 1) return wrong("group", point.group, "must be at least 1");
+  if (point.nodes < 1) return wrong("nodes", point.nodes, "must be at least 1");
+  if (point.samples < 1) return wrong("samples", point.samples, "must be at least 1");
+  const OpFeatures features = FeaturesOf(OpOf(point));
+  for (std::size_t d = 0; d < features.dimensions; ++d) {
+    if (!std::isfinite(features.at[d])) {
+      return Refuse("points[{}] ({}): a size is missing or 0; give all sizes that the kind has",
+                    index, Name(point.kind));
+    }
+  }
+  if (point.kind == OpKind::kOpaque) {
+    return Refuse("points[{}]: opaque ops have the time that they are given; leave the point out",
+                  index);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> ValidateProfile(const DeviceProfile& profile) {
+  constexpr std::size_t kMaxPoints = 100'000;
+  FT_TRY(ValidateRates(profile.rates));
+  if (profile.points.size() > kMaxPoints) {
+    return Refuse("points: {}; at most {} are read", profile.points.size(), kMaxPoints);
+  }
+  for (std::size_t i = 0; i < profile.points.size(); ++i) {
+    FT_TRY(ValidatePoint(profile.points[i], i));
+  }
+  for (std::size_t i = 0; i < profile.overheads.size(); ++i) {
+    const OverheadPoint& point = profile.overheads[i];
+    if (!(point.seconds >= 0) || !std::isfinite(point.seconds) || point.concurrency < 1) {
+      return Refuse("overheads[{}] ({}): {} s at concurrency {}: must be 0 or more at 1 or more", i,
+                    Name(point.kind), point.seconds, point.concurrency);
+    }
+  }
+  return {};
+}
+
+Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfile& profile) {
+  FT_TRY(ValidateCluster(cluster));
+  FT_TRY(ValidateProfile(profile));
+  CostModel model(cluster, profile);
+  model.MakeLevels();
+  model.MakeTables();
+  return model;
+}
+
+void CostModel::MakeLevels() {
+  if (!cluster_.is_cpu) {
+    if (profile_.rates.overlap_slowdown.value > 1) levels_.push_back(2.0);
+    return;
+  }
+  std::set<int> levels{1};
+  for (const ProfilePoint& point : profile_.points) {
+    if (!IsCommunication(point.kind)) levels.insert(point.concurrency);
+  }
+  levels_.assign(levels.begin(), levels.end());
+}
+
+void CostModel::MakeTables() {
+  std::map<Key, std::vector<const ProfilePoint*>> points;
+  for (const ProfilePoint& point : profile_.points) {
+    const bool communicates = IsCommunication(point.kind);
+    // An accelerator's points are those of one rank alone.
+    if (!cluster_.is_cpu && !communicates && point.concurrency != 1) continue;
+    const Key key{point.kind, communicates ? point.group : VariantOf(OpOf(point)),
+                  communicates ? point.nodes : 1};
+    points[key].push_back(&point);
+  }
+  for (const auto& [key, of_key] : points) tables_.emplace(key, MakeTable(of_key));
+  MakeSlowdowns(points);
+}
+
+CostModel::Table CostModel::MakeTable(const std::vector<const ProfilePoint*>& points) const {
+  Table table;
+  table.concurrency = (*std::min_element(points.begin(), points.end(), [](auto* a, auto* b) {
+                        return a->concurrency < b->concurrency;
+                      }))->concurrency;
+  std::vector<TimeSample> samples;
+  for (const ProfilePoint* point : points) {
+    if (point->concurrency != table.concurrency) continue;
+    const OpFeatures features = FeaturesOf(OpOf(*point));
+    table.dimensions = features.dimensions;
+    samples.push_back({features.at, features.terms, point->seconds});
+  }
+  table.surface = TimeSurface(samples, table.dimensions);
+  table.slowdown.resize(levels_.size());
+  return table;
+}
+
+// The factor of each level over the table's own, at the points that were measured there, and its
+// mean over the kinds of a class for those that were not.
+void CostModel::MakeSlowdowns(const std::map<Key, std::vector<const ProfilePoint*>>& points) {
+  class_slowdown_.assign(levels_.size(), {1.0, 1.0});
+  if (!cluster_.is_cpu) return;
+  for (std::size_t level = 1; level < levels_.size(); ++level) {
+    std::array<double, 2> sums{};
+    std::array<int, 2> counts{};
+    for (auto& [key, table] : tables_) {
+      if (IsCommunication(std::get<0>(key)) || levels_[level] <= table.concurrency) continue;
+      std::vector<LogPoint> at;
+      std::vector<double> logs;
+      for (const ProfilePoint* point : points.at(key)) {
+        if (point->concurrency != levels_[level]) continue;
+        const OpFeatures features = FeaturesOf(OpOf(*point));
+        at.push_back(features.at);
+        logs.push_back(
+            std::log(point->seconds / table.surface(features.at, features.terms).seconds));
+        if (table.concurrency == 1) {
+          sums[ClassOf(point->kind)] += logs.back();
+          ++counts[ClassOf(point->kind)];
+        }
+      }
+      table.slowdown[level] = LogField(at, logs, table.dimensions);
+    }
+    for (std::size_t c = 0; c < 2; ++c) {
+      const std::size_t from = counts[c] > 0 ? c : 1 - c;
+      if (counts[from] > 0) class_slowdown_[level][c] = std::exp(sums[from] / counts[from]);
+    }
+  }
+}
+
+// The table of the op's own layout and accumulation, else of the same layout, else of any.
+const CostModel::Table* CostModel::FindTable(const Op& op, bool* borrowed) const {
+  *borrowed = false;
+  const int variant = VariantOf(op);
+  const auto exact = tables_.find({op.kind, variant, 1});
+  if (exact != tables_.end()) return &exact->second;
+  *borrowed = true;
+  const Table* any = nullptr;
+  for (auto it = tables_.lower_bound({op.kind, 0, 0});
+       it != tables_.end() && std::get<0>(it->first) == op.kind; ++it) {
+    if ((std::get<1>(it->first) ^ variant) == kAccumulateBit) return &it->second;
+    if (any == nullptr) any = &it->second;
+  }
+  return any;
+}
+
+CostModel::Estimate CostModel::FromTable(const Table& table, const Op& op) const {
+  const OpFeatures features = FeaturesOf(op);
+  const TimeSurface::Value value = table.surface(features.at, features.terms);
+  Estimate estimate{value.seconds, Provenance::kInterpolated, table.surface.error()};
+  if (value.measured) {
+    estimate.provenance = Provenance::kMeasured;
+    for (const ProfilePoint& point : profile_.points) {
+      if (point.kind != op.kind || point.shape != op.shape || point.p90_s <= 0 ||
+          VariantOf(OpOf(point)) != VariantOf(op)) {
+        continue;
+      }
+      estimate.error = (point.p90_s - point.p10_s) / kDeviationsBetweenDeciles / point.seconds;
+      break;
+    }
+  } else if (!value.inside) {
+    estimate.provenance = Provenance::kExtrapolated;
+    estimate.error = std::max(kSmallestExtrapolatedError, kBorrowedFactor * estimate.error);
+  }
+  return estimate;
+}
+
+CostModel::Estimate CostModel::FromRates(const Op& op) const {
+  const ProfileRates& rates = profile_.rates;
+  const OpWork work = WorkOf(op);
+  const double bytes = work.bytes * rates.element_bytes.value / 4;
+  Estimate estimate{0, Provenance::kDefault, kDefaultError};
+  double flop_s = 0;
+  double fixed_s = rates.kernel_s.value;
+  if (op.kind == OpKind::kGemm) {
+    flop_s = work.flop / rates.gemm_flop_per_s.value;
+    fixed_s += rates.gemm_fill_s.value;
+  } else if (op.kind == OpKind::kAttentionForward) {
+    flop_s = work.flop / rates.attention_forward_flop_per_s.value;
+  } else if (op.kind == OpKind::kAttentionBackward) {
+    flop_s = work.flop / rates.attention_backward_flop_per_s.value;
+  }
+  estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);
+  if (op.kind == OpKind::kLoadBatch) {
+    estimate.seconds = rates.kernel_s.value + work.bytes / rates.copy_bytes_per_s.value;
+  }
+  if (op.kind == OpKind::kHostRead) estimate.seconds = rates.host_read_s.value;
+  return estimate;
+}
+
+const CostModel::Table* CostModel::FindGroup(OpKind kind, int group, bool many_nodes) const {
+  // Both ends of a transfer take the same time: either may have been measured.
+  for (const OpKind k : {kind, kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend}) {
+    for (auto it = tables_.lower_bound({k, group, 0});
+         it != tables_.end() && std::get<0>(it->first) == k && std::get<1>(it->first) == group;
+         ++it) {
+      if ((std::get<2>(it->first) > 1) == many_nodes) return &it->second;
+    }
+    if (IsCollective(kind)) break;
+  }
+  return nullptr;
+}
+
+CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& place) const {
+  if (place.members < 2) return {0, Provenance::kMeasured, 0};
+  const bool many = place.nodes > 1;
+  const double bytes = WorkOf(op).bytes * profile_.rates.element_bytes.value / 4;
+  const double assumed =
+      CommunicationSeconds(profile_.rates, op.kind, bytes, place, cluster_.is_cpu);
+  if (const Table* table = FindGroup(op.kind, place.members, many)) return FromTable(*table, op);
+  int below = 0;
+  int above = 0;
+  for (const auto& [key, table] : tables_) {
+    if (std::get<0>(key) != op.kind || (std::get<2>(key) > 1) != many) continue;
+    const int group = std::get<1>(key);
+    if (group < place.members) below = std::max(below, group);
+    if (group > place.members && (above == 0 || group < above)) above = group;
+  }
+  if (below > 1 && above > 0) {
+    const Estimate low = FromTable(*FindGroup(op.kind, below, many), op);
+    const Estimate high = FromTable(*FindGroup(op.kind, above, many), op);
+    const double part = std::log(static_cast<double>(place.members) / below) /
+                        std::log(static_cast<double>(above) / below);
+    return {low.seconds * std::pow(high.seconds / low.seconds, part),
+            Worse(Provenance::kInterpolated, Worse(low.provenance, high.provenance)),
+            std::max(kSmallestExtrapolatedError, std::max(low.error, high.error))};
+  }
+  const int nearest = below > 1 ? below : above;
+  if (nearest < 2) return {assumed, Provenance::kDefault, kDefaultCommunicationError};
+  Estimate estimate = FromTable(*FindGroup(op.kind, nearest, many), op);
+  GroupPlace measured = place;
+  measured.members = nearest;
+  measured.nodes = std::min(place.nodes, nearest);
+  measured.per_node = std::max(1, nearest / measured.nodes);
+  estimate.seconds *=
+      assumed / CommunicationSeconds(profile_.rates, op.kind, bytes, measured, cluster_.is_cpu);
+  estimate.provenance = Provenance::kExtrapolated;
+  estimate.error = std::max(kDefaultError, estimate.error);
+  return estimate;
+}
+
+CostModel::Estimate CostModel::Base(const Op& op, const GroupPlace& place) const {
+  if (op.kind == OpKind::kOpaque) return {op.duration_s, Provenance::kMeasured, 0};
+  if (IsCommunication(op.kind)) return Communication(op, place);
+  bool borrowed = false;
+  const Table* table = FindTable(op, &borrowed);
+  if (table == nullptr) return FromRates(op);
+  Estimate estimate = FromTable(*table, op);
+  if (borrowed) {
+    estimate.provenance = Provenance::kExtrapolated;
+    estimate.error = std::max(kSmallestExtrapolatedError, kBorrowedFactor * estimate.error);
+  }
+  // Points that start at a higher concurrency hold its slowdown: take it out again.
+  if (cluster_.is_cpu && table->concurrency > 1) {
+    const auto level = std::find(levels_.begin(), levels_.end(), table->concurrency);
+    estimate.seconds /=
+        class_slowdown_[static_cast<std::size_t>(level - levels_.begin())][ClassOf(op.kind)];
+    estimate.provenance = Worse(estimate.provenance, Provenance::kInterpolated);
+  }
+  return estimate;
+}
+
+// The factor of a level over the op alone.
+double CostModel::Slowdown(const Op& op, const Table* table, std::size_t level) const {
+  if (!cluster_.is_cpu) {
+    return IsCompute(op.op_class) ? profile_.rates.overlap_slowdown.value : 1.0;
+  }
+  if (table != nullptr && table->concurrency == 1 && !table->slowdown[level].empty()) {
+    return std::exp(table->slowdown[level](FeaturesOf(op).at));
+  }
+  return class_slowdown_[level][ClassOf(op.kind)];
+}
+
+// Threads that the op keeps busy. On one machine the receiver copies while the sender sleeps; the
+// host reads a few bytes, and an opaque op is no work.
+double CostModel::LoadOf(const Op& op) const {
+  if (op.kind == OpKind::kOpaque || op.kind == OpKind::kHostRead) return 0.0;
+  if (!cluster_.is_cpu && !IsCommunication(op.kind) && !IsCompute(op.op_class)) return 0.0;
+  return cluster_.is_cpu && op.kind == OpKind::kSend ? 0.0 : 1.0;
+}
+
+OpCost CostModel::CostOf(const Op& op, const GroupPlace& place) const {
+  const Estimate base = Base(op, place);
+  OpCost cost;
+  cost.provenance = base.provenance;
+  cost.error = base.error;
+  cost.load = LoadOf(op);
+  cost.launch_s = Overhead(OverheadKind::kLaunch, cluster_.is_cpu ? cluster_.devices_per_node : 1);
+  const bool communicates = IsCommunication(op.kind);
+  cost.measured_threads = levels_.back();
+  if (communicates) cost.measured_threads = std::max(levels_.back(), 1.0 * place.members);
+  bool borrowed = false;
+  const Table* table = communicates ? nullptr : FindTable(op, &borrowed);
+  const bool steady = op.kind == OpKind::kOpaque || communicates;
+  for (std::size_t level = 0; level < levels_.size(); ++level) {
+    cost.seconds.push_back(base.seconds *
+                           (level == 0 || steady ? 1.0 : Slowdown(op, table, level)));
+  }
+  return cost;
+}
+
+const Figure& CostModel::OverheadFigure(OverheadKind kind) const {
+  if (kind == OverheadKind::kLaunch) return profile_.rates.launch_s;
+  return kind == OverheadKind::kGap ? profile_.rates.gap_s : profile_.rates.wake_s;
+}
+
+double CostModel::Overhead(OverheadKind kind, double concurrency) const {
+  const OverheadPoint* below = nullptr;
+  const OverheadPoint* above = nullptr;
+  for (const OverheadPoint& point : profile_.overheads) {
+    if (point.kind != kind) continue;
+    if (point.concurrency <= concurrency &&
+        (below == nullptr || point.concurrency > below->concurrency)) {
+      below = &point;
+    }
+    if (point.concurrency >= concurrency &&
+        (above == nullptr || point.concurrency < above->concurrency)) {
+      above = &point;
+    }
+  }
+  if (below == nullptr && above == nullptr) return OverheadFigure(kind).value;
+  if (below == nullptr || above == nullptr || below->concurrency == above->concurrency) {
+    return (below != nullptr ? below : above)->seconds;
+  }
+  const double part =
+      (concurrency - below->concurrency) / (above->concurrency - below->concurrency);
+  return below->seconds + part * (above->seconds - below->seconds);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,110 @@
+// Seconds of an op on a device: from measured points where there are any near, else from rates.
+// Leaves out order, waiting and contention (sim/simulate).
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/cost/communication_cost.h"
+#include "sim/cost/device_profile.h"
+#include "sim/cost/interpolate.h"
+#include "sim/cost/program_costs.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+
+// What one op costs.
+struct OpCost {
+  std::vector<double> seconds;  // at each of CostModel::levels(); the first is alone
+  double launch_s = 0;          // host
+  double load = 1;              // threads it keeps busy
+  double measured_threads = 1;  // busy threads at the last level
+  Provenance provenance = Provenance::kDefault;
+  double error = 0;  // relative, one standard deviation
+
+  double Alone() const { return seconds.front(); }
+};
+
+class CostModel {
+ public:
+  // Errors: kInvalidArgument, an invalid cluster, or a profile that ValidateProfile refuses.
+  // O(points^2).
+  static Result<CostModel> Make(const ClusterSpec& cluster, const DeviceProfile& profile);
+
+  // Concurrencies at which ops have a cost. On a CPU: busy threads of the machine, as measured. On
+  // an accelerator: busy queues of the device, {1, 2}, where compute slows down beside
+  // communication, else {1}.
+  const std::vector<double>& levels() const { return levels_; }
+
+  // The cost of `op`; `place` where its group lies, for communication. Of a kind with points at
+  // concurrency 1:
+  //   GEMM       time law of {m n k, 1, n k, m k, m n} over (log m, log n, log k), by layout and
+  //              accumulation
+  //   attention  law of {flop, 1, bytes} over (log sequence, log batch * heads, log head_dim)
+  //   all else   law of {bytes, 1} over log bytes (WorkOf); collectives by kind and group size,
+  //              straight in log group size between two, beyond them in the ratio of
+  //              CommunicationSeconds
+  // as TimeSurface makes of it. Higher concurrencies multiply that by the slowdown measured there,
+  // interpolated alike, or where the kind has none by the mean one of its class. A layout or
+  // accumulation without points borrows another's. A kind without points costs kernel_s + max(flop
+  // / rate, bytes / memory rate), a GEMM gemm_fill_s more. kOpaque costs what it says, at every
+  // level. O(points of the kind); safe from any thread.
+  OpCost CostOf(const Op& op, const GroupPlace& place = {}) const;
+
+  // Seconds of an overhead with `concurrency` busy ranks: straight between measured ones.
+  double Overhead(OverheadKind kind, double concurrency) const;
+
+  // The costs of all ops of a linked program on this cluster. Ranks are placed by PlaceOf; on a CPU
+  // those of one node share it, on an accelerator each has its own.
+  // Errors: kInvalidArgument, more ranks than devices. O(ops + rows * points).
+  Result<ProgramCosts> CostsOf(const Program& program) const;
+
+  const ClusterSpec& cluster() const { return cluster_; }
+  const DeviceProfile& profile() const { return profile_; }
+
+ private:
+  // kind and what else has a table of its own: layout bits, or group and nodes.
+  using Key = std::tuple<OpKind, int, int>;
+  struct Table {
+    std::size_t dimensions = 1;
+    int concurrency = 1;             // of the surface's points
+    TimeSurface surface;             // at concurrency 1
+    std::vector<LogField> slowdown;  // [level]: log of the factor; empty: not measured
+  };
+  struct Estimate {
+    double seconds = 0;
+    Provenance provenance = Provenance::kDefault;
+    double error = 0;
+  };
+
+  CostModel(const ClusterSpec& cluster, const DeviceProfile& profile)
+      : cluster_(cluster), profile_(profile) {}
+
+  void MakeLevels();
+  void MakeTables();
+  void MakeSlowdowns(const std::map<Key, std::vector<const ProfilePoint*>>& points);
+  Table MakeTable(const std::vector<const ProfilePoint*>& points) const;
+  const Table* FindTable(const Op& op, bool* borrowed) const;
+  const Table* FindGroup(OpKind kind, int group, bool many_nodes) const;
+  Estimate FromTable(const Table& table, const Op& op) const;
+  Estimate FromRates(const Op& op) const;
+  Estimate Communication(const Op& op, const GroupPlace& place) const;
+  Estimate Base(const Op& op, const GroupPlace& place) const;
+  double Slowdown(const Op& op, const Table* table, std::size_t level) const;
+  double LoadOf(const Op& op) const;
+  const Figure& OverheadFigure(OverheadKind kind) const;
+
+  ClusterSpec cluster_;
+  DeviceProfile profile_;
+  std::vector<double> levels_{1.0};
+  std::map<Key, Table> tables_;
+  std::vector<std::vector<double>> class_slowdown_;  // [level][0 arithmetic, 1 memory]
+};
+
+// Refuses what no cost can be made of: rates that are not positive and finite, negative times,
+// points without sizes, concurrency or samples; more than 100,000 points.
+Result<void> ValidateProfile(const DeviceProfile& profile);
+
+}  // namespace foretrain

@@ -1,0 +1,140 @@
+#include "sim/cost/derive_profile.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace foretrain {
+namespace {
+
+constexpr std::array<std::string_view, 5> kPrecisionNames{"fp32", "tf32", "bf16", "fp16", "fp8"};
+constexpr std::array<double, 5> kElementBytes{4, 4, 2, 2, 1};
+
+constexpr double kGemmEfficiency = 0.75;
+constexpr double kAttentionForward = 0.5;
+constexpr double kAttentionBackward = 0.4;
+constexpr double kMemoryEfficiency = 0.85;
+constexpr double kLinkEfficiency = 0.80;
+constexpr double kPcieEfficiency = 0.70;
+constexpr double kNetworkEfficiency = 0.85;
+constexpr double kLinkHopShare = 1.0 / 5;
+constexpr double kNetworkHopShare = 1.0 / 3;
+constexpr double kOverlapSlowdown = 1.1;
+
+constexpr double kCpuFlopPerSecond = 50e9;
+constexpr double kCpuBytesPerSecond = 8e9;
+
+Figure Assumed(double value) { return {value, Provenance::kDefault}; }
+
+struct Peak {
+  double flop_per_s = 0;
+  MathPrecision precision = MathPrecision::kFp32;
+};
+
+// The published peak nearest to `wanted`: slower precisions first, then faster ones.
+Peak PeakOf(const DeviceSpec& device, MathPrecision wanted) {
+  const std::array<double, 5> peaks{device.fp32_flop_per_s, device.tf32_flop_per_s,
+                                    device.bf16_flop_per_s, device.fp16_flop_per_s,
+                                    device.fp8_flop_per_s};
+  const auto first = static_cast<std::size_t>(wanted);
+  if (peaks[first] > 0) return {peaks[first], wanted};
+  // bf16 and fp16 run at one rate wherever both exist.
+  constexpr std::size_t kBf16 = static_cast<std::size_t>(MathPrecision::kBf16);
+  constexpr std::size_t kFp16 = static_cast<std::size_t>(MathPrecision::kFp16);
+  if (first == kBf16 && peaks[kFp16] > 0) return {peaks[kFp16], MathPrecision::kFp16};
+  for (std::size_t i = first; i-- > 0;) {
+    if (peaks[i] > 0) return {peaks[i], static_cast<MathPrecision>(i)};
+  }
+  for (std::size_t i = first; i < peaks.size(); ++i) {
+    if (peaks[i] > 0) return {peaks[i], static_cast<MathPrecision>(i)};
+  }
+  return {};
+}
+
+void AddNetwork(const ClusterSpec& cluster, ProfileRates& rates) {
+  const DeviceSpec& device = cluster.device;
+  // Through PCIe two devices share a switch or the root complex.
+  const double link = device.link_bytes_per_s > 0 ? kLinkEfficiency * device.link_bytes_per_s
+                                                  : kPcieEfficiency * device.pcie_bytes_per_s / 2;
+  rates.link_bytes_per_s = Assumed(link > 0 ? link : rates.memory_bytes_per_s.value);
+  rates.link_base_s = Assumed(cluster.link_latency_s);
+  rates.link_hop_s = Assumed(kLinkHopShare * cluster.link_latency_s);
+  const double network = kNetworkEfficiency * cluster.network_bytes_per_s;
+  rates.network_bytes_per_s = Assumed(network > 0 ? network : rates.link_bytes_per_s.value);
+  rates.network_base_s = Assumed(cluster.network_latency_s);
+  rates.network_hop_s = Assumed(kNetworkHopShare * cluster.network_latency_s);
+}
+
+DeviceProfile DeriveCpu(const ClusterSpec& cluster) {
+  const DeviceSpec& device = cluster.device;
+  const double flop = device.fp32_flop_per_s > 0 ? device.fp32_flop_per_s : kCpuFlopPerSecond;
+  const double bytes =
+      device.memory_bytes_per_s > 0 ? device.memory_bytes_per_s : kCpuBytesPerSecond;
+  DeviceProfile profile;
+  profile.device = device.name;
+  ProfileRates& rates = profile.rates;
+  rates.gemm_flop_per_s = Assumed(flop);
+  rates.gemm_fill_s = Assumed(0);
+  rates.attention_forward_flop_per_s = Assumed(kAttentionForward * flop);
+  rates.attention_backward_flop_per_s = Assumed(kAttentionBackward * flop);
+  rates.memory_bytes_per_s = Assumed(bytes);
+  rates.kernel_s = Assumed(1e-6);
+  rates.launch_s = Assumed(1e-6);
+  rates.gap_s = Assumed(1e-6);
+  rates.wake_s = Assumed(30e-6);
+  rates.copy_bytes_per_s = Assumed(bytes);
+  rates.host_read_s = Assumed(5e-6);
+  rates.overlap_slowdown = Assumed(1);
+  rates.element_bytes = Assumed(4);
+  AddNetwork(cluster, rates);
+  rates.link_bytes_per_s = Assumed(bytes);  // ranks of one machine copy through its memory
+  rates.link_base_s = Assumed(60e-6);       // threads meet twice, each time woken
+  rates.link_hop_s = Assumed(0);
+  profile.assumptions = fmt::format(
+      "{}: not calibrated; one core taken to do {:.0f} GFLOP/s and {:.0f} GB/s. Run `foretrain "
+      "calibrate` for figures of this machine",
+      device.name, flop / 1e9, bytes / 1e9);
+  return profile;
+}
+
+}  // namespace
+
+std::string_view Name(MathPrecision precision) {
+  return kPrecisionNames[static_cast<std::size_t>(precision)];
+}
+
+DeviceProfile DeriveProfile(const ClusterSpec& cluster, MathPrecision precision) {
+  if (cluster.is_cpu) return DeriveCpu(cluster);
+  const DeviceSpec& device = cluster.device;
+  const Peak peak = PeakOf(device, precision);
+  DeviceProfile profile;
+  profile.device = device.name;
+  ProfileRates& rates = profile.rates;
+  rates.gemm_flop_per_s = Assumed(kGemmEfficiency * peak.flop_per_s);
+  rates.gemm_fill_s = Assumed(6e-6);
+  rates.attention_forward_flop_per_s = Assumed(kAttentionForward * peak.flop_per_s);
+  rates.attention_backward_flop_per_s = Assumed(kAttentionBackward * peak.flop_per_s);
+  rates.memory_bytes_per_s = Assumed(kMemoryEfficiency * device.memory_bytes_per_s);
+  rates.kernel_s = Assumed(3e-6);
+  rates.launch_s = Assumed(4e-6);
+  rates.gap_s = Assumed(1.5e-6);
+  rates.wake_s = Assumed(2e-6);
+  const double pcie = kPcieEfficiency * device.pcie_bytes_per_s;
+  rates.copy_bytes_per_s = Assumed(pcie > 0 ? pcie : rates.memory_bytes_per_s.value);
+  rates.host_read_s = Assumed(10e-6);
+  rates.overlap_slowdown = Assumed(kOverlapSlowdown);
+  rates.element_bytes = Assumed(kElementBytes[static_cast<std::size_t>(precision)]);
+  AddNetwork(cluster, rates);
+  profile.assumptions = fmt::format(
+      "{}: not calibrated; {} GEMMs at {:.2f} and memory at {:.2f} of the published peaks, "
+      "attention at {:.2f} and {:.2f}: defaults that nothing on this machine has proven",
+      device.name, Name(precision), kGemmEfficiency, kMemoryEfficiency, kAttentionForward,
+      kAttentionBackward);
+  if (peak.precision != precision) {
+    profile.assumptions += fmt::format("; no {} peak is published, that of {} stands in",
+                                       Name(precision), Name(peak.precision));
+  }
+  return profile;
+}
+
+}  // namespace foretrain

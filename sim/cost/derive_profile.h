@@ -1,0 +1,33 @@
+// A device profile from published peaks, for machines that were not measured. Leaves out
+// measurement: runtime/calibrate.
+#pragma once
+
+#include "sim/cost/device_profile.h"
+#include "sim/spec/cluster_spec.h"
+
+namespace foretrain {
+
+// In what the GEMMs compute. The bytes of an element follow: 4, 4, 2, 2, 1.
+enum class MathPrecision : std::uint8_t { kFp32, kTf32, kBf16, kFp16, kFp8 };
+std::string_view Name(MathPrecision precision);  // "fp32", ...
+
+// The profile of a device of `cluster` by assumption: every figure is marked kDefault, and
+// `assumptions` says so for people. Where the peak of `precision` is not published, the next known
+// one stands in: fp8, bf16, fp16, tf32, fp32, each way, and `assumptions` names it.
+//
+// Efficiencies on GPUs, all unproven on the machine at hand:
+//   GEMM       0.75 of the dense peak for large ones (of 183 shapes on A100 published by SimuMax,
+//              p10 0.62, median 0.72, p90 0.76), and 6 us each for filling and draining the device,
+//              which halves the rate of a GEMM of about 1.4 GFLOP on A100
+//   attention  0.5 forward, 0.4 backward of the peak, causal half counted (Dao 2023, figure 4)
+//   memory     0.85 of the peak bandwidth (Calculon 0.90 from 100 MB, SimuMax 0.91 on A100)
+//   kernel     3 us each; launch 4 us on the host; 1.5 us between kernels; 2 us to wake
+//   links      0.80 of the rate and the spec's latency for a collective, a fifth of it for each
+//              further hop; network 0.85, a third. Without links, PCIe at 0.7 shared by two.
+//   overlap    compute takes 1.1 times as long while communication runs beside it: between the 2 %
+//              and 15 % of multiprocessors that Calculon charges for network and links
+// A CPU rank whose rates are unknown is taken to have 50 GFLOP/s and 8 GB/s.
+DeviceProfile DeriveProfile(const ClusterSpec& cluster,
+                            MathPrecision precision = MathPrecision::kFp32);
+
+}  // namespace foretrain

@@ -1,0 +1,126 @@
+// What is known of a device's speed: measured ops at measured sizes, and rates for all the rest.
+// `calibrate` and learning from runs add points; DeriveProfile makes one from published peaks.
+// Leaves out how a time is made of them (cost_model.h) and the text form (profile_json.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/cost/provenance.h"
+#include "sim/program/op.h"
+#include "sim/spec/cluster_spec.h"
+
+namespace foretrain {
+
+// A figure and where it comes from.
+struct Figure {
+  double value = 0;
+  Provenance provenance = Provenance::kDefault;
+
+  bool operator==(const Figure&) const = default;
+};
+
+// The time of one op as it was measured. What identifies it is what its time depends on: kind,
+// shape, flags, group and `concurrency`.
+struct ProfilePoint {
+  OpKind kind = OpKind::kGemm;
+  OpShape shape;
+  bool accumulate = false;
+  bool trans_a = false;
+  bool trans_b = false;
+  bool rms = false;
+  int group = 1;        // members of a collective; 2 for p2p
+  int nodes = 1;        // that the group spans
+  int concurrency = 1;  // ranks of the machine that were busy with it at once; >= group on one node
+  double seconds = 0;   // median; collectives and p2p: from the last arrival; > 0
+  double p10_s = 0;
+  double p90_s = 0;
+  int samples = 1;
+
+  bool operator==(const ProfilePoint&) const = default;
+};
+
+// Time that an op costs beside its work.
+enum class OverheadKind : std::uint8_t {
+  kLaunch,  // host, to issue one op
+  kGap,     // queue, between the end of an op and the start of the next
+  kWake,    // queue that had gone idle, from the last input to the start
+};
+inline constexpr int kOverheadKindCount = 3;
+std::string_view Name(OverheadKind kind);  // "launch", "gap", "wake"
+
+struct OverheadPoint {
+  OverheadKind kind = OverheadKind::kLaunch;
+  int concurrency = 1;
+  double seconds = 0;  // median, >= 0
+  double p10_s = 0;
+  double p90_s = 0;
+  int samples = 1;
+
+  bool operator==(const OverheadPoint&) const = default;
+};
+
+// For ops and sizes without points. Rates are those of one rank alone, > 0; times >= 0.
+struct ProfileRates {
+  Figure gemm_flop_per_s;  // of a large GEMM
+  Figure gemm_fill_s;      // added to each GEMM: what makes small ones inefficient
+  Figure attention_forward_flop_per_s;
+  Figure attention_backward_flop_per_s;
+  Figure memory_bytes_per_s;  // of a large memory-bound op
+  Figure kernel_s;            // added to each op on a device queue
+  Figure launch_s;
+  Figure gap_s;
+  Figure wake_s;
+  Figure copy_bytes_per_s;  // host to device
+  Figure host_read_s;
+  Figure link_bytes_per_s;  // between devices of a node, per direction
+  Figure link_base_s;       // of a collective or transfer
+  Figure link_hop_s;        // of each further hop of a ring or tree
+  Figure network_bytes_per_s;
+  Figure network_base_s;
+  Figure network_hop_s;
+  Figure overlap_slowdown;  // of compute while communication runs beside it; >= 1
+  Figure element_bytes;     // of activations and weights; ops count 4 bytes an element
+
+  bool operator==(const ProfileRates&) const = default;
+};
+
+// One GEMM whose time is measured again before a run is held against a forecast: machines drift.
+struct ReferenceGemm {
+  std::int64_t rows = 0;  // 0: none was measured
+  std::int64_t cols = 0;
+  std::int64_t inner = 0;
+  double seconds = 0;
+
+  bool operator==(const ReferenceGemm&) const = default;
+};
+
+struct DeviceProfile {
+  std::string device;   // "NVIDIA H200", "cpu"
+  std::string machine;  // host name and processor
+  std::string date;     // of the measurement, ISO 8601; empty: derived
+  std::string assumptions;
+  ProfileRates rates;
+  ReferenceGemm reference;
+  std::vector<OverheadPoint> overheads;
+  std::vector<ProfilePoint> points;
+
+  bool operator==(const DeviceProfile&) const = default;
+};
+
+// The point that a measurement of `op` makes; times are left to the caller.
+ProfilePoint PointOf(const Op& op, int group = 1, int nodes = 1, int concurrency = 1);
+
+// Whether two points measure the same, whatever came out.
+bool SameKey(const ProfilePoint& a, const ProfilePoint& b);
+
+// Puts `point` in the place of the one with its key, or at the end. O(points).
+void AddPoint(DeviceProfile& profile, const ProfilePoint& point);
+
+// The best rate of a measured GEMM alone on the machine, else the assumed one: what MFU is held
+// against where no peak is published. FLOP/s.
+Figure BestGemmRate(const DeviceProfile& profile);
+
+}  // namespace foretrain

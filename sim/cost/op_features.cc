@@ -1,0 +1,51 @@
+#include "sim/cost/op_features.h"
+
+#include <cmath>
+
+namespace foretrain {
+namespace {
+
+OpFeatures GemmFeatures(const OpShape& shape) {
+  const auto m = static_cast<double>(shape.rows);
+  const auto n = static_cast<double>(shape.cols);
+  const auto k = static_cast<double>(shape.inner);
+  return {{std::log(m), std::log(n), std::log(k)}, {m * n * k, 1, n * k, m * k, m * n}, 3};
+}
+
+OpFeatures AttentionFeatures(const Op& op) {
+  const OpWork work = WorkOf(op);
+  return {{std::log(static_cast<double>(op.shape.sequence)),
+           std::log(static_cast<double>(op.shape.batch) * op.shape.heads),
+           std::log(static_cast<double>(op.shape.head_dim))},
+          {work.flop, 1, work.bytes},
+          3};
+}
+
+}  // namespace
+
+OpFeatures FeaturesOf(const Op& op) {
+  if (op.kind == OpKind::kGemm) return GemmFeatures(op.shape);
+  if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
+    return AttentionFeatures(op);
+  }
+  const double bytes = WorkOf(op).bytes;
+  return {{std::log(bytes)}, {bytes, 1}, 1};
+}
+
+int VariantOf(const Op& op) {
+  return (op.accumulate ? kAccumulateBit : 0) + (op.trans_a ? 2 : 0) + (op.trans_b ? 4 : 0) +
+         (op.rms ? 8 : 0);
+}
+
+Op OpOf(const ProfilePoint& point) {
+  Op op;
+  op.kind = point.kind;
+  op.shape = point.shape;
+  op.accumulate = point.accumulate;
+  op.trans_a = point.trans_a;
+  op.trans_b = point.trans_b;
+  op.rms = point.rms;
+  return op;
+}
+
+}  // namespace foretrain

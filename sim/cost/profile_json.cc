@@ -1,0 +1,215 @@
+#include "sim/cost/profile_json.h"
+
+#include <array>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/json.h"
+#include "sim/cost/cost_model.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kSchema = 1;
+constexpr double kLongest = 1e6;   // seconds of one op
+constexpr double kFastest = 1e21;  // any rate, per second
+constexpr int kMostRanks = 1 << 20;
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
+
+template <class T, class Member>
+struct Field {
+  std::string_view name;
+  Member T::*member;
+};
+
+constexpr std::array<Field<ProfileRates, Figure>, 19> kRates{{
+    {"gemm_flop_per_s", &ProfileRates::gemm_flop_per_s},
+    {"gemm_fill_s", &ProfileRates::gemm_fill_s},
+    {"attention_forward_flop_per_s", &ProfileRates::attention_forward_flop_per_s},
+    {"attention_backward_flop_per_s", &ProfileRates::attention_backward_flop_per_s},
+    {"memory_bytes_per_s", &ProfileRates::memory_bytes_per_s},
+    {"kernel_s", &ProfileRates::kernel_s},
+    {"launch_s", &ProfileRates::launch_s},
+    {"gap_s", &ProfileRates::gap_s},
+    {"wake_s", &ProfileRates::wake_s},
+    {"copy_bytes_per_s", &ProfileRates::copy_bytes_per_s},
+    {"host_read_s", &ProfileRates::host_read_s},
+    {"link_bytes_per_s", &ProfileRates::link_bytes_per_s},
+    {"link_base_s", &ProfileRates::link_base_s},
+    {"link_hop_s", &ProfileRates::link_hop_s},
+    {"network_bytes_per_s", &ProfileRates::network_bytes_per_s},
+    {"network_base_s", &ProfileRates::network_base_s},
+    {"network_hop_s", &ProfileRates::network_hop_s},
+    {"overlap_slowdown", &ProfileRates::overlap_slowdown},
+    {"element_bytes", &ProfileRates::element_bytes},
+}};
+constexpr std::array<Field<OpShape, std::int64_t>, 8> kSizes{{
+    {"rows", &OpShape::rows},
+    {"cols", &OpShape::cols},
+    {"inner", &OpShape::inner},
+    {"batch", &OpShape::batch},
+    {"sequence", &OpShape::sequence},
+    {"vocab", &OpShape::vocab},
+    {"elements", &OpShape::elements},
+    {"decayed", &OpShape::decayed},
+}};
+constexpr std::array<Field<OpShape, std::int32_t>, 3> kHeads{{
+    {"heads", &OpShape::heads},
+    {"kv_heads", &OpShape::kv_heads},
+    {"head_dim", &OpShape::head_dim},
+}};
+constexpr std::array<Field<ProfilePoint, bool>, 4> kFlags{{
+    {"accumulate", &ProfilePoint::accumulate},
+    {"trans_a", &ProfilePoint::trans_a},
+    {"trans_b", &ProfilePoint::trans_b},
+    {"rms", &ProfilePoint::rms},
+}};
+
+template <class Enum, int kCount>
+std::array<std::string_view, kCount> Names() {
+  std::array<std::string_view, kCount> names;
+  for (int i = 0; i < kCount; ++i) names[static_cast<std::size_t>(i)] = Name(static_cast<Enum>(i));
+  return names;
+}
+
+template <class Point>
+void WriteTimes(const Point& point, JsonWriter& json) {
+  json.Field("concurrency", point.concurrency).Field("seconds", point.seconds);
+  json.Field("p10_s", point.p10_s).Field("p90_s", point.p90_s).Field("samples", point.samples);
+}
+
+template <class Point>
+void ReadTimes(JsonFields& fields, Point& point) {
+  point.concurrency = static_cast<int>(fields.IntegerOr("concurrency", 1, 1, kMostRanks));
+  point.seconds = fields.Number("seconds", 0, kLongest);
+  point.p10_s = fields.NumberOr("p10_s", point.seconds, 0, kLongest);
+  point.p90_s = fields.NumberOr("p90_s", point.seconds, 0, kLongest);
+  point.samples = static_cast<int>(fields.IntegerOr("samples", 1, 1, 1 << 30));
+}
+
+void WritePoint(const ProfilePoint& point, JsonWriter& json) {
+  json.BeginObject().Field("kind", Name(point.kind));
+  for (const auto& [name, member] : kSizes) {
+    if (point.shape.*member != 0) json.Field(name, point.shape.*member);
+  }
+  for (const auto& [name, member] : kHeads) {
+    if (point.shape.*member != 0) json.Field(name, point.shape.*member);
+  }
+  for (const auto& [name, member] : kFlags) {
+    if (point.*member) json.Field(name, true);
+  }
+  if (point.group != 1) json.Field("group", point.group);
+  if (point.nodes != 1) json.Field("nodes", point.nodes);
+  WriteTimes(point, json);
+  json.EndObject();
+}
+
+ProfilePoint ReadPoint(JsonFields& fields) {
+  static const auto kKinds = Names<OpKind, kOpKindCount>();
+  ProfilePoint point;
+  point.kind = static_cast<OpKind>(fields.Choice("kind", kKinds));
+  for (const auto& [name, member] : kSizes) {
+    point.shape.*member = fields.IntegerOr(name, 0, 0, kMaxProduct);
+  }
+  for (const auto& [name, member] : kHeads) {
+    point.shape.*member = static_cast<std::int32_t>(fields.IntegerOr(name, 0, 0, kMostRanks));
+  }
+  for (const auto& [name, member] : kFlags) point.*member = fields.BoolOr(name, false);
+  point.group = static_cast<int>(fields.IntegerOr("group", 1, 1, kMostRanks));
+  point.nodes = static_cast<int>(fields.IntegerOr("nodes", 1, 1, kMostRanks));
+  ReadTimes(fields, point);
+  return point;
+}
+
+Result<void> ReadRates(JsonFields fields, ProfileRates& rates) {
+  static const auto kProvenances = Names<Provenance, kProvenanceCount>();
+  for (const auto& [name, member] : kRates) {
+    JsonFields figure = fields.Object(name);
+    (rates.*member).value = figure.Number("value", 0, kFastest);
+    (rates.*member).provenance = static_cast<Provenance>(figure.Choice("provenance", kProvenances));
+    FT_TRY(figure.Finish());
+  }
+  return fields.Finish();
+}
+
+Result<void> ReadReference(JsonFields fields, ReferenceGemm& reference) {
+  reference.rows = fields.Integer("rows", 1, kMaxProduct);
+  reference.cols = fields.Integer("cols", 1, kMaxProduct);
+  reference.inner = fields.Integer("inner", 1, kMaxProduct);
+  reference.seconds = fields.Number("seconds", 0, kLongest);
+  return fields.Finish();
+}
+
+Result<void> ReadTables(JsonFields& fields, DeviceProfile& profile) {
+  static const auto kOverheads = Names<OverheadKind, kOverheadKindCount>();
+  for (JsonFields& item : fields.ObjectsOr("overheads")) {
+    OverheadPoint& point = profile.overheads.emplace_back();
+    point.kind = static_cast<OverheadKind>(item.Choice("kind", kOverheads));
+    ReadTimes(item, point);
+    FT_TRY(item.Finish());
+  }
+  for (JsonFields& item : fields.ObjectsOr("points")) {
+    profile.points.push_back(ReadPoint(item));
+    FT_TRY(item.Finish());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string ProfileToJson(const DeviceProfile& profile) {
+  JsonWriter json(1);
+  json.BeginObject().Field("schema", kSchema).Field("device", profile.device);
+  json.Field("machine", profile.machine).Field("date", profile.date);
+  json.Field("assumptions", profile.assumptions);
+  if (profile.reference.rows > 0) {
+    json.Name("reference").BeginObject().Field("rows", profile.reference.rows);
+    json.Field("cols", profile.reference.cols).Field("inner", profile.reference.inner);
+    json.Field("seconds", profile.reference.seconds).EndObject();
+  }
+  json.Name("rates").BeginObject();
+  for (const auto& [name, member] : kRates) {
+    const Figure& figure = profile.rates.*member;
+    json.Name(name).BeginObject().Field("value", figure.value);
+    json.Field("provenance", Name(figure.provenance)).EndObject();
+  }
+  json.EndObject().Name("overheads").BeginArray();
+  for (const OverheadPoint& point : profile.overheads) {
+    json.BeginObject().Field("kind", Name(point.kind));
+    WriteTimes(point, json);
+    json.EndObject();
+  }
+  json.EndArray().Name("points").BeginArray();
+  for (const ProfilePoint& point : profile.points) WritePoint(point, json);
+  json.EndArray().EndObject();
+  return json.Take() + "\n";
+}
+
+Result<DeviceProfile> ProfileFromJson(std::string_view text, std::string_view file) {
+  // 100,000 points of up to 16 values.
+  FT_ASSIGN(const JsonValue value,
+            ParseJson(text, file, {.max_bytes = std::int64_t{64} << 20, .max_values = 1 << 21}));
+  JsonFields fields(value, file);
+  const std::int64_t schema = fields.Integer("schema", 0, kMostSamples);
+  if (fields.ok() && schema != kSchema) {
+    return Refuse("{}: schema {}: this program reads {}; calibrate again", file, schema, kSchema);
+  }
+  DeviceProfile profile;
+  profile.device = fields.String("device", 200);
+  profile.machine = fields.StringOr("machine", "", 1000);
+  profile.date = fields.StringOr("date", "", 100);
+  profile.assumptions = fields.StringOr("assumptions", "", 10'000);
+  if (auto reference = fields.ObjectOr("reference")) {
+    FT_TRY(ReadReference(std::move(*reference), profile.reference));
+  }
+  FT_TRY(ReadRates(fields.Object("rates"), profile.rates));
+  FT_TRY(ReadTables(fields, profile));
+  FT_TRY(fields.Finish());
+  if (const auto valid = ValidateProfile(profile); !valid) {
+    return Refuse("{}: {}", file, valid.error().message);
+  }
+  return profile;
+}
+
+}  // namespace foretrain

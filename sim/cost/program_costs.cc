@@ -1,0 +1,128 @@
+#include "sim/cost/program_costs.h"
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <tuple>
+
+#include "sim/cost/cost_model.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// Rows of a program, each made once.
+class Rows {
+ public:
+  Rows(const CostModel& model, ProgramCosts& costs) : model_(model), costs_(costs) {}
+
+  std::int32_t Of(std::int32_t block, std::int32_t number, const Op& op, const GroupPlace& place) {
+    const auto key = std::tuple(block, number, place.members, place.nodes, place.per_node);
+    const auto [found, is_new] =
+        rows_.try_emplace(key, static_cast<std::int32_t>(costs_.launch_s.size()));
+    if (!is_new) return found->second;
+    const OpCost cost = model_.CostOf(op, place);
+    costs_.seconds.insert(costs_.seconds.end(), cost.seconds.begin(), cost.seconds.end());
+    costs_.launch_s.push_back(cost.launch_s);
+    costs_.load.push_back(cost.load);
+    costs_.measured_threads.push_back(cost.measured_threads);
+    costs_.provenance.push_back(cost.provenance);
+    costs_.error.push_back(cost.error);
+    return found->second;
+  }
+
+ private:
+  const CostModel& model_;
+  ProgramCosts& costs_;
+  std::map<std::tuple<std::int32_t, std::int32_t, int, int, int>, std::int32_t> rows_;
+};
+
+// Rows of the ops of one rank, block by block.
+class RankRows {
+ public:
+  RankRows(const Program& program, const RankProgram& rank, const ClusterSpec& cluster, Rows& rows)
+      : program_(program),
+        rank_(rank),
+        cluster_(cluster),
+        rows_(rows),
+        of_block_(program.blocks.size()) {}
+
+  const std::vector<std::int32_t>& Of(std::int32_t block) {
+    std::optional<std::vector<std::int32_t>>& known = of_block_[At(block)];
+    if (known.has_value()) return *known;
+    known.emplace();
+    const std::vector<Op>& ops = program_.blocks[At(block)].ops;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      GroupPlace place;
+      if (IsCommunication(ops[i].kind)) place = PlaceOfGroup(ops[i].group);
+      known->push_back(rows_.Of(block, static_cast<std::int32_t>(i), ops[i], place));
+    }
+    return *known;
+  }
+
+ private:
+  GroupPlace PlaceOfGroup(GroupKind kind) {
+    std::optional<GroupPlace>& place = places_[static_cast<std::size_t>(kind)];
+    if (!place.has_value()) {
+      const std::int32_t group = rank_.groups[static_cast<std::size_t>(kind)];
+      place = group < 0 ? GroupPlace{} : PlaceOf(cluster_, program_.groups[At(group)]);
+    }
+    return *place;
+  }
+
+  const Program& program_;
+  const RankProgram& rank_;
+  const ClusterSpec& cluster_;
+  Rows& rows_;
+  std::vector<std::optional<std::vector<std::int32_t>>> of_block_;
+  std::array<std::optional<GroupPlace>, kGroupKindCount> places_;
+};
+
+// How many ranks of its node the rank stands for: where ranks are left out, all of its stage.
+double WeightOf(const Program& program, const RankProgram& rank, int devices_per_node) {
+  const int world = program.plan.World();
+  if (static_cast<int>(program.ranks.size()) >= world) return 1.0;
+  const int stage = program.plan.dp * program.plan.tp;
+  const int node = rank.rank / devices_per_node;
+  int count = 0;
+  for (int r = rank.pp * stage; r < (rank.pp + 1) * stage; ++r) {
+    if (r / devices_per_node == node) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
+  if (program.plan.World() > cluster_.Devices()) {
+    return Refuse("the plan has {} ranks, cluster {} has {} devices", program.plan.World(),
+                  cluster_.name, cluster_.Devices());
+  }
+  ProgramCosts costs;
+  costs.levels = levels_;
+  Rows rows(*this, costs);
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    RankRows rank_rows(program, rank, cluster_, rows);
+    std::vector<std::int32_t>& row_of = costs.row_of.emplace_back();
+    row_of.reserve(At(rank.op_count));
+    for (const Instruction& instruction : rank.step) {
+      const std::vector<std::int32_t>& of_block = rank_rows.Of(instruction.block);
+      row_of.insert(row_of.end(), of_block.begin(), of_block.end());
+    }
+    costs.domain.push_back(cluster_.is_cpu ? rank.rank / cluster_.devices_per_node
+                                           : static_cast<std::int32_t>(r));
+    costs.weight.push_back(cluster_.is_cpu ? WeightOf(program, rank, cluster_.devices_per_node)
+                                           : 1.0);
+  }
+  const double busy =
+      cluster_.is_cpu ? std::min(program.plan.World(), cluster_.devices_per_node) : 1;
+  costs.cores = cluster_.is_cpu ? cluster_.cores : 0;
+  costs.gap_s = Overhead(OverheadKind::kGap, busy);
+  costs.wake_s = Overhead(OverheadKind::kWake, busy);
+  return costs;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,80 @@
+#include "profiler/span_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace foretrain {
+namespace {
+
+Span MakeSpan(std::int64_t number) {
+  Span span;
+  span.start_ns = number;
+  span.end_ns = number + 1;
+  span.op = number;
+  return span;
+}
+
+TEST(SpanRecorder, DrainsEachLaneInOrderAcrossChunks) {
+  SpanRecorder recorder;
+  SpanLane& first = recorder.AddLane();
+  SpanLane& second = recorder.AddLane();
+  for (int i = 0; i < 3000; ++i) first.Record([&] { first.Add(MakeSpan(i)); });  // three chunks
+  second.Record([&] { second.Add(MakeSpan(7)); });
+  std::vector<Span> spans;
+  recorder.Drain(spans);
+  ASSERT_EQ(spans.size(), 3001U);
+  for (int i = 0; i < 3000; ++i) ASSERT_EQ(spans[static_cast<std::size_t>(i)].op, i);
+  EXPECT_EQ(spans.back().op, 7);
+  recorder.Drain(spans);
+  EXPECT_EQ(spans.size(), 3001U) << "a span came twice";
+}
+
+TEST(SpanRecorder, LosesNothingWhileItIsDrained) {
+  constexpr int kSpans = 200'000;
+  SpanRecorder recorder;
+  SpanLane& lane = recorder.AddLane();
+  std::thread writer([&] {
+    for (int i = 0; i < kSpans; ++i) lane.Record([&] { lane.Add(MakeSpan(i)); });
+  });
+  std::vector<Span> spans;
+  while (spans.size() < kSpans) recorder.Drain(spans);
+  writer.join();
+  for (int i = 0; i < kSpans; ++i) ASSERT_EQ(spans[static_cast<std::size_t>(i)].op, i);
+}
+
+void Burn() {
+  volatile double sink = 1.0;
+  for (int i = 0; i < 20'000; ++i) sink = sink * 1.0000001;
+}
+
+TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
+  SpanRecorder recorder;
+  SpanLane& lane = recorder.AddLane();
+  // A recording that takes as long as the work between two of them is half of the thread's time.
+  for (int i = 0; i < 5 * SpanLane::kSampleEvery; ++i) {
+    Burn();
+    lane.Record([&] {
+      lane.Add(MakeSpan(i));
+      Burn();
+    });
+  }
+  lane.MarkStep();
+  std::vector<Span> spans;
+  recorder.Drain(spans);
+  const RecordingCost cost = recorder.Cost();
+  EXPECT_EQ(cost.spans, 5 * SpanLane::kSampleEvery);
+  EXPECT_GT(cost.thread_ns, 0);
+  EXPECT_GT(cost.Share(), 0.25);  // one in 128 is timed: six samples of equal work
+  EXPECT_LT(cost.Share(), 0.75);
+}
+
+TEST(SpanRecorder, HasNoCostBeforeTheFirstSpan) {
+  SpanRecorder recorder;
+  recorder.AddLane().MarkStep();
+  EXPECT_EQ(recorder.Cost().thread_ns, 0);
+  EXPECT_EQ(recorder.Cost().Share(), 0.0);
+}
+
+}  // namespace
+}  // namespace foretrain

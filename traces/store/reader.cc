@@ -1,0 +1,307 @@
+// StoreReader: lists and loads runs.
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "traces/store.h"
+#include "traces/store/owner.h"
+#include "traces/store/run_reader.h"
+#include "traces/store/schema.h"
+
+namespace foretrain {
+namespace {
+
+using store_internal::Database;
+using store_internal::Owner;
+using store_internal::Statement;
+using store_internal::Transaction;
+
+constexpr int kProgressInstructions = 20'000;  // about 0.2 ms
+constexpr std::int64_t kHeartbeatLostNs = 30'000'000'000;
+
+// Lets SQLite ask `cancelled` now and then while this lives.
+class Cancelling {
+ public:
+  Cancelling(const Database& database, const std::function<bool()>& cancelled)
+      : database_(database) {
+    if (!cancelled) return;
+    sqlite3_progress_handler(
+        database.handle(), kProgressInstructions,
+        [](void* function) {
+          return (*static_cast<const std::function<bool()>*>(function))() ? 1 : 0;
+        },
+        const_cast<std::function<bool()>*>(&cancelled));
+  }
+  ~Cancelling() { sqlite3_progress_handler(database_.handle(), 0, nullptr, nullptr); }
+  Cancelling(const Cancelling&) = delete;
+  Cancelling& operator=(const Cancelling&) = delete;
+
+ private:
+  const Database& database_;
+};
+
+std::uint64_t HashOf(const std::string& hex) {
+  std::uint64_t hash = 0;
+  std::from_chars(hex.data(), hex.data() + hex.size(), hash, 16);
+  return hash;
+}
+
+std::string ListOf(const std::vector<RunInfo>& runs) {
+  constexpr std::size_t kMostListed = 20;
+  if (runs.empty()) return "it holds none";
+  std::string list = runs.size() == 1 ? "it holds run" : "it holds runs";
+  for (std::size_t i = 0; i < runs.size() && i < kMostListed; ++i) {
+    list += (i == 0 ? " " : ", ") + std::to_string(runs[i].id);
+  }
+  return runs.size() > kMostListed ? list + ", ..." : list;
+}
+
+}  // namespace
+
+class StoreReader::Connection {
+ public:
+  explicit Connection(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+
+  const Database& database() const { return *database_; }
+
+  Result<std::vector<RunInfo>> ListRuns() const {
+    FT_ASSIGN(const bool recording, IsBeingRecorded());
+    FT_ASSIGN(Statement select,
+              database_->Prepare(
+                  "SELECT run_id, kind, status, label, pinned, world, created_unix_ns, "
+                  "finished_unix_ns, forecast_run_id, last_step, dropped, invalid, overhead_ns, "
+                  "clock_error_ns, message, pid, (SELECT hash FROM program p WHERE p.program_id = "
+                  "r.program_id), (SELECT sum(spans) FROM batch b WHERE b.run_id = r.run_id) "
+                  "FROM run r ORDER BY run_id"));
+    FT_ASSIGN(Statement figures,
+              database_->Prepare("SELECT name, value FROM metric JOIN series USING(series_id) "
+                                 "WHERE run_id = ? AND rank = -1 AND step = -1 ORDER BY name"));
+    std::vector<RunInfo> runs;
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return runs;
+      FT_ASSIGN(RunInfo info, InfoOf(select, recording));
+      figures.Bind(1, info.id);
+      while (true) {
+        FT_ASSIGN(const bool figure, figures.Step());
+        if (!figure) break;
+        info.figures.push_back({.name = figures.Text(0), .value = figures.Real(1)});
+      }
+      runs.push_back(std::move(info));
+    }
+  }
+
+  Result<RunInfo> FindRun(RunId id) const {
+    FT_ASSIGN(std::vector<RunInfo> runs, ListRuns());
+    for (RunInfo& info : runs) {
+      if (info.id == id) return std::move(info);
+    }
+    return Fail(ErrorCode::kInvalidArgument, database_->path() + ": there is no run " +
+                                                 std::to_string(id) + ": " + ListOf(runs));
+  }
+
+  Result<void> LoadSpecs(StoredRun& run) const {
+    FT_ASSIGN(
+        Statement select,
+        database_->Prepare(
+            "SELECT model.json, hardware.json, plan.json, program.body, details_json FROM run "
+            "JOIN model USING(model_id) JOIN hardware USING(hardware_id) "
+            "JOIN plan USING(plan_id) LEFT JOIN program USING(program_id) WHERE run_id = ?"));
+    FT_ASSIGN(const bool row, select.Bind(1, run.info.id).Step());
+    if (!row) {
+      return Fail(ErrorCode::kCorruptInput,
+                  RunText(*database_, run.info) + "its specs are lost: the file was damaged");
+    }
+    run.specs = {.model_json = select.Text(0),
+                 .hardware_json = select.Text(1),
+                 .plan_json = select.Text(2),
+                 .program_hash = run.info.program_hash,
+                 .program = select.Blob(3)};
+    run.details_json = select.Text(4);
+    return {};
+  }
+
+  Result<void> LoadSeries(StoredRun& run) const {
+    FT_ASSIGN(Statement counters,
+              database_->Prepare("SELECT name, rank, step, time_ns, value FROM counter "
+                                 "JOIN series USING(series_id) WHERE run_id = ? "
+                                 "ORDER BY name, rank, step, time_ns"));
+    counters.Bind(1, run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, counters.Step());
+      if (!row) break;
+      run.counters.push_back({.name = counters.Text(0),
+                              .rank = static_cast<int>(counters.Int(1)),
+                              .step = static_cast<std::int32_t>(counters.Int(2)),
+                              .time_ns = counters.Int(3),
+                              .value = counters.Real(4)});
+    }
+    FT_ASSIGN(Statement metrics, database_->Prepare("SELECT rank, step, name, value FROM metric "
+                                                    "JOIN series USING(series_id) WHERE run_id = ? "
+                                                    "ORDER BY rank, step, name"));
+    metrics.Bind(1, run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, metrics.Step());
+      if (!row) return {};
+      run.metrics.push_back({.rank = static_cast<int>(metrics.Int(0)),
+                             .step = static_cast<std::int32_t>(metrics.Int(1)),
+                             .name = metrics.Text(2),
+                             .value = metrics.Real(3)});
+    }
+  }
+
+  Result<void> LoadNotes(StoredRun& run) const {
+    FT_ASSIGN(Statement clocks,
+              database_->Prepare("SELECT rank, host_ns, device_ns, width_ns FROM clock "
+                                 "WHERE run_id = ? ORDER BY rank, host_ns"));
+    clocks.Bind(1, run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, clocks.Step());
+      if (!row) break;
+      run.clocks.push_back({.rank = static_cast<int>(clocks.Int(0)),
+                            .host_ns = clocks.Int(1),
+                            .device_ns = clocks.Int(2),
+                            .width_ns = clocks.Int(3)});
+    }
+    FT_ASSIGN(
+        Statement notes,
+        database_->Prepare("SELECT unix_ns, text FROM note WHERE run_id = ? ORDER BY note_id"));
+    notes.Bind(1, run.info.id);
+    while (true) {
+      FT_ASSIGN(const bool row, notes.Step());
+      if (!row) return {};
+      run.notes.push_back({.unix_ns = notes.Int(0), .text = notes.Text(1)});
+    }
+  }
+
+ private:
+  // Whether a process records now: then runs that say `running` are.
+  Result<bool> IsBeingRecorded() const {
+    FT_ASSIGN(Statement select,
+              database_->Prepare("SELECT pid, start_ticks, boot, pid_namespace, host, "
+                                 "heartbeat_unix_ns FROM writer"));
+    FT_ASSIGN(const bool row, select.Step());
+    if (!row) return false;
+    const Owner owner{.pid = select.Int(0),
+                      .start_ticks = select.Int(1),
+                      .boot = select.Text(2),
+                      .pid_namespace = select.Text(3),
+                      .host = select.Text(4)};
+    const store_internal::Life life = store_internal::LifeOf(owner);
+    if (life != store_internal::Life::kUnknown) return life == store_internal::Life::kAlive;
+    SystemClock clock;
+    return clock.RealtimeNs() - select.Int(5) < kHeartbeatLostNs;
+  }
+
+  Result<RunInfo> InfoOf(const Statement& row, bool recording) const {
+    RunInfo info{.id = row.Int(0),
+                 .label = row.Text(3),
+                 .pinned = row.Int(4) != 0,
+                 .world = static_cast<int>(row.Int(5)),
+                 .created_unix_ns = row.Int(6),
+                 .spans = row.Int(17),
+                 .totals = {.dropped = row.Int(10),
+                            .invalid = row.Int(11),
+                            .overhead_ns = row.Int(12),
+                            .clock_error_ns = row.Int(13)},
+                 .program_hash = HashOf(row.Text(16)),
+                 .message = row.Text(14)};
+    if (row.Int(1) < 0 || row.Int(1) >= kRunKindCount || row.Int(2) < 0 ||
+        row.Int(2) >= kRunStatusCount || row.Int(5) < 1 || row.Int(5) > (1 << 24)) {
+      return Fail(ErrorCode::kCorruptInput, RunText(*database_, info) +
+                                                "its kind, status or number of ranks cannot be: "
+                                                "the file was damaged");
+    }
+    info.kind = static_cast<RunKind>(row.Int(1));
+    info.status = static_cast<RunStatus>(row.Int(2));
+    if (!row.IsNull(7)) info.finished_unix_ns = row.Int(7);
+    if (!row.IsNull(8)) info.forecast = row.Int(8);
+    if (!row.IsNull(9)) info.last_step = static_cast<std::int32_t>(row.Int(9));
+    if (info.status == RunStatus::kRunning && !recording) {
+      info.status = RunStatus::kInterrupted;
+      info.message = "process " + std::to_string(row.Int(15)) +
+                     ", which recorded it, ended without finishing it";
+    }
+    return info;
+  }
+
+  std::unique_ptr<Database> database_;
+};
+
+StoreReader::StoreReader(std::unique_ptr<Connection> connection)
+    : connection_(std::move(connection)) {}
+StoreReader::StoreReader(StoreReader&&) noexcept = default;
+StoreReader& StoreReader::operator=(StoreReader&&) noexcept = default;
+StoreReader::~StoreReader() = default;
+
+Result<StoreReader> StoreReader::Open(const std::string& path, const ReaderOptions& options) {
+  FT_ASSIGN(auto database,
+            store_internal::OpenStore({.path = path,
+                                       .mode = store_internal::OpenMode::kRead,
+                                       .vfs = options.vfs,
+                                       .most_checked_bytes = options.most_checked_bytes}));
+  return StoreReader(std::make_unique<Connection>(std::move(database)));
+}
+
+Result<std::vector<RunInfo>> StoreReader::ListRuns() const {
+  FT_ASSIGN(const Transaction reading,
+            Transaction::Begin(connection_->database(), /*write=*/false));
+  return connection_->ListRuns();
+}
+
+Result<RunInfo> StoreReader::FindRun(RunId id) const {
+  FT_ASSIGN(const Transaction reading,
+            Transaction::Begin(connection_->database(), /*write=*/false));
+  return connection_->FindRun(id);
+}
+
+Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) const {
+  const Database& database = connection_->database();
+  const Cancelling cancelling(database, options.cancelled);
+  FT_ASSIGN(const Transaction reading, Transaction::Begin(database, /*write=*/false));
+  StoredRun run;
+  FT_ASSIGN(run.info, connection_->FindRun(id));
+  FT_TRY(connection_->LoadSpecs(run));
+  FT_TRY(connection_->LoadSeries(run));
+  FT_TRY(connection_->LoadNotes(run));
+  run.timeline.world = run.info.world;
+  if (options.timeline) {
+    FT_ASSIGN(run.timeline, store_internal::LoadTimeline(database, run.info, options));
+  }
+  return run;
+}
+
+Result<std::string> StoreReader::Attachment(RunId id, std::string_view name) const {
+  FT_ASSIGN(Statement select, connection_->database().Prepare(
+                                  "SELECT body FROM attachment WHERE run_id = ? AND name = ?"));
+  FT_ASSIGN(const bool row, select.Bind(1, id).BindText(2, name).Step());
+  if (row) return select.Blob(0);
+  return Fail(ErrorCode::kInvalidArgument, path() + ": run " + std::to_string(id) +
+                                               " has nothing attached as " + Printable(name));
+}
+
+Result<std::vector<std::string>> StoreReader::AttachmentNames(RunId id) const {
+  FT_ASSIGN(Statement select, connection_->database().Prepare(
+                                  "SELECT name FROM attachment WHERE run_id = ? ORDER BY name"));
+  select.Bind(1, id);
+  std::vector<std::string> names;
+  while (true) {
+    FT_ASSIGN(const bool row, select.Step());
+    if (!row) return names;
+    names.push_back(select.Text(0));
+  }
+}
+
+Result<std::int64_t> StoreReader::DataVersion() const {
+  return connection_->database().Number("PRAGMA data_version");
+}
+
+const std::string& StoreReader::path() const { return connection_->database().path(); }
+
+}  // namespace foretrain

@@ -1,0 +1,349 @@
+#include "traces/store/run_reader.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace foretrain::store_internal {
+namespace {
+
+constexpr std::int64_t kMostReserved = 8'000'000;  // spans; a count in a file is not to be trusted
+constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
+
+bool Selects(const std::vector<int>& ranks, std::int64_t rank) {
+  return ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+bool Selects(const LoadOptions& options, const Span& span) {
+  if (options.steps.has_value() &&
+      (span.step < options.steps->first || span.step > options.steps->second)) {
+    return false;
+  }
+  // A span without length touches the window it starts in.
+  return !options.window_ns.has_value() ||
+         (span.start_ns < options.window_ns->second &&
+          (span.end_ns > options.window_ns->first || span.start_ns >= options.window_ns->first));
+}
+
+bool Selects(const LoadOptions& options, const StepWindow& window) {
+  if (!Selects(options.ranks, window.rank)) return false;
+  if (options.steps.has_value() &&
+      (window.step < options.steps->first || window.step > options.steps->second)) {
+    return false;
+  }
+  return !options.window_ns.has_value() ||
+         (window.start_ns < options.window_ns->second && window.end_ns > options.window_ns->first);
+}
+
+bool MayHold(const LoadOptions& options, const BatchRow& batch) {
+  if (batch.spans == 0) return false;
+  if (options.steps.has_value() &&
+      (batch.last_step < options.steps->first || batch.first_step > options.steps->second)) {
+    return false;
+  }
+  return !options.window_ns.has_value() || (batch.first_start_ns < options.window_ns->second &&
+                                            batch.last_end_ns >= options.window_ns->first);
+}
+
+// A checksum that grows as the rows of a batch come by.
+struct Sum {
+  BatchRow expected;
+  std::int64_t rows = 0;
+  std::uint32_t crc = 0;
+};
+
+class TimelineLoader {
+ public:
+  TimelineLoader(const Database& database, const RunInfo& info, const LoadOptions& options)
+      : database_(database), info_(info), options_(options) {}
+
+  Result<Timeline> Load() {
+    timeline_.world = info_.world;
+    FT_TRY(LoadBatches());
+    FT_TRY(LoadSteps());
+    FT_TRY(LoadOpNames());
+    FT_TRY(LoadTracks());
+    FT_TRY(LoadMemory());
+    KeepSelectedMemory();
+    SortTimeline(timeline_);
+    return std::move(timeline_);
+  }
+
+ private:
+  struct Track {
+    std::int64_t id = 0;
+    std::int64_t rank = 0;
+    std::int64_t queue = 0;
+  };
+
+  tl::unexpected<Error> Corrupt(const std::string& what) const {
+    return Fail(ErrorCode::kCorruptInput,
+                RunText(database_, info_) + what +
+                    ": the file was damaged after it was written; other runs can still be read");
+  }
+
+  Result<void> LoadBatches() {
+    FT_ASSIGN(Statement select,
+              database_.Prepare("SELECT * FROM batch WHERE run_id = ? ORDER BY batch"));
+    select.Bind(1, info_.id);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
+      // Batches are numbered and committed from 1 on without gaps.
+      if (select.Int(1) != ++batches_)
+        return Corrupt("batch " + std::to_string(batches_) + " is lost");
+      BatchRow batch{.batch = select.Int(1),
+                     .rank = select.Int(2),
+                     .spans = select.Int(3),
+                     .samples = select.Int(5),
+                     .span_crc = static_cast<std::uint32_t>(select.Int(4)),
+                     .sample_crc = static_cast<std::uint32_t>(select.Int(6)),
+                     .first_start_ns = select.Int(7),
+                     .last_start_ns = select.Int(8),
+                     .last_end_ns = select.Int(9),
+                     .first_step = static_cast<std::int32_t>(select.Int(10)),
+                     .last_step = static_cast<std::int32_t>(select.Int(11))};
+      if (!Selects(options_.ranks, batch.rank)) continue;
+      if (batch.samples > 0) sample_sums_[batch.batch] = {.expected = batch};
+      if (!MayHold(options_, batch)) continue;
+      span_sums_[batch.batch] = {.expected = batch};
+      expected_spans_ += std::clamp<std::int64_t>(batch.spans, 0, kMostReserved);
+      const auto [at, is_new] =
+          ranges_.try_emplace(batch.rank, batch.first_start_ns, batch.last_start_ns);
+      at->second.first = std::min(at->second.first, batch.first_start_ns);
+      at->second.second = std::max(at->second.second, batch.last_start_ns);
+    }
+  }
+
+  Result<void> LoadSteps() {
+    FT_ASSIGN(Statement select,
+              database_.Prepare("SELECT rank, step, start_ns, end_ns FROM step WHERE run_id = ?"));
+    select.Bind(1, info_.id);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
+      const std::int64_t rank = select.Int(0);
+      const StepWindow window{.start_ns = select.Int(2),
+                              .end_ns = select.Int(3),
+                              .step = static_cast<std::int32_t>(select.Int(1)),
+                              .rank = static_cast<std::int16_t>(rank)};
+      if (rank < 0 || rank >= std::min(info_.world, kMostRanks) || !IsStorable(window)) {
+        return Corrupt("the window of step " + std::to_string(select.Int(1)) + " of rank " +
+                       std::to_string(rank) + " cannot be");
+      }
+      if (Selects(options_, window)) timeline_.steps.push_back(window);
+    }
+  }
+
+  Result<void> LoadOpNames() {
+    FT_ASSIGN(Statement select, database_.Prepare("SELECT op, name FROM op_name WHERE run_id = ?"));
+    select.Bind(1, info_.id);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
+      timeline_.op_names[select.Int(0)] = select.Text(1);
+    }
+  }
+
+  Result<void> LoadTracks() {
+    FT_ASSIGN(Statement select, database_.Prepare("SELECT track_id, rank, queue FROM track "
+                                                  "WHERE run_id = ? ORDER BY rank, queue"));
+    select.Bind(1, info_.id);
+    std::vector<Track> tracks;
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) break;
+      tracks.push_back({select.Int(0), select.Int(1), select.Int(2)});
+    }
+    FT_ASSIGN(Statement spans,
+              database_.Prepare("SELECT start_ns, batch, duration_ns, op, step, class, bytes, "
+                                "wait_ns FROM span WHERE track_id = ? AND start_ns BETWEEN ? AND ? "
+                                "ORDER BY track_id, start_ns, batch, seq"));
+    timeline_.spans.reserve(static_cast<std::size_t>(std::min(expected_spans_, kMostReserved)));
+    for (const Track& track : tracks) {
+      const auto range = ranges_.find(track.rank);
+      if (range == ranges_.end()) continue;
+      if (track.rank < 0 || track.rank >= std::min(info_.world, kMostRanks) || track.queue < 0 ||
+          track.queue >= kQueueCount) {
+        return Corrupt("it has a track of rank " + std::to_string(track.rank) + ", queue " +
+                       std::to_string(track.queue));
+      }
+      spans.Bind(1, track.id).Bind(2, range->second.first).Bind(3, range->second.second);
+      FT_TRY(LoadSpans(track, spans));
+    }
+    return CheckSums(span_sums_, "spans");
+  }
+
+  Result<void> LoadSpans(const Track& track, Statement& select) {
+    Sum* sum = nullptr;
+    std::int64_t batch = -1;
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return {};
+      if (select.Int(1) != batch) {
+        batch = select.Int(1);
+        if (batch < 1 || batch > batches_) {
+          return Corrupt("it has a span of batch " + std::to_string(batch) + ", which is lost");
+        }
+        const auto at = span_sums_.find(batch);
+        sum = at == span_sums_.end() || at->second.expected.rank != track.rank ? nullptr
+                                                                               : &at->second;
+      }
+      // Of a batch that holds nothing of what was asked for; or taken from another, which then
+      // lacks it.
+      if (sum == nullptr) continue;
+      Span span;
+      if (!ReadSpan(track, select, span))
+        return Corrupt(BatchText(*sum) + "holds a span that cannot be");
+      sum->crc = ChecksumOf({&span, 1}, sum->crc);
+      ++sum->rows;
+      if (Selects(options_, span)) timeline_.spans.push_back(span);
+    }
+  }
+
+  // False: the row is no span.
+  static bool ReadSpan(const Track& track, const Statement& row, Span& span) {
+    const std::int64_t duration = row.Int(2);
+    const std::int64_t step = row.Int(4);
+    const std::int64_t op_class = row.Int(5);
+    span.start_ns = row.Int(0);
+    if (duration < 0 || op_class < 0 || op_class >= kOpClassCount) return false;
+    if (step != static_cast<std::int32_t>(step)) return false;
+    if (__builtin_add_overflow(span.start_ns, duration, &span.end_ns)) return false;
+    if (__builtin_sub_overflow(span.start_ns, row.Int(7), &span.ready_ns)) return false;
+    span.op = row.Int(3);
+    span.bytes = row.Int(6);
+    span.step = static_cast<std::int32_t>(step);
+    span.rank = static_cast<std::int16_t>(track.rank);
+    span.queue = static_cast<Queue>(track.queue);
+    span.op_class = static_cast<OpClass>(op_class);
+    return IsStorable(span);
+  }
+
+  Result<void> LoadMemory() {
+    FT_ASSIGN(Statement select,
+              database_.Prepare("SELECT rank, time_ns, batch, category, space, bytes FROM memory "
+                                "WHERE run_id = ? ORDER BY run_id, rank, time_ns, batch, seq"));
+    select.Bind(1, info_.id);
+    while (true) {
+      FT_ASSIGN(const bool row, select.Step());
+      if (!row) return CheckSums(sample_sums_, "memory samples");
+      const auto at = sample_sums_.find(select.Int(2));
+      if (at == sample_sums_.end() || at->second.expected.rank != select.Int(0)) continue;
+      Sum& sum = at->second;
+      MemorySample sample;
+      if (!ReadSample(select, sample)) {
+        return Corrupt(BatchText(sum) + "holds a memory sample that cannot be");
+      }
+      sum.crc = ChecksumOf(sample, sum.crc);
+      ++sum.rows;
+      timeline_.memory.push_back(sample);
+    }
+  }
+
+  bool ReadSample(const Statement& row, MemorySample& sample) const {
+    const std::int64_t rank = row.Int(0);
+    const std::int64_t category = row.Int(3);
+    const std::int64_t space = row.Int(4);
+    if (rank < 0 || rank >= std::min(info_.world, kMostRanks) || category < 0 ||
+        category >= kCategoryCount || space < 0 || space >= kSpaceCount) {
+      return false;
+    }
+    sample = {.time_ns = row.Int(1),
+              .bytes = row.Int(5),
+              .rank = static_cast<std::int16_t>(rank),
+              .category = static_cast<Category>(category),
+              .space = static_cast<Space>(space)};
+    return IsStorable(sample);
+  }
+
+  static std::string BatchText(const Sum& sum) {
+    return "batch " + std::to_string(sum.expected.batch) + " of rank " +
+           std::to_string(sum.expected.rank) + " ";
+  }
+
+  Result<void> CheckSums(const std::map<std::int64_t, Sum>& sums, const char* what) const {
+    for (const auto& [batch, sum] : sums) {
+      const bool spans = &sums == &span_sums_;
+      const std::int64_t rows = spans ? sum.expected.spans : sum.expected.samples;
+      const std::uint32_t crc = spans ? sum.expected.span_crc : sum.expected.sample_crc;
+      if (sum.rows != rows) {
+        return Corrupt(BatchText(sum) + "has " + std::to_string(sum.rows) + " of its " +
+                       std::to_string(rows) + " " + what);
+      }
+      if (sum.crc != crc) {
+        return Corrupt(BatchText(sum) + "does not have the checksum of its " +
+                       std::to_string(rows) + " " + what);
+      }
+    }
+    return {};
+  }
+
+  // The part of the run in time that was asked for, by rank.
+  std::pair<std::int64_t, std::int64_t> PartOf(std::int16_t rank) const {
+    std::int64_t from = options_.window_ns.has_value() ? options_.window_ns->first : -kAlways;
+    std::int64_t to = options_.window_ns.has_value() ? options_.window_ns->second : kAlways;
+    if (!options_.steps.has_value()) return {from, to};
+    std::int64_t first = kAlways;
+    std::int64_t last = -kAlways;
+    for (const StepWindow& window : timeline_.steps) {
+      if (window.rank != rank) continue;
+      first = std::min(first, window.start_ns);
+      last = std::max(last, window.end_ns);
+    }
+    // Without windows nothing says when the steps were: all samples stay.
+    if (last < first) return {from, to};
+    return {std::max(from, first), std::min(to, last)};
+  }
+
+  // Samples inside the part, and for each category and space the last one before it.
+  void KeepSelectedMemory() {
+    if (!options_.steps.has_value() && !options_.window_ns.has_value()) return;
+    std::vector<MemorySample> kept;
+    const std::vector<MemorySample>& all = timeline_.memory;
+    for (std::size_t i = 0; i < all.size();) {
+      const auto [from, to] = PartOf(all[i].rank);
+      std::map<std::pair<Category, Space>, MemorySample> before;
+      const std::int16_t rank = all[i].rank;
+      for (; i < all.size() && all[i].rank == rank && all[i].time_ns < from; ++i) {
+        before[{all[i].category, all[i].space}] = all[i];
+      }
+      for (const auto& [kind, sample] : before) kept.push_back(sample);
+      for (; i < all.size() && all[i].rank == rank; ++i) {
+        if (all[i].time_ns < to) kept.push_back(all[i]);
+      }
+    }
+    timeline_.memory = std::move(kept);
+  }
+
+  const Database& database_;
+  const RunInfo& info_;
+  const LoadOptions& options_;
+  std::int64_t batches_ = 0;
+  std::int64_t expected_spans_ = 0;
+  std::map<std::int64_t, Sum> span_sums_;  // of batches that may hold something asked for
+  std::map<std::int64_t, Sum> sample_sums_;
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> ranges_;  // rank -> starts to read
+  Timeline timeline_;
+};
+
+}  // namespace
+
+Result<Timeline> LoadTimeline(const Database& database, const RunInfo& info,
+                              const LoadOptions& options) {
+  return TimelineLoader(database, info, options).Load();
+}
+
+std::string RunText(const Database& database, const RunInfo& info) {
+  std::string text = database.path() + ": run " + std::to_string(info.id);
+  if (!info.label.empty()) text += " (" + Printable(info.label) + ")";
+  return text + ": ";
+}
+
+}  // namespace foretrain::store_internal

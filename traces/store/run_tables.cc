@@ -1,0 +1,312 @@
+#include "traces/store/run_tables.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "base/hash.h"
+
+namespace foretrain::store_internal {
+namespace {
+
+constexpr std::size_t kMostLabelBytes = 4'096;
+
+// Cuts a text to whole UTF-8 characters.
+std::string_view CutText(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  std::size_t size = most_bytes;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
+  return text.substr(0, size);
+}
+
+}  // namespace
+
+std::int64_t SmallRows::Rows() const {
+  return static_cast<std::int64_t>(steps.size() + counters.size() + metrics.size() +
+                                   op_names.size() + clocks.size() + notes.size() +
+                                   attachments.size());
+}
+
+Result<std::unique_ptr<RunTables>> RunTables::Prepare(const Database& database) {
+  std::unique_ptr<RunTables> tables(new RunTables(database));
+  FT_TRY(tables->PrepareAll());
+  return tables;
+}
+
+Result<void> RunTables::PrepareAll() {
+  const std::pair<Statement*, std::string_view> statements[] = {
+      {&span_, "INSERT INTO span VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+      {&sample_, "INSERT INTO memory VALUES(?, ?, ?, ?, ?, ?, ?, ?)"},
+      {&batch_, "INSERT INTO batch VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+      {&find_track_, "SELECT track_id FROM track WHERE run_id = ? AND rank = ? AND queue = ?"},
+      {&track_, "INSERT INTO track(run_id, rank, queue) VALUES(?, ?, ?)"},
+      {&find_series_, "SELECT series_id FROM series WHERE name = ?"},
+      {&series_, "INSERT INTO series(name) VALUES(?)"},
+      {&step_, "INSERT OR REPLACE INTO step VALUES(?, ?, ?, ?, ?)"},
+      {&counter_, "INSERT OR REPLACE INTO counter VALUES(?, ?, ?, ?, ?, ?)"},
+      {&metric_, "INSERT OR REPLACE INTO metric VALUES(?, ?, ?, ?, ?)"},
+      {&op_name_, "INSERT OR REPLACE INTO op_name VALUES(?, ?, ?)"},
+      {&clock_, "INSERT OR REPLACE INTO clock VALUES(?, ?, ?, ?, ?)"},
+      {&note_, "INSERT INTO note(run_id, unix_ns, text) VALUES(?, ?, ?)"},
+      {&attachment_, "INSERT OR REPLACE INTO attachment(run_id, name, body) VALUES(?, ?, ?)"},
+      {&totals_,
+       "UPDATE run SET dropped = dropped + ?2, invalid = invalid + ?3, "
+       "overhead_ns = overhead_ns + ?4, clock_error_ns = max(clock_error_ns, ?5) "
+       "WHERE run_id = ?1"},
+      {&last_step_,
+       "UPDATE run SET last_step = max(coalesce(last_step, ?2), ?2) WHERE run_id = ?1"},
+      {&finish_,
+       "UPDATE run SET status = ?2, message = ?3, finished_unix_ns = ?4 WHERE run_id = ?1"},
+  };
+  for (const auto& [statement, sql] : statements) {
+    FT_ASSIGN(*statement, database_.Prepare(sql));
+  }
+  return {};
+}
+
+void RunTables::Forget() {
+  tracks_.clear();
+  series_ids_.clear();
+}
+
+Result<std::int64_t> RunTables::SpecId(const char* select_sql, const char* insert_sql,
+                                       std::string_view json) {
+  FT_ASSIGN(Statement select, database_.Prepare(select_sql));
+  FT_ASSIGN(const bool found, select.BindText(1, json).Step());
+  if (found) return select.Int(0);
+  FT_ASSIGN(Statement insert, database_.Prepare(insert_sql));
+  FT_TRY(insert.BindText(1, json).Run());
+  return database_.LastInsertId();
+}
+
+Result<std::int64_t> RunTables::ProgramId(const RunSpecs& specs) {
+  const std::string hash = HexText(specs.program_hash);
+  FT_ASSIGN(Statement select, database_.Prepare("SELECT program_id FROM program WHERE hash = ?"));
+  FT_ASSIGN(const bool found, select.BindText(1, hash).Step());
+  if (found) {
+    const std::int64_t id = select.Int(0);
+    FT_ASSIGN(Statement fill,
+              database_.Prepare("UPDATE program SET body = ?2 WHERE program_id = ?1 "
+                                "AND length(body) = 0 AND length(?2) > 0"));
+    FT_TRY(fill.Bind(1, id).BindBlob(2, specs.program).Run());
+    return id;
+  }
+  FT_ASSIGN(Statement insert, database_.Prepare("INSERT INTO program(hash, body) VALUES(?, ?)"));
+  FT_TRY(insert.BindText(1, hash).BindBlob(2, specs.program).Run());
+  return database_.LastInsertId();
+}
+
+Result<RunId> RunTables::InsertRun(const RunSetup& setup, const Owner& owner,
+                                   std::int64_t now_unix_ns) {
+  FT_ASSIGN(const std::int64_t model,
+            SpecId("SELECT model_id FROM model WHERE json = ?", "INSERT INTO model(json) VALUES(?)",
+                   setup.specs.model_json));
+  FT_ASSIGN(const std::int64_t hardware,
+            SpecId("SELECT hardware_id FROM hardware WHERE json = ?",
+                   "INSERT INTO hardware(json) VALUES(?)", setup.specs.hardware_json));
+  FT_ASSIGN(const std::int64_t plan,
+            SpecId("SELECT plan_id FROM plan WHERE json = ?", "INSERT INTO plan(json) VALUES(?)",
+                   setup.specs.plan_json));
+  FT_ASSIGN(Statement insert,
+            database_.Prepare(
+                "INSERT INTO run(kind, status, label, world, created_unix_ns, pid, model_id, "
+                "hardware_id, plan_id, program_id, forecast_run_id, details_json) "
+                "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  insert.Bind(1, static_cast<std::int64_t>(setup.kind))
+      .Bind(2, static_cast<std::int64_t>(RunStatus::kRunning))
+      .BindText(3, CutText(setup.label, kMostLabelBytes))
+      .Bind(4, std::int64_t{setup.world})
+      .Bind(5, now_unix_ns)
+      .Bind(6, owner.pid)
+      .Bind(7, model)
+      .Bind(8, hardware)
+      .Bind(9, plan)
+      .BindNull(10)
+      .BindNull(11)
+      .BindText(12, setup.details_json);
+  if (setup.specs.program_hash != 0) {
+    FT_ASSIGN(const std::int64_t program, ProgramId(setup.specs));
+    insert.Bind(10, program);
+  }
+  if (setup.forecast.has_value()) insert.Bind(11, *setup.forecast);
+  FT_TRY(insert.Run());
+  return database_.LastInsertId();
+}
+
+Result<std::int64_t> RunTables::TrackId(RunId run, int rank, Queue queue) {
+  std::int64_t& known = tracks_[{run, rank}][static_cast<std::size_t>(queue)];
+  if (known != 0) return known;
+  const auto queue_id = static_cast<std::int64_t>(queue);
+  FT_ASSIGN(const bool found,
+            find_track_.Bind(1, run).Bind(2, std::int64_t{rank}).Bind(3, queue_id).Step());
+  if (found) {
+    known = find_track_.Int(0);
+    find_track_.Reset();
+    return known;
+  }
+  FT_TRY(track_.Bind(1, run).Bind(2, std::int64_t{rank}).Bind(3, queue_id).Run());
+  known = database_.LastInsertId();
+  return known;
+}
+
+Result<std::int64_t> RunTables::SeriesId(const std::string& name) {
+  std::int64_t& known = series_ids_[name];
+  if (known != 0) return known;
+  FT_ASSIGN(const bool found, find_series_.BindText(1, name).Step());
+  if (found) {
+    known = find_series_.Int(0);
+    find_series_.Reset();
+    return known;
+  }
+  FT_TRY(series_.BindText(1, name).Run());
+  known = database_.LastInsertId();
+  return known;
+}
+
+Result<void> RunTables::InsertBatch(RunId run, int rank, std::int64_t batch,
+                                    const std::vector<Span>& spans,
+                                    const std::vector<MemorySample>& samples) {
+  const BatchRow row = Summarise(spans, samples);
+  batch_.Bind(1, run)
+      .Bind(2, batch)
+      .Bind(3, std::int64_t{rank})
+      .Bind(4, row.spans)
+      .Bind(5, std::int64_t{row.span_crc})
+      .Bind(6, row.samples)
+      .Bind(7, std::int64_t{row.sample_crc})
+      .Bind(8, row.first_start_ns)
+      .Bind(9, row.last_start_ns)
+      .Bind(10, row.last_end_ns)
+      .Bind(11, std::int64_t{row.first_step})
+      .Bind(12, std::int64_t{row.last_step});
+  FT_TRY(batch_.Run());
+  FT_TRY(InsertSpans(run, rank, batch, spans));
+  return InsertSamples(run, batch, samples);
+}
+
+Result<void> RunTables::InsertSpans(RunId run, int rank, std::int64_t batch,
+                                    const std::vector<Span>& spans) {
+  const Span* before = nullptr;
+  std::int64_t track = 0;
+  std::int64_t seq = 0;
+  for (const Span& span : spans) {
+    if (before == nullptr || before->queue != span.queue) {
+      FT_ASSIGN(track, TrackId(run, rank, span.queue));
+      seq = 0;
+    } else {
+      seq = before->start_ns == span.start_ns ? seq + 1 : 0;
+    }
+    before = &span;
+    span_.Bind(1, track)
+        .Bind(2, span.start_ns)
+        .Bind(3, batch)
+        .Bind(4, seq)
+        .Bind(5, span.end_ns - span.start_ns)
+        .Bind(6, span.op)
+        .Bind(7, std::int64_t{span.step})
+        .Bind(8, static_cast<std::int64_t>(span.op_class))
+        .Bind(9, span.bytes)
+        .Bind(10, span.start_ns - span.ready_ns);
+    FT_TRY(span_.Run());
+  }
+  return {};
+}
+
+Result<void> RunTables::InsertSamples(RunId run, std::int64_t batch,
+                                      const std::vector<MemorySample>& samples) {
+  std::int64_t seq = 0;
+  const MemorySample* before = nullptr;
+  for (const MemorySample& sample : samples) {
+    seq = before != nullptr && before->time_ns == sample.time_ns ? seq + 1 : 0;
+    before = &sample;
+    sample_.Bind(1, run)
+        .Bind(2, std::int64_t{sample.rank})
+        .Bind(3, sample.time_ns)
+        .Bind(4, batch)
+        .Bind(5, seq)
+        .Bind(6, static_cast<std::int64_t>(sample.category))
+        .Bind(7, static_cast<std::int64_t>(sample.space))
+        .Bind(8, sample.bytes);
+    FT_TRY(sample_.Run());
+  }
+  return {};
+}
+
+Result<void> RunTables::InsertCounters(RunId run, const SmallRows& rows) {
+  for (const Counter& counter : rows.counters) {
+    FT_ASSIGN(const std::int64_t series, SeriesId(counter.name));
+    counter_.Bind(1, run)
+        .Bind(2, series)
+        .Bind(3, std::int64_t{counter.rank})
+        .Bind(4, std::int64_t{counter.step})
+        .Bind(5, counter.time_ns)
+        .Bind(6, counter.value);
+    FT_TRY(counter_.Run());
+  }
+  for (const MetricValue& metric : rows.metrics) {
+    FT_ASSIGN(const std::int64_t series, SeriesId(metric.name));
+    metric_.Bind(1, run)
+        .Bind(2, std::int64_t{metric.rank})
+        .Bind(3, std::int64_t{metric.step})
+        .Bind(4, series)
+        .Bind(5, metric.value);
+    FT_TRY(metric_.Run());
+  }
+  return {};
+}
+
+Result<void> RunTables::InsertTexts(RunId run, const SmallRows& rows) {
+  for (const auto& [op, name] : rows.op_names) {
+    FT_TRY(op_name_.Bind(1, run).Bind(2, op).BindText(3, name).Run());
+  }
+  for (const Note& note : rows.notes) {
+    FT_TRY(note_.Bind(1, run).Bind(2, note.unix_ns).BindText(3, note.text).Run());
+  }
+  for (const auto& [name, bytes] : rows.attachments) {
+    FT_TRY(attachment_.Bind(1, run).BindText(2, name).BindBlob(3, bytes).Run());
+  }
+  return {};
+}
+
+Result<void> RunTables::InsertSmall(RunId run, const SmallRows& rows) {
+  for (const StepWindow& window : rows.steps) {
+    step_.Bind(1, run)
+        .Bind(2, std::int64_t{window.rank})
+        .Bind(3, std::int64_t{window.step})
+        .Bind(4, window.start_ns)
+        .Bind(5, window.end_ns);
+    FT_TRY(step_.Run());
+  }
+  for (const ClockReading& reading : rows.clocks) {
+    clock_.Bind(1, run)
+        .Bind(2, std::int64_t{reading.rank})
+        .Bind(3, reading.host_ns)
+        .Bind(4, reading.device_ns)
+        .Bind(5, reading.width_ns);
+    FT_TRY(clock_.Run());
+  }
+  FT_TRY(InsertCounters(run, rows));
+  FT_TRY(InsertTexts(run, rows));
+  if (rows.totals == RecordingTotals{}) return {};
+  return totals_.Bind(1, run)
+      .Bind(2, rows.totals.dropped)
+      .Bind(3, rows.totals.invalid)
+      .Bind(4, rows.totals.overhead_ns)
+      .Bind(5, rows.totals.clock_error_ns)
+      .Run();
+}
+
+Result<void> RunTables::SetLastStep(RunId run, std::int32_t step) {
+  return last_step_.Bind(1, run).Bind(2, std::int64_t{step}).Run();
+}
+
+Result<void> RunTables::FinishRun(RunId run, RunStatus status, std::string_view message,
+                                  std::int64_t now_unix_ns) {
+  return finish_.Bind(1, run)
+      .Bind(2, static_cast<std::int64_t>(status))
+      .BindText(3, message)
+      .Bind(4, now_unix_ns)
+      .Run();
+}
+
+}  // namespace foretrain::store_internal

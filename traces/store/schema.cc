@@ -1,0 +1,303 @@
+#include "traces/store/schema.h"
+
+#include <cstddef>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "base/file_system.h"
+#include "traces/kinds.h"
+#include "traces/run.h"
+
+namespace foretrain::store_internal {
+namespace {
+
+// docs/store.md describes each. Any change of a table is a new kSchemaVersion.
+constexpr const char* kTables = R"sql(
+CREATE TABLE enum_name(domain TEXT NOT NULL, id INT NOT NULL, name TEXT NOT NULL,
+  PRIMARY KEY(domain, id)) WITHOUT ROWID;
+CREATE TABLE writer(writer_id INTEGER PRIMARY KEY, pid INT NOT NULL, start_ticks INT NOT NULL,
+  boot TEXT NOT NULL, pid_namespace TEXT NOT NULL, host TEXT NOT NULL, opened_unix_ns INT NOT NULL,
+  heartbeat_unix_ns INT NOT NULL);
+CREATE TABLE model(model_id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
+CREATE TABLE hardware(hardware_id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
+CREATE TABLE plan(plan_id INTEGER PRIMARY KEY, json TEXT NOT NULL UNIQUE);
+CREATE TABLE program(program_id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, body BLOB NOT NULL);
+CREATE TABLE run(run_id INTEGER PRIMARY KEY AUTOINCREMENT, kind INT NOT NULL, status INT NOT NULL,
+  label TEXT NOT NULL, pinned INT NOT NULL DEFAULT 0, world INT NOT NULL,
+  created_unix_ns INT NOT NULL, finished_unix_ns INT, pid INT NOT NULL,
+  model_id INT NOT NULL REFERENCES model, hardware_id INT NOT NULL REFERENCES hardware,
+  plan_id INT NOT NULL REFERENCES plan, program_id INT REFERENCES program, forecast_run_id INT,
+  last_step INT, dropped INT NOT NULL DEFAULT 0, invalid INT NOT NULL DEFAULT 0,
+  overhead_ns INT NOT NULL DEFAULT 0, clock_error_ns INT NOT NULL DEFAULT 0,
+  message TEXT NOT NULL DEFAULT '', details_json TEXT NOT NULL);
+CREATE TABLE track(track_id INTEGER PRIMARY KEY, run_id INT NOT NULL REFERENCES run,
+  rank INT NOT NULL, queue INT NOT NULL, UNIQUE(run_id, rank, queue));
+CREATE TABLE batch(run_id INT NOT NULL, batch INT NOT NULL, rank INT NOT NULL, spans INT NOT NULL,
+  span_crc INT NOT NULL, samples INT NOT NULL, sample_crc INT NOT NULL, first_start_ns INT NOT NULL,
+  last_start_ns INT NOT NULL, last_end_ns INT NOT NULL, first_step INT NOT NULL,
+  last_step INT NOT NULL, PRIMARY KEY(run_id, batch)) WITHOUT ROWID;
+CREATE TABLE span(track_id INT NOT NULL, start_ns INT NOT NULL, batch INT NOT NULL,
+  seq INT NOT NULL, duration_ns INT NOT NULL, op INT NOT NULL, step INT NOT NULL,
+  class INT NOT NULL, bytes INT NOT NULL, wait_ns INT NOT NULL,
+  PRIMARY KEY(track_id, start_ns, batch, seq)) WITHOUT ROWID;
+CREATE TABLE memory(run_id INT NOT NULL, rank INT NOT NULL, time_ns INT NOT NULL,
+  batch INT NOT NULL, seq INT NOT NULL, category INT NOT NULL, space INT NOT NULL,
+  bytes INT NOT NULL, PRIMARY KEY(run_id, rank, time_ns, batch, seq)) WITHOUT ROWID;
+CREATE TABLE step(run_id INT NOT NULL, rank INT NOT NULL, step INT NOT NULL,
+  start_ns INT NOT NULL, end_ns INT NOT NULL, PRIMARY KEY(run_id, rank, step)) WITHOUT ROWID;
+CREATE TABLE op_name(run_id INT NOT NULL, op INT NOT NULL, name TEXT NOT NULL,
+  PRIMARY KEY(run_id, op)) WITHOUT ROWID;
+CREATE TABLE series(series_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE counter(run_id INT NOT NULL, series_id INT NOT NULL REFERENCES series,
+  rank INT NOT NULL, step INT NOT NULL, time_ns INT NOT NULL, value REAL,
+  PRIMARY KEY(run_id, series_id, rank, step, time_ns)) WITHOUT ROWID;
+CREATE TABLE metric(run_id INT NOT NULL, rank INT NOT NULL, step INT NOT NULL,
+  series_id INT NOT NULL REFERENCES series, value REAL,
+  PRIMARY KEY(run_id, rank, step, series_id)) WITHOUT ROWID;
+CREATE TABLE clock(run_id INT NOT NULL, rank INT NOT NULL, host_ns INT NOT NULL,
+  device_ns INT NOT NULL, width_ns INT NOT NULL, PRIMARY KEY(run_id, rank, host_ns)) WITHOUT ROWID;
+CREATE TABLE note(note_id INTEGER PRIMARY KEY, run_id INT NOT NULL REFERENCES run,
+  unix_ns INT NOT NULL, text TEXT NOT NULL);
+CREATE INDEX note_of_run ON note(run_id);
+CREATE TABLE attachment(attachment_id INTEGER PRIMARY KEY, run_id INT NOT NULL REFERENCES run,
+  name TEXT NOT NULL, body BLOB NOT NULL, UNIQUE(run_id, name));
+)sql";
+
+// The public interface. The shifts are those of PackId (traces/kinds.cc).
+constexpr const char* kViews = R"sql(
+CREATE VIEW v_run AS
+SELECT r.run_id, k.name AS kind, s.name AS status, r.label, r.pinned, r.world, r.created_unix_ns,
+  r.finished_unix_ns, r.forecast_run_id, r.last_step, r.dropped, r.invalid, r.overhead_ns,
+  r.clock_error_ns, r.message, model.json AS model, hardware.json AS hardware, plan.json AS plan,
+  program.hash AS program_hash, r.details_json AS details,
+  (SELECT sum(spans) FROM batch b WHERE b.run_id = r.run_id) AS spans,
+  (SELECT value FROM metric m JOIN series USING(series_id) WHERE m.run_id = r.run_id
+    AND m.rank = -1 AND m.step = -1 AND series.name = 'step_time_s') AS step_time_s,
+  (SELECT value FROM metric m JOIN series USING(series_id) WHERE m.run_id = r.run_id
+    AND m.rank = -1 AND m.step = -1 AND series.name = 'tokens_per_s') AS tokens_per_s
+FROM run r JOIN enum_name k ON k.domain = 'run_kind' AND k.id = r.kind
+  JOIN enum_name s ON s.domain = 'run_status' AND s.id = r.status
+  JOIN model USING(model_id) JOIN hardware USING(hardware_id) JOIN plan USING(plan_id)
+  LEFT JOIN program USING(program_id);
+CREATE VIEW v_span AS
+SELECT t.run_id, t.rank, q.name AS queue, s.start_ns, s.start_ns + s.duration_ns AS end_ns,
+  s.duration_ns, s.start_ns - s.wait_ns AS ready_ns, s.op, n.name, s.step, c.name AS class,
+  s.bytes, k.name AS kind, p.name AS pass,
+  CASE WHEN s.op >= 0 THEN (s.op >> 42) & 8191 END AS block,
+  CASE WHEN s.op >= 0 THEN (s.op >> 24) & 262143 END AS micro_batch,
+  CASE WHEN s.op >= 0 THEN (s.op >> 12) & 4095 END AS part,
+  CASE WHEN s.op >= 0 THEN s.op & 4095 END AS op_number
+FROM span s JOIN track t USING(track_id)
+  JOIN enum_name q ON q.domain = 'queue' AND q.id = t.queue
+  JOIN enum_name c ON c.domain = 'class' AND c.id = s.class
+  LEFT JOIN enum_name k ON k.domain = 'kind' AND s.op >= 0 AND k.id = s.op >> 58
+  LEFT JOIN enum_name p ON p.domain = 'pass' AND s.op >= 0 AND p.id = (s.op >> 55) & 7
+  LEFT JOIN op_name n ON n.run_id = t.run_id AND n.op = s.op & ~(262143 << 24);
+CREATE VIEW v_op AS
+SELECT run_id, rank, step, op, name, class, kind, pass, block, micro_batch, part, op_number,
+  count(*) AS spans, sum(duration_ns) AS duration_ns, min(start_ns) AS start_ns,
+  max(end_ns) AS end_ns, sum(bytes) AS bytes
+FROM v_span WHERE op >= 0 GROUP BY run_id, rank, step, op, class;
+CREATE VIEW v_step AS
+SELECT s.run_id, s.rank, s.step, s.start_ns, s.end_ns, s.end_ns - s.start_ns AS duration_ns,
+  (SELECT c.value FROM counter c JOIN series USING(series_id) WHERE c.run_id = s.run_id
+    AND c.step = s.step AND series.name = 'loss' ORDER BY c.rank, c.time_ns DESC LIMIT 1) AS loss
+FROM step s;
+CREATE VIEW v_memory AS
+SELECT m.run_id, m.rank, m.time_ns, sp.name AS space, c.name AS category, m.bytes
+FROM memory m JOIN enum_name c ON c.domain = 'category' AND c.id = m.category
+  JOIN enum_name sp ON sp.domain = 'space' AND sp.id = m.space
+ORDER BY m.run_id, m.rank, m.time_ns, m.batch, m.seq;
+CREATE VIEW v_counter AS
+SELECT run_id, series.name, rank, step, time_ns, value FROM counter JOIN series USING(series_id);
+CREATE VIEW v_metric AS
+SELECT run_id, series.name, rank, step, value FROM metric JOIN series USING(series_id);
+)sql";
+
+template <class E>
+Result<void> AddNames(Statement& insert, std::string_view domain, int count) {
+  for (int i = 0; i < count; ++i) {
+    insert.BindText(1, domain).Bind(2, std::int64_t{i}).BindText(3, Name(static_cast<E>(i)));
+    FT_TRY(insert.Run());
+  }
+  return {};
+}
+
+Result<void> CreateSchema(const Database& database) {
+  FT_TRY(database.Execute(kTables));
+  FT_TRY(database.Execute(kViews));
+  FT_ASSIGN(Statement insert, database.Prepare("INSERT INTO enum_name VALUES(?, ?, ?)"));
+  FT_TRY(AddNames<Queue>(insert, "queue", kQueueCount));
+  FT_TRY(AddNames<Category>(insert, "category", kCategoryCount));
+  FT_TRY(AddNames<Space>(insert, "space", kSpaceCount));
+  FT_TRY(AddNames<OpClass>(insert, "class", kOpClassCount));
+  FT_TRY(AddNames<Pass>(insert, "pass", kPassCount));
+  FT_TRY(AddNames<InstructionKind>(insert, "kind", kInstructionKindCount));
+  FT_TRY(AddNames<RunKind>(insert, "run_kind", kRunKindCount));
+  FT_TRY(AddNames<RunStatus>(insert, "run_status", kRunStatusCount));
+  static_assert(kApplicationId == 0x46547261 && kSchemaVersion == 1);
+  FT_TRY(database.Execute("PRAGMA application_id = 0x46547261"));
+  return database.Execute("PRAGMA user_version = 1");
+}
+
+// Name -> text of each table of the schema.
+Result<std::map<std::string, std::string>> TablesOf(const Database& database) {
+  FT_ASSIGN(Statement select,
+            database.Prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name "
+                             "NOT LIKE 'sqlite_%' LIMIT 10000"));
+  std::map<std::string, std::string> tables;
+  while (true) {
+    FT_ASSIGN(const bool row, select.Step());
+    if (!row) return tables;
+    tables[select.Text(0)] = select.Text(1);
+  }
+}
+
+// A hostile file may hold a view, a virtual table or a table of other columns under one of our
+// names.
+Result<void> CheckTables(const Database& database) {
+  FT_ASSIGN(const auto ours, Database::Open(":memory:", OpenMode::kCreate, ""));
+  FT_TRY(ours->Execute(kTables));
+  FT_ASSIGN(const auto expected, TablesOf(*ours));
+  FT_ASSIGN(const auto found, TablesOf(database));
+  for (const auto& [name, sql] : expected) {
+    const auto at = found.find(name);
+    if (at == found.end() || at->second != sql) {
+      return Fail(ErrorCode::kCorruptInput, database.path() + ": table `" + name +
+                                                "` is not that of a foretrain store of schema " +
+                                                std::to_string(kSchemaVersion) +
+                                                ": the file is damaged or was changed");
+    }
+  }
+  return {};
+}
+
+Result<void> CheckWhole(const Database& database) {
+  FT_ASSIGN(Statement check, database.Prepare("PRAGMA quick_check(1)"));
+  FT_ASSIGN(const bool row, check.Step());
+  const std::string verdict = row ? check.Text(0) : "no answer";
+  if (verdict == "ok") return {};
+  return Fail(ErrorCode::kCorruptInput, database.path() + ": the file is damaged: " + verdict);
+}
+
+// Whether the file is a store: false where it holds nothing at all yet.
+Result<bool> CheckIdentity(const Database& database) {
+  FT_ASSIGN(const std::int64_t application, database.Number("PRAGMA application_id"));
+  FT_ASSIGN(const std::int64_t version, database.Number("PRAGMA user_version"));
+  if (application != kApplicationId) {
+    FT_ASSIGN(const std::int64_t tables, database.Number("SELECT count(*) FROM sqlite_schema"));
+    if (application == 0 && tables == 0) return false;
+    return Fail(ErrorCode::kInvalidArgument,
+                database.path() + ": an SQLite database of another program, not a foretrain store");
+  }
+  if (version > kSchemaVersion) {
+    return Fail(ErrorCode::kUnsupported,
+                database.path() + ": written in schema " + std::to_string(version) +
+                    ", this foretrain knows schemas up to " + std::to_string(kSchemaVersion) +
+                    ": use a newer foretrain, or another file with --store");
+  }
+  if (version != kSchemaVersion) {
+    return Fail(ErrorCode::kCorruptInput, database.path() + ": there is no schema " +
+                                              std::to_string(version) + ": the file is damaged");
+  }
+  return true;
+}
+
+Error NotAStore(const std::string& path, const std::string& why) {
+  return {ErrorCode::kInvalidArgument, path + ": " + why};
+}
+
+constexpr std::string_view kMagic = "SQLite format 3";
+
+// Looks at the file itself, before SQLite does: SQLite would wait on a FIFO and takes a short file
+// for an empty database.
+Result<FileInfo> CheckFile(FileSystem& files, const OpenRequest& request) {
+  FT_ASSIGN(const FileInfo info, files.Stat(request.path));
+  const bool create = request.mode == OpenMode::kCreate;
+  if (info.kind == FileKind::kMissing) {
+    if (create) return info;
+    const Error error = NotAStore(request.path, "no such file");
+    return Fail(error.code, error.message);
+  }
+  if (info.kind != FileKind::kRegular) {
+    const Error error =
+        NotAStore(request.path, info.kind == FileKind::kDirectory ? "a folder, not a store"
+                                                                  : "not a regular file");
+    return Fail(error.code, error.message);
+  }
+  FT_ASSIGN(const auto file, files.Open(request.path));
+  std::vector<std::byte> head(kMagic.size() + 1);
+  FT_ASSIGN(const std::int64_t bytes, file->ReadAt(0, head));
+  if (bytes == 0) {
+    if (create) return info;
+    const Error error = NotAStore(request.path, "the file is empty: no run was stored");
+    return Fail(error.code, error.message);
+  }
+  const std::string_view text(reinterpret_cast<const char*>(head.data()),
+                              static_cast<std::size_t>(bytes));
+  if (!text.starts_with(kMagic)) {
+    return Fail(ErrorCode::kCorruptInput,
+                request.path + ": not a foretrain store: not an SQLite database");
+  }
+  return info;
+}
+
+Result<std::unique_ptr<Database>> OpenFile(const OpenRequest& request) {
+  auto database = Database::Open(request.path, request.mode, request.vfs);
+  if (request.mode != OpenMode::kRead) return database;
+  if (database.has_value()) {
+    // A connection looks at the file at its first read.
+    const auto first = (*database)->Number("PRAGMA application_id");
+    if (first.has_value()) return database;
+    database = Result<std::unique_ptr<Database>>(tl::unexpected<Error>(first.error()));
+  }
+  // Without write permission SQLite cannot share a log; without a log there is nothing to share.
+  PosixFileSystem files;
+  const auto log = files.Stat(request.path + "-wal");
+  if (log.has_value() && (log->kind == FileKind::kMissing || log->size_bytes == 0)) {
+    auto fixed = Database::Open(request.path, OpenMode::kReadFixed, request.vfs);
+    if (fixed.has_value() && (*fixed)->Number("PRAGMA application_id").has_value()) return fixed;
+  }
+  return database;
+}
+
+Result<void> Create(const Database& database, FileSystem& files) {
+  FT_TRY(database.Execute("PRAGMA page_size = 8192"));
+  FT_ASSIGN(Statement journal, database.Prepare("PRAGMA journal_mode = WAL"));
+  FT_ASSIGN(const bool row, journal.Step());
+  const std::string mode = row ? journal.Text(0) : "";
+  journal.Reset();
+  if (mode != "wal") {
+    return Fail(ErrorCode::kUnsupported,
+                database.path() + ": its file system cannot share a database log (journal mode " +
+                    mode + "): put the store on a local disk");
+  }
+  FT_TRY(database.Execute("PRAGMA synchronous = FULL"));
+  FT_ASSIGN(Transaction transaction, Transaction::Begin(database, /*write=*/true));
+  FT_ASSIGN(const bool made_meanwhile, CheckIdentity(database));
+  if (!made_meanwhile) FT_TRY(CreateSchema(database));
+  FT_TRY(transaction.Commit());
+  return files.SyncDirectory(ParentFolder(database.path()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> OpenStore(const OpenRequest& request) {
+  PosixFileSystem files;
+  FT_ASSIGN(const FileInfo info, CheckFile(files, request));
+  FT_ASSIGN(auto database, OpenFile(request));
+  FT_ASSIGN(const bool is_store, CheckIdentity(*database));
+  if (!is_store) {
+    if (request.mode != OpenMode::kCreate) {
+      const Error error = NotAStore(request.path, "no run was stored: its making was interrupted");
+      return Fail(error.code, error.message);
+    }
+    FT_TRY(Create(*database, files));
+  }
+  FT_TRY(CheckTables(*database));
+  if (info.size_bytes <= request.most_checked_bytes) FT_TRY(CheckWhole(*database));
+  return database;
+}
+
+}  // namespace foretrain::store_internal

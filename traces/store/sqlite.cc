@@ -1,0 +1,315 @@
+#include "traces/store/sqlite.h"
+
+#include <sqlite3.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+#include "base/units.h"
+
+namespace foretrain::store_internal {
+namespace {
+
+constexpr int kBusyTimeoutMs = 10'000;
+
+// A path as an SQLite URI: everything but plain characters is escaped.
+std::string UriOf(const std::string& path, std::string_view parameters) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~";
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string uri = "file:";
+  // An empty authority, so that no part of the path is read as one.
+  if (path.starts_with('/')) uri += "//";
+  for (const char c : path) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      uri += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      uri += {'%', kDigits[byte >> 4U], kDigits[byte & 15U]};
+    }
+  }
+  return uri.append(parameters);
+}
+
+int FlagsOf(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::kRead:
+    case OpenMode::kReadFixed:
+      return SQLITE_OPEN_READONLY;
+    case OpenMode::kWrite:
+      return SQLITE_OPEN_READWRITE;
+    case OpenMode::kCreate:
+      return SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  }
+  return SQLITE_OPEN_READONLY;
+}
+
+// Whether writes of this process end at a size of file. SQLite tells that as any other failed
+// write.
+bool HasSizeLimit(int code) {
+  rlimit limit{};
+  return (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_TRUNCATE) &&
+         getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+bool IsFull(int code, int system_error) {
+  return (code & 0xFF) == SQLITE_FULL ||
+         ((code & 0xFF) == SQLITE_IOERR && (system_error == ENOSPC || system_error == EDQUOT));
+}
+
+ErrorCode CodeOf(int code) {
+  switch (code & 0xFF) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+    case SQLITE_MISMATCH:
+      return ErrorCode::kCorruptInput;
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+      return ErrorCode::kInvalidArgument;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return ErrorCode::kTimeout;
+    case SQLITE_NOMEM:
+    case SQLITE_TOOBIG:
+      return ErrorCode::kResourceExhausted;
+    case SQLITE_INTERRUPT:
+      return ErrorCode::kAborted;
+    default:
+      return ErrorCode::kIo;
+  }
+}
+
+// " (12.0 MiB free on its file system)", or nothing where that cannot be found.
+std::string FreeText(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  if (error) return "";
+  const auto free = static_cast<std::int64_t>(
+      std::min<std::uintmax_t>(space.available, std::numeric_limits<std::int64_t>::max()));
+  return " (" + FormatBytes(free) + " free on its file system)";
+}
+
+Error MakeError(int code, int system_error, const std::string& text, const std::string& path) {
+  const bool limited = HasSizeLimit(code);
+  if (limited || IsFull(code, system_error)) {
+    return {ErrorCode::kResourceExhausted,
+            path + ": " +
+                (limited ? "the limit on file sizes (ulimit -f) is reached" : "the disk is full") +
+                FreeText(path) + ": " + text +
+                "; what was committed before is safe: free some space and go on"};
+  }
+  std::string system;
+  const bool of_system = (code & 0xFF) == SQLITE_IOERR || (code & 0xFF) == SQLITE_CANTOPEN;
+  if (system_error != 0 && of_system) {
+    system = " (" + std::generic_category().message(system_error) + ")";
+  }
+  if ((code & 0xFF) == SQLITE_BUSY) {
+    return {ErrorCode::kTimeout, path + ": stayed locked by another process for " +
+                                     std::to_string(kBusyTimeoutMs / 1'000) + " s; try again"};
+  }
+  return {CodeOf(code), path + ": " + text + system};
+}
+
+}  // namespace
+
+void Statement::Finalizer::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+Statement& Statement::Bind(int parameter, std::int64_t value) {
+  const int code = sqlite3_bind_int64(statement_.get(), parameter, value);
+  if (code != SQLITE_OK) bind_code_ = code;
+  return *this;
+}
+
+Statement& Statement::Bind(int parameter, double value) {
+  const int code = sqlite3_bind_double(statement_.get(), parameter, value);
+  if (code != SQLITE_OK) bind_code_ = code;
+  return *this;
+}
+
+Statement& Statement::BindText(int parameter, std::string_view text) {
+  const int code = sqlite3_bind_text64(statement_.get(), parameter, text.data(), text.size(),
+                                       SQLITE_TRANSIENT, SQLITE_UTF8);
+  if (code != SQLITE_OK) bind_code_ = code;
+  return *this;
+}
+
+Statement& Statement::BindBlob(int parameter, std::string_view bytes) {
+  // An empty blob is not NULL.
+  const int code = bytes.empty() ? sqlite3_bind_zeroblob(statement_.get(), parameter, 0)
+                                 : sqlite3_bind_blob64(statement_.get(), parameter, bytes.data(),
+                                                       bytes.size(), SQLITE_TRANSIENT);
+  if (code != SQLITE_OK) bind_code_ = code;
+  return *this;
+}
+
+Statement& Statement::BindNull(int parameter) {
+  const int code = sqlite3_bind_null(statement_.get(), parameter);
+  if (code != SQLITE_OK) bind_code_ = code;
+  return *this;
+}
+
+Result<bool> Statement::Step() {
+  if (bind_code_ != SQLITE_OK) {
+    const Error error = database_->ErrorFor(bind_code_);
+    bind_code_ = SQLITE_OK;
+    Reset();
+    return Fail(error.code, error.message);
+  }
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) {
+    sqlite3_reset(statement_.get());
+    return false;
+  }
+  const Error error = database_->ErrorFor(code);
+  Reset();
+  return Fail(error.code, error.message);
+}
+
+Result<void> Statement::Run() {
+  FT_ASSIGN(const bool row, Step());
+  if (row) Reset();
+  return {};
+}
+
+void Statement::Reset() {
+  sqlite3_reset(statement_.get());
+  sqlite3_clear_bindings(statement_.get());
+}
+
+bool Statement::IsNull(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+}
+
+std::int64_t Statement::Int(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
+
+double Statement::Real(int column) const {
+  return IsNull(column) ? std::nan("") : sqlite3_column_double(statement_.get(), column);
+}
+
+std::string Statement::Text(int column) const {
+  const auto* text = sqlite3_column_text(statement_.get(), column);
+  if (text == nullptr) return "";
+  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column));
+  return {reinterpret_cast<const char*>(text), size};
+}
+
+std::string Statement::Blob(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_.get(), column);
+  if (bytes == nullptr) return "";
+  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column));
+  return {static_cast<const char*>(bytes), size};
+}
+
+void Database::Closer::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+
+Result<std::unique_ptr<Database>> Database::Open(const std::string& path, OpenMode mode,
+                                                 const std::string& vfs) {
+  sqlite3* handle = nullptr;
+  const std::string uri = UriOf(path, mode == OpenMode::kReadFixed ? "?immutable=1" : "");
+  const int code =
+      sqlite3_open_v2(uri.c_str(), &handle, FlagsOf(mode) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
+                      vfs.empty() ? nullptr : vfs.c_str());
+  if (handle == nullptr) return Fail(ErrorCode::kResourceExhausted, path + ": out of memory");
+  std::unique_ptr<Database> database(new Database(handle, path));
+  if (code != SQLITE_OK) {
+    const Error error = database->ErrorFor(code);
+    return Fail(error.code, error.message);
+  }
+  FT_TRY(database->Harden());
+  return database;
+}
+
+Result<void> Database::Harden() const {
+  sqlite3_extended_result_codes(handle(), 1);
+  sqlite3_busy_timeout(handle(), kBusyTimeoutMs);
+  int code = SQLITE_OK;
+  for (const auto& [setting, value] : {std::pair{SQLITE_DBCONFIG_DEFENSIVE, 1},
+                                       {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                                       {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                                       {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                                       {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+                                       {SQLITE_DBCONFIG_ENABLE_FKEY, 0}}) {
+    if (code == SQLITE_OK) code = sqlite3_db_config(handle(), setting, value, nullptr);
+  }
+  if (code != SQLITE_OK) {
+    const Error error = ErrorFor(code);
+    return Fail(error.code, error.message);
+  }
+  FT_TRY(Execute("PRAGMA cell_size_check = ON"));
+  FT_TRY(Execute("PRAGMA mmap_size = 0"));
+  return Execute("PRAGMA temp_store = MEMORY");
+}
+
+Result<void> Database::Execute(const char* sql) const {
+  const int code = sqlite3_exec(handle(), sql, nullptr, nullptr, nullptr);
+  if (code == SQLITE_OK) return {};
+  const Error error = ErrorFor(code);
+  return Fail(error.code, error.message);
+}
+
+Result<Statement> Database::Prepare(std::string_view sql) const {
+  sqlite3_stmt* raw = nullptr;
+  const int code = sqlite3_prepare_v3(handle(), sql.data(), static_cast<int>(sql.size()),
+                                      SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
+  Statement statement;
+  statement.statement_.reset(raw);
+  statement.database_ = this;
+  if (code == SQLITE_OK) return statement;
+  const Error error = ErrorFor(code);
+  return Fail(error.code, error.message);
+}
+
+Result<std::int64_t> Database::Number(std::string_view sql) const {
+  FT_ASSIGN(Statement statement, Prepare(sql));
+  FT_ASSIGN(const bool row, statement.Step());
+  return row ? statement.Int(0) : 0;
+}
+
+std::int64_t Database::LastInsertId() const { return sqlite3_last_insert_rowid(handle()); }
+
+std::int64_t Database::ChangedRows() const { return sqlite3_changes64(handle()); }
+
+bool Database::InTransaction() const { return sqlite3_get_autocommit(handle()) == 0; }
+
+Error Database::ErrorFor(int code) const {
+  // The connection's text belongs to its last call: for another code the general one is right.
+  const bool last = sqlite3_extended_errcode(handle()) == code || sqlite3_errcode(handle()) == code;
+  const std::string text = last ? sqlite3_errmsg(handle()) : sqlite3_errstr(code);
+  return MakeError(code, sqlite3_system_errno(handle()), text, path_);
+}
+
+Error Database::LastError() const { return ErrorFor(sqlite3_extended_errcode(handle())); }
+
+Result<Transaction> Transaction::Begin(const Database& database, bool write) {
+  FT_TRY(database.Execute(write ? "BEGIN IMMEDIATE" : "BEGIN"));
+  return Transaction(&database);
+}
+
+Transaction::~Transaction() {
+  if (database_ == nullptr || !database_->InTransaction()) return;
+  // SQLite rolls back by itself where this fails.
+  static_cast<void>(database_->Execute("ROLLBACK").has_value());
+}
+
+Result<void> Transaction::Commit() {
+  FT_TRY(database_->Execute("COMMIT"));
+  database_ = nullptr;
+  return {};
+}
+
+}  // namespace foretrain::store_internal

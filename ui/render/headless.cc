@@ -1,0 +1,137 @@
+#include "ui/render/headless.h"
+
+#include <EGL/egl.h>
+#include <EGL/eglext.h>
+#include <backends/imgui_impl_opengl3.h>
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ui/render/gl.h"
+#include "ui/view/input.h"
+
+namespace foretrain {
+namespace {
+
+constexpr float kMostPixels = 16384.0F;
+
+tl::unexpected<Error> NoDriver(std::string_view what) {
+  return Fail(ErrorCode::kUnsupported,
+              fmt::format("cannot draw without a display: {} (EGL error 0x{:x}). Install Mesa's "
+                          "software driver (libegl-mesa0, libgl1-mesa-dri)",
+                          what, eglGetError()));
+}
+
+EGLDisplay SurfacelessDisplay() {
+  const auto get = reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(
+      eglGetProcAddress("eglGetPlatformDisplayEXT"));
+  if (get == nullptr) return EGL_NO_DISPLAY;
+  return get(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, nullptr);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HeadlessTarget>> HeadlessTarget::Create(const ViewSize& size) {
+  const auto fits = [](float pixels) { return pixels >= 1.0F && pixels <= kMostPixels; };
+  if (!fits(size.width) || !fits(size.height)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("size {:.0f}x{:.0f}: each way takes 1 to {:.0f} pixels", size.width,
+                            size.height, kMostPixels));
+  }
+  std::unique_ptr<HeadlessTarget> target(new HeadlessTarget(size));
+  FT_TRY(target->Open());
+  FT_TRY(target->MakeFramebuffer());
+  return target;
+}
+
+Result<void> HeadlessTarget::Open() {
+  display_ = SurfacelessDisplay();
+  if (display_ == EGL_NO_DISPLAY) return NoDriver("no surfaceless EGL platform");
+  EGLint major = 0, minor = 0;
+  if (eglInitialize(display_, &major, &minor) == EGL_FALSE) return NoDriver("eglInitialize failed");
+  if (eglBindAPI(EGL_OPENGL_API) == EGL_FALSE) return NoDriver("EGL has no OpenGL");
+  constexpr std::array<EGLint, 5> kConfig{EGL_SURFACE_TYPE, 0, EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT,
+                                          EGL_NONE};
+  EGLConfig config = nullptr;
+  EGLint count = 0;
+  if (eglChooseConfig(display_, kConfig.data(), &config, 1, &count) == EGL_FALSE || count == 0) {
+    return NoDriver("no OpenGL configuration");
+  }
+  constexpr std::array<EGLint, 7> kContext{EGL_CONTEXT_MAJOR_VERSION,
+                                           3,
+                                           EGL_CONTEXT_MINOR_VERSION,
+                                           3,
+                                           EGL_CONTEXT_OPENGL_PROFILE_MASK,
+                                           EGL_CONTEXT_OPENGL_CORE_PROFILE_BIT,
+                                           EGL_NONE};
+  context_ = eglCreateContext(display_, config, EGL_NO_CONTEXT, kContext.data());
+  if (context_ == EGL_NO_CONTEXT) return NoDriver("no OpenGL 3.3 context");
+  if (eglMakeCurrent(display_, EGL_NO_SURFACE, EGL_NO_SURFACE, context_) == EGL_FALSE) {
+    return NoDriver("eglMakeCurrent failed");
+  }
+  return {};
+}
+
+Result<void> HeadlessTarget::MakeFramebuffer() {
+  glGenFramebuffers(1, &framebuffer_);
+  glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
+  glGenRenderbuffers(1, &colour_);
+  glBindRenderbuffer(GL_RENDERBUFFER, colour_);
+  glRenderbufferStorage(GL_RENDERBUFFER, GL_RGBA8, static_cast<int>(size_.width),
+                        static_cast<int>(size_.height));
+  glFramebufferRenderbuffer(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_RENDERBUFFER, colour_);
+  if (glCheckFramebufferStatus(GL_FRAMEBUFFER) != GL_FRAMEBUFFER_COMPLETE) {
+    return NoDriver(fmt::format("no framebuffer of {:.0f}x{:.0f}", size_.width, size_.height));
+  }
+  return {};
+}
+
+HeadlessTarget::~HeadlessTarget() {
+  if (context_ == EGL_NO_CONTEXT) return;
+  if (framebuffer_ != 0) glDeleteFramebuffers(1, &framebuffer_);
+  if (colour_ != 0) glDeleteRenderbuffers(1, &colour_);
+  eglMakeCurrent(display_, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
+  eglDestroyContext(display_, context_);
+}
+
+Image HeadlessTarget::Read() const {
+  Image image;
+  image.Resize(static_cast<int>(size_.width), static_cast<int>(size_.height));
+  glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
+  glPixelStorei(GL_PACK_ALIGNMENT, 4);
+  glReadPixels(0, 0, image.width, image.height, GL_RGBA, GL_UNSIGNED_BYTE, image.pixels.data());
+  // OpenGL's first row is the lowest.
+  for (int y = 0; y < image.height / 2; ++y) {
+    const auto row = [&image](int at) {
+      return image.pixels.begin() + static_cast<std::ptrdiff_t>(at) * image.width;
+    };
+    std::swap_ranges(row(y), row(y + 1), row(image.height - 1 - y));
+  }
+  return image;
+}
+
+HeadlessView::HeadlessView(std::unique_ptr<HeadlessTarget> target,
+                           const std::vector<std::string>& font_folders)
+    : target_(std::move(target)), ui_(font_folders, target_->size().scale) {}
+
+Result<std::unique_ptr<HeadlessView>> HeadlessView::Create(
+    const ViewSize& size, const std::vector<std::string>& font_folders) {
+  FT_ASSIGN(std::unique_ptr<HeadlessTarget> target, HeadlessTarget::Create(size));
+  return std::unique_ptr<HeadlessView>(new HeadlessView(std::move(target), font_folders));
+}
+
+const FrameRecord& HeadlessView::Frame(CompareScreen& screen) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.DisplaySize = {target_->size().width, target_->size().height};
+  io.DeltaTime = 1.0F / 60.0F;
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui::NewFrame();
+  const FrameRecord& record = screen.Draw(target_->size(), ui_.fonts(), ReadInput(), images_);
+  ui_.Render(target_->size(), screen.ground());
+  return record;
+}
+
+}  // namespace foretrain

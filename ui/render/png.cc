@@ -1,0 +1,81 @@
+#include "ui/render/png.h"
+
+#include <fmt/format.h>
+#include <png.h>
+
+#include <cstdio>
+#include <filesystem>
+
+namespace foretrain {
+namespace {
+
+constexpr unsigned kMostPixels = 16384;
+
+// Rows of red, green and blue.
+std::vector<unsigned char> WithoutAlpha(const Image& image) {
+  std::vector<unsigned char> bytes;
+  bytes.reserve(3 * image.pixels.size());
+  for (const Colour pixel : image.pixels) {
+    for (const int shift : {0, 8, 16}) {
+      bytes.push_back(static_cast<unsigned char>(pixel >> shift & 0xFF));
+    }
+  }
+  return bytes;
+}
+
+// libpng's own record of a picture, freed with this.
+struct PngImage {
+  png_image image{};
+  PngImage() { image.version = PNG_IMAGE_VERSION; }
+  ~PngImage() { png_image_free(&image); }
+  PngImage(const PngImage&) = delete;
+  PngImage& operator=(const PngImage&) = delete;
+};
+
+}  // namespace
+
+Result<void> WritePng(const Image& image, const std::string& path) {
+  PngImage png;
+  png.image.width = static_cast<png_uint_32>(image.width);
+  png.image.height = static_cast<png_uint_32>(image.height);
+  png.image.format = PNG_FORMAT_RGB;
+  const std::vector<unsigned char> bytes = WithoutAlpha(image);
+  const std::string beside = path + ".part";
+  if (png_image_write_to_file(&png.image, beside.c_str(), 0, bytes.data(), 0, nullptr) == 0) {
+    const std::string why = png.image.message;
+    std::remove(beside.c_str());
+    return Fail(ErrorCode::kIo, fmt::format("{}: cannot be written: {}", path, why));
+  }
+  std::error_code error;
+  std::filesystem::rename(beside, path, error);
+  if (error) {
+    std::remove(beside.c_str());
+    return Fail(ErrorCode::kIo, fmt::format("{}: cannot be written: {}", path, error.message()));
+  }
+  return {};
+}
+
+Result<Image> ReadPng(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: no such file", path));
+  }
+  PngImage png;
+  if (png_image_begin_read_from_file(&png.image, path.c_str()) == 0) {
+    return Fail(ErrorCode::kCorruptInput, fmt::format("{}: {}", path, png.image.message));
+  }
+  if (png.image.width > kMostPixels || png.image.height > kMostPixels) {
+    return Fail(ErrorCode::kCorruptInput,
+                fmt::format("{}: {}x{} pixels, at most {} each way are read", path, png.image.width,
+                            png.image.height, kMostPixels));
+  }
+  png.image.format = PNG_FORMAT_RGBA;
+  Image image;
+  image.Resize(static_cast<int>(png.image.width), static_cast<int>(png.image.height));
+  if (png_image_finish_read(&png.image, nullptr, image.pixels.data(), 0, nullptr) == 0) {
+    return Fail(ErrorCode::kCorruptInput, fmt::format("{}: {}", path, png.image.message));
+  }
+  return image;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,163 @@
+#include "ui/render/window.h"
+
+#include <backends/imgui_impl_glfw.h>
+#include <backends/imgui_impl_opengl3.h>
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ui/open_screen.h"
+#include "ui/render/gl.h"
+#include "ui/render/gl_images.h"
+#include "ui/render/ui_context.h"
+#include "ui/view/input.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kReloadSeconds = 1.0;
+
+std::string GlfwText() {
+  const char* text = nullptr;
+  glfwGetError(&text);
+  return text != nullptr ? text : "no reason given";
+}
+
+// GLFW's library and one window with a current OpenGL context.
+class Window {
+ public:
+  static Result<std::unique_ptr<Window>> Create(const ViewOptions& options) {
+    if (glfwInit() == GLFW_FALSE) {
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("cannot open a window: {}. Use --screenshot FILE to draw without a "
+                              "display",
+                              GlfwText()));
+    }
+    std::unique_ptr<Window> window(new Window);
+    FT_TRY(window->Open(options));
+    return window;
+  }
+  ~Window() {
+    if (window_ != nullptr) glfwDestroyWindow(window_);
+    glfwTerminate();
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  GLFWwindow* get() const { return window_; }
+
+  ViewSize SizeAt(float scale) const {
+    int width = 0, height = 0;
+    glfwGetFramebufferSize(window_, &width, &height);
+    return {static_cast<float>(std::max(1, width)), static_cast<float>(std::max(1, height)), scale};
+  }
+
+  float Density() const {
+    float x = 1.0F, y = 1.0F;
+    glfwGetWindowContentScale(window_, &x, &y);
+    return std::clamp(x, 1.0F, 4.0F);
+  }
+
+ private:
+  Window() = default;
+
+  Result<void> Open(const ViewOptions& options) {
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
+    glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+    window_ = glfwCreateWindow(std::max(1, options.width), std::max(1, options.height),
+                               "foretrain: compare", nullptr, nullptr);
+    if (window_ == nullptr) {
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("cannot open a window with OpenGL 3.3: {}. Use --screenshot FILE to "
+                              "draw without one",
+                              GlfwText()));
+    }
+    glfwMakeContextCurrent(window_);
+    glfwSwapInterval(1);
+    return {};
+  }
+
+  GLFWwindow* window_ = nullptr;
+};
+
+// Installs and removes the callbacks that fill Dear ImGui's input.
+class GlfwInput {
+ public:
+  explicit GlfwInput(GLFWwindow* window) { ImGui_ImplGlfw_InitForOpenGL(window, true); }
+  ~GlfwInput() { ImGui_ImplGlfw_Shutdown(); }
+  GlfwInput(const GlfwInput&) = delete;
+  GlfwInput& operator=(const GlfwInput&) = delete;
+};
+
+// The runs that are shown, and the ones that replace them.
+class Runs {
+ public:
+  Runs(std::unique_ptr<CompareInput> input, const ReloadRuns& reload)
+      : input_(std::move(input)), reload_(reload) {}
+
+  const CompareInput& input() const { return *input_; }
+
+  // Asks for newer runs when it is time; the screen then shows them.
+  void Refresh(double now_s, CompareScreen& screen) {
+    if (!reload_ || now_s < next_s_) return;
+    next_s_ = now_s + kReloadSeconds;
+    Result<std::unique_ptr<CompareInput>> newer = reload_();
+    std::vector<std::string>& notices = screen.state().wanted.notices;
+    std::erase(notices, error_);
+    error_.clear();
+    if (!newer.has_value()) {
+      error_ = "The store cannot be read again: " + newer.error().message;
+      notices.push_back(error_);
+      return;
+    }
+    if (*newer == nullptr) return;
+    screen.SetInput(**newer);
+    input_ = *std::move(newer);
+  }
+
+ private:
+  std::unique_ptr<CompareInput> input_;
+  const ReloadRuns& reload_;
+  double next_s_ = kReloadSeconds;
+  std::string error_;
+};
+
+}  // namespace
+
+Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& options,
+                       const ReloadRuns& reload) {
+  FT_ASSIGN(const std::unique_ptr<Window> window, Window::Create(options));
+  const float scale = options.scale > 0.0 ? static_cast<float>(options.scale) : window->Density();
+  UiContext ui(options.font_folders.value_or(FontFolders()), scale);
+  GlfwInput glfw_input(window->get());
+  GlImages images;
+  Runs runs(std::move(input), reload);
+  FT_ASSIGN(const std::unique_ptr<CompareScreen> screen,
+            OpenScreen(runs.input(), options, ui.fonts()));
+  // Two frames follow each event: the first may change what the second shows.
+  for (int frames = 2; glfwWindowShouldClose(window->get()) == GLFW_FALSE;) {
+    if (screen->IsMoving() || frames > 0) {
+      glfwPollEvents();
+      --frames;
+    } else {
+      glfwWaitEventsTimeout(kReloadSeconds);
+      frames = 2;
+    }
+    runs.Refresh(glfwGetTime(), *screen);
+    ImGui_ImplOpenGL3_NewFrame();
+    ImGui_ImplGlfw_NewFrame();
+    ImGui::NewFrame();
+    const ViewSize size = window->SizeAt(scale);
+    screen->Draw(size, ui.fonts(), ReadInput(), images);
+    ui.Render(size, screen->ground());
+    glfwSwapBuffers(window->get());
+  }
+  return {};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,16 @@
+// The view in a window of its own.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "ui/compare_view.h"
+
+namespace foretrain {
+
+// Shows `input` until the window is closed. It sleeps while nothing changes.
+// Errors: kUnsupported, no display or no OpenGL 3.3; as OpenScreen.
+Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& options,
+                       const ReloadRuns& reload);
+
+}  // namespace foretrain

@@ -1,0 +1,42 @@
+// What the compare view is shown: a run's timeline and what a timeline does not say. Leaves out
+// where runs are stored; whoever opens the store fills these in.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "traces/metrics/metrics.h"
+#include "traces/timeline.h"
+
+namespace foretrain {
+
+// One run, predicted or measured. Figures left empty or 0 are unknown, and what needs them is left
+// out of the picture.
+struct RunView {
+  Timeline timeline{};      // sorted by SortTimeline, with step windows (DeriveSteps)
+  std::string label{};      // "run 7: gpt2-124m dp2 pp2", shown as it is
+  MetricOptions metrics{};  // tokens and flops of a step, pipelines, warm-up steps
+  int layers = 0;           // decoder layers, for names
+
+  // [rank]: the rank of this timeline whose spans stand for it. A simulation holds one rank a
+  // class. Empty: every rank stands for itself.
+  std::vector<int> stands_for_rank{};
+
+  std::string program_hash{};                    // runs of equal programs pair op by op
+  std::optional<std::int64_t> device_bytes{};    // memory of one device
+  bool emulated = false;                         // times are not those of the named cluster
+  std::int64_t dropped = 0;                      // records the profiler lost
+  std::int64_t invalid = 0;                      // records it could not use
+  std::optional<std::int64_t> clock_error_ns{};  // between the clocks of two ranks
+  std::optional<double> overhead{};              // of recording, a share of the step
+};
+
+// Either run may be missing: the view then shows the other one alone, and says so.
+struct CompareInput {
+  std::optional<RunView> predicted{};
+  std::optional<RunView> measured{};
+};
+
+}  // namespace foretrain

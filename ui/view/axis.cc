@@ -1,0 +1,164 @@
+// The time axis and what crosses all panels: grid, step ends, the mouse and the measure.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "ui/view/panels.h"
+#include "ui/view_model/ticks.h"
+
+namespace foretrain {
+namespace {
+
+constexpr float kTickDistance = 110.0F;
+
+std::vector<Tick> TicksOf(const Frame& frame) {
+  const Viewport& view = frame.state.viewport;
+  const float width = frame.layout.plot_x1 - frame.layout.plot_x0;
+  const int most = std::max(1, static_cast<int>(width / frame.canvas.Px(kTickDistance)));
+  return TimeTicks(view.start_ns, view.end_ns, most);
+}
+
+// The panels that share the time axis, as one column.
+Box PlotColumn(const Frame& frame) {
+  const Layout& layout = frame.layout;
+  return {layout.plot_x0, layout.lanes.y0, layout.plot_x1, layout.legend.y0};
+}
+
+struct StepEnd {
+  Side side = Side::kPredicted;
+  float x = 0.0F;
+  std::string label;
+};
+
+std::vector<StepEnd> StepEndsOf(const Frame& frame) {
+  std::vector<StepEnd> ends;
+  for (const Side side : kSides) {
+    const SideModel& of = frame.model.Of(side);
+    if (!of.IsPresent() || of.step < 0) continue;
+    const auto length = static_cast<double>(of.step_end_ns - of.step_start_ns);
+    ends.push_back({side, std::round(frame.X(of.Displayed(of.step_end_ns))),
+                    fmt::format("{} {}", side == Side::kPredicted ? "predicted" : "measured",
+                                PreciseTime(length))});
+  }
+  return ends;
+}
+
+// Flags on the axis: the earlier end to the left of its line, the later one to the right where
+// there is room.
+void DrawFlag(const Frame& frame, const StepEnd& end, bool to_right) {
+  Canvas& canvas = frame.canvas;
+  const Box& axis = frame.layout.axis;
+  const float width = canvas.WidthOf(canvas.fonts.mono_small, end.label) + canvas.Px(12);
+  const bool fits = end.x + width <= frame.layout.window.x1;
+  const float x0 = to_right && fits ? end.x : end.x - width;
+  const Box box{x0, axis.y0 + canvas.Px(4), x0 + width, axis.y1 - canvas.Px(3)};
+  if (end.side == Side::kMeasured) {
+    canvas.Fill(box, canvas.theme.text, canvas.Px(2));
+    canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, canvas.theme.ground, end.label);
+  } else {
+    canvas.Fill(box, canvas.theme.panel, canvas.Px(2));
+    canvas.Outline(box, canvas.theme.predicted, 1.0F, canvas.Px(2));
+    canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, canvas.theme.predicted, end.label);
+  }
+}
+
+void DrawMeasure(const Frame& frame) {
+  if (!frame.state.measure.has_value()) return;
+  Canvas& canvas = frame.canvas;
+  const Measure& measure = *frame.state.measure;
+  const Box column = PlotColumn(frame);
+  const float a = std::clamp(frame.X(measure.from_ns), column.x0, column.x1);
+  const float b = std::clamp(frame.X(measure.to_ns), column.x0, column.x1);
+  const Box band{std::min(a, b), column.y0, std::max(a, b), column.y1};
+  canvas.Fill(band, Faded(canvas.theme.accent, 0.10F));
+  canvas.Line({band.x0, band.y0}, {band.x0, band.y1}, canvas.theme.accent, canvas.scale);
+  canvas.Line({band.x1, band.y0}, {band.x1, band.y1}, canvas.theme.accent, canvas.scale);
+  const std::string text = PreciseTime(std::abs(measure.to_ns - measure.from_ns));
+  const float width = canvas.WidthOf(canvas.fonts.mono, text) + canvas.Px(14);
+  const float middle = std::clamp((a + b) / 2, column.x0 + width / 2, column.x1 - width / 2);
+  const Box label{middle - width / 2, column.y0 + canvas.Px(6), middle + width / 2,
+                  column.y0 + canvas.Px(28)};
+  canvas.Fill(label, canvas.theme.accent, canvas.Px(3));
+  canvas.TextIn(canvas.fonts.mono, label, Align::kCentre, canvas.theme.ground, text);
+}
+
+}  // namespace
+
+void DrawAxis(const Frame& frame) {
+  Canvas& canvas = frame.canvas;
+  const Box& axis = frame.layout.axis;
+  canvas.Fill(axis, canvas.theme.ground);
+  canvas.TextIn(canvas.fonts.small, {canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1},
+                Align::kLeft, canvas.theme.faint, "time");
+  canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), axis.y0, axis.x1, axis.y1});
+  for (const Tick& tick : TicksOf(frame)) {
+    const float x = std::round(frame.X(tick.value));
+    canvas.Line({x, axis.y1 - canvas.Px(5)}, {x, axis.y1}, canvas.theme.faint);
+    canvas.Text(canvas.fonts.mono_small, {x + canvas.Px(4), axis.y0 + canvas.Px(7)},
+                canvas.theme.muted, tick.label);
+  }
+  canvas.PopClip();
+}
+
+void DrawGrid(const Frame& frame) {
+  const Box column = PlotColumn(frame);
+  for (const Tick& tick : TicksOf(frame)) {
+    const float x = std::round(frame.X(tick.value));
+    if (x < column.x0 || x >= column.x1) continue;
+    frame.canvas.Fill({x, column.y0, x + 1.0F, column.y1}, frame.canvas.theme.grid);
+  }
+}
+
+void DrawStepEnds(const Frame& frame) {
+  if (frame.model.options.alignment != Alignment::kStepStart) return;
+  Canvas& canvas = frame.canvas;
+  const Box column = PlotColumn(frame);
+  const std::vector<StepEnd> ends = StepEndsOf(frame);
+  const auto visible = [&](float x) { return x >= column.x0 && x <= column.x1; };
+  if (ends.size() == 2) {
+    const float a = std::clamp(ends[0].x, column.x0, column.x1);
+    const float b = std::clamp(ends[1].x, column.x0, column.x1);
+    const Colour colour = b > a ? canvas.theme.more : canvas.theme.less;
+    canvas.Fill({std::min(a, b), column.y0, std::max(a, b), column.y1}, Faded(colour, 0.12F));
+  }
+  for (const StepEnd& end : ends) {
+    if (!visible(end.x)) continue;
+    if (end.side == Side::kPredicted) {
+      canvas.DashedLine({end.x + 0.5F, column.y0}, {end.x + 0.5F, column.y1},
+                        canvas.theme.predicted, canvas.Px(4));
+    } else {
+      canvas.Fill({end.x, column.y0, end.x + std::max(1.0F, canvas.scale), column.y1},
+                  canvas.theme.text);
+    }
+  }
+  canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), frame.layout.axis.y0,
+                   frame.layout.window.x1, frame.layout.axis.y1});
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!visible(ends[i].x)) continue;
+    const bool later =
+        ends.size() == 1 || ends[i].x > ends[1 - i].x || (ends[i].x == ends[1 - i].x && i == 1);
+    DrawFlag(frame, ends[i], later);
+  }
+  canvas.PopClip();
+}
+
+void DrawCursor(const Frame& frame, float mouse_x, float mouse_y) {
+  Canvas& canvas = frame.canvas;
+  DrawMeasure(frame);
+  const Box column = PlotColumn(frame);
+  if (!column.Contains(mouse_x, mouse_y)) return;
+  const float x = std::round(mouse_x);
+  canvas.Fill({x, column.y0, x + 1.0F, column.y1}, Faded(canvas.theme.accent, 0.28F));
+  const double time = frame.state.viewport.ToTime(mouse_x - frame.layout.plot_x0, column.Width());
+  const std::string text = PreciseTime(time);
+  const float width = canvas.WidthOf(canvas.fonts.mono_small, text) + canvas.Px(10);
+  const Box& axis = frame.layout.axis;
+  const float x0 = std::clamp(x - width / 2, column.x0, column.x1 - width);
+  const Box box{x0, axis.y0 + canvas.Px(4), x0 + width, axis.y1 - canvas.Px(3)};
+  canvas.Fill(box, canvas.theme.line, canvas.Px(2));
+  canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, canvas.theme.text, text);
+}
+
+}  // namespace foretrain

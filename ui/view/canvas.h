@@ -1,0 +1,77 @@
+// The one place that draws with Dear ImGui: shapes and text of the view, and a record of what was
+// drawn. Leaves out what to draw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ui/view/fonts.h"
+#include "ui/view/theme.h"
+#include "ui/view_model/layout.h"
+
+struct ImDrawList;
+
+namespace foretrain {
+
+// What a frame showed: tests look at this, not at pixels.
+struct FrameRecord {
+  std::size_t rectangles = 0;       // all that were filled, outlined or textured
+  std::size_t spans = 0;            // drawn one by one
+  std::size_t folded_columns = 0;   // columns of class shares
+  std::size_t visited = 0;          // spans and blocks looked at
+  std::vector<std::string> labels;  // all text, in order
+  std::vector<std::string> tooltip;
+};
+
+struct Point {
+  float x = 0.0F;
+  float y = 0.0F;
+};
+
+// Pixels for a part of the window; 0 is transparent.
+struct Image {
+  int width = 0;
+  int height = 0;
+  std::vector<Colour> pixels;  // row by row from the top
+
+  void Resize(int w, int h);  // and clears
+  void Fill(int x, int y0, int y1, Colour colour);
+};
+
+enum class Align : std::uint8_t { kLeft, kCentre, kRight };
+
+struct Canvas {
+  ImDrawList& list;
+  const Theme& theme;
+  const Fonts& fonts;
+  float scale;
+  FrameRecord& record;
+
+  // `units` at scale 1, in whole pixels.
+  float Px(float units) const;
+
+  void Fill(const Box& box, Colour colour, float rounding = 0.0F);
+  void Outline(const Box& box, Colour colour, float thickness = 1.0F, float rounding = 0.0F);
+  void Line(Point from, Point to, Colour colour, float thickness = 1.0F);
+  void DashedLine(Point from, Point to, Colour colour, float dash);
+  void Lines(const std::vector<Point>& points, Colour colour, float thickness);
+  void Quad(Point a, Point b, Point c, Point d, Colour colour);
+  void Dot(Point at, float radius, Colour colour);
+  // `texture`: as an ImageSink returned it.
+  void Picture(void* texture, const Box& box);
+
+  // Draws on one line and returns its width. Records it as a label.
+  float Text(ImFont* font, Point at, Colour colour, std::string_view text);
+  // In the middle of the box's height; cut to the box.
+  void TextIn(ImFont* font, const Box& box, Align align, Colour colour, std::string_view text);
+  float WidthOf(ImFont* font, std::string_view text) const;
+  float HeightOf(ImFont* font) const;
+
+  void PushClip(const Box& box);
+  void PopClip();
+};
+
+}  // namespace foretrain

@@ -1,0 +1,83 @@
+#include "ui/view/fonts.h"
+
+#include <imgui.h>
+#include <imgui_freetype.h>
+
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+namespace foretrain {
+namespace {
+
+constexpr float kText = 15.0F;
+constexpr float kSmall = 12.5F;
+constexpr float kMono = 13.0F;
+constexpr float kMonoSmall = 11.5F;
+constexpr float kMonoLarge = 21.0F;
+constexpr float kBuiltIn = 13.0F;  // the size it is drawn for
+
+std::optional<std::string> Find(const std::vector<std::string>& folders, std::string_view name) {
+  for (const std::string& folder : folders) {
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error)) return path.string();
+  }
+  return std::nullopt;
+}
+
+ImFont* Add(ImFontAtlas& atlas, const std::optional<std::string>& path, float size, float scale) {
+  ImFontConfig config;
+  if (path.has_value()) {
+    // Twice across gives small text even spacing; whole pixels keep it sharp.
+    config.OversampleH = 2;
+    config.PixelSnapH = true;
+    if (ImFont* font = atlas.AddFontFromFileTTF(path->c_str(), std::round(size * scale), &config)) {
+      return font;
+    }
+  }
+  // A bitmap font is sharp at whole multiples of its size alone.
+  config = ImFontConfig();
+  config.SizePixels = kBuiltIn * std::fmax(1.0F, std::floor(scale * size / kBuiltIn));
+  return atlas.AddFontDefault(&config);
+}
+
+}  // namespace
+
+std::vector<std::string> FontFolders() {
+  return {"/usr/share/fonts/opentype/inter",
+          "/usr/share/fonts/truetype/inter",
+          "/usr/share/fonts/truetype/jetbrains-mono",
+          "/usr/share/fonts/inter",
+          "/usr/share/fonts/TTF",
+          "/usr/share/fonts/OTF",
+          "/usr/local/share/fonts"};
+}
+
+Fonts LoadFonts(ImFontAtlas& atlas, const std::vector<std::string>& folders, float scale) {
+  atlas.FontBuilderIO = ImGuiFreeType::GetBuilderForFreeType();
+  atlas.FontBuilderFlags = ImGuiFreeTypeBuilderFlags_LightHinting;
+  const auto either = [&folders](std::string_view a, std::string_view b) {
+    const std::optional<std::string> first = Find(folders, a);
+    return first.has_value() ? first : Find(folders, b);
+  };
+  const auto text = either("Inter-Medium.otf", "Inter-Medium.ttf");
+  const auto bold = either("Inter-SemiBold.otf", "Inter-SemiBold.ttf");
+  const auto mono = either("JetBrainsMono-Medium.ttf", "JetBrainsMono-Regular.ttf");
+  Fonts fonts{.text = Add(atlas, text, kText, scale),
+              .small = Add(atlas, text, kSmall, scale),
+              .bold = Add(atlas, bold, kText, scale),
+              .mono = Add(atlas, mono, kMono, scale),
+              .mono_small = Add(atlas, mono, kMonoSmall, scale),
+              .mono_large = Add(atlas, mono, kMonoLarge, scale)};
+  if (!folders.empty() && (!text.has_value() || !mono.has_value())) {
+    fonts.missing =
+        "The fonts Inter and JetBrains Mono are not installed (fonts-inter, fonts-jetbrains-mono): "
+        "the built-in font stands in.";
+  }
+  atlas.Build();
+  return fonts;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,18 @@
+// Mouse and keyboard of the current Dear ImGui frame as the view model takes them.
+#pragma once
+
+#include "ui/view_model/interaction.h"
+
+namespace foretrain {
+
+// Indices into ImGuiIO::KeysDown, those of GLFW.
+inline constexpr int kKeyA = 65;
+inline constexpr int kKeyD = 68;
+inline constexpr int kKeyS = 83;
+inline constexpr int kKeyW = 87;
+inline constexpr int kKeyEscape = 256;
+
+// After ImGui::NewFrame.
+InputFrame ReadInput();
+
+}  // namespace foretrain

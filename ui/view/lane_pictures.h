@@ -1,0 +1,37 @@
+// The spans of the visible lanes, made ready for a frame: rectangles for the wide ones, an image of
+// class shares and error lines for the rest. Leaves out labels and highlights (ui/view/lanes.h).
+#pragma once
+
+#include <vector>
+
+#include "ui/view/canvas.h"
+#include "ui/view/theme.h"
+#include "ui/view_model/compare_model.h"
+#include "ui/view_model/layout.h"
+
+namespace foretrain {
+
+struct TrackRects {
+  std::size_t lane = 0;
+  Side side = Side::kPredicted;
+  std::size_t row = 0;
+  std::size_t track = 0;
+  Box box{};
+  std::vector<SpanRect> rects{};  // x in columns from the left of the plot
+};
+
+struct LanePictures {
+  Image image{};  // of Layout::lanes between the plot's edges, one pixel a pixel
+  std::vector<TrackRects> tracks{};
+  std::size_t spans = 0;
+  std::size_t folded_columns = 0;
+  std::size_t visited = 0;
+};
+
+// Spans drawn one by one in all lanes together are at most this many.
+inline constexpr std::size_t kMostSpans = 7000;
+
+LanePictures MakeLanePictures(const CompareModel& model, const Layout& layout,
+                              const Viewport& viewport, const Theme& theme);
+
+}  // namespace foretrain

@@ -1,0 +1,286 @@
+#include "ui/view_model/compare_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "traces/metrics/classes.h"
+
+namespace foretrain {
+namespace {
+
+const RunView* RunOf(const CompareInput& input, Side side) {
+  const std::optional<RunView>& run = side == Side::kPredicted ? input.predicted : input.measured;
+  return run.has_value() ? &*run : nullptr;
+}
+
+std::vector<std::int32_t> StepsOf(const Timeline& timeline) {
+  std::vector<std::int32_t> steps;
+  for (const StepWindow& window : timeline.steps) steps.push_back(window.step);
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
+
+void PlaceStep(SideModel& side) {
+  bool first = true;
+  for (const StepWindow& window : side.run->timeline.steps) {
+    if (window.step != side.step) continue;
+    side.step_start_ns = first ? window.start_ns : std::min(side.step_start_ns, window.start_ns);
+    side.step_end_ns = first ? window.end_ns : std::max(side.step_end_ns, window.end_ns);
+    first = false;
+  }
+}
+
+SideModel SideOf(const RunView* run, const Metrics* metrics, std::optional<std::int32_t> step,
+                 Alignment alignment) {
+  SideModel side;
+  if (run == nullptr) return side;
+  side.run = run;
+  side.metrics = metrics;
+  side.steps = StepsOf(run->timeline);
+  const bool known =
+      step.has_value() && std::binary_search(side.steps.begin(), side.steps.end(), *step);
+  if (known) {
+    side.step = *step;
+  } else if (metrics->overall.has_value()) {
+    side.step = metrics->overall->step;
+  }
+  PlaceStep(side);
+  side.offset_ns = alignment == Alignment::kStepStart ? side.step_start_ns : 0;
+  return side;
+}
+
+// The ranks that get a lane: those with spans in the measured run, or, without one, in the
+// forecast.
+std::vector<int> RanksOf(const CompareModel& model) {
+  const Side side = model.Of(Side::kMeasured).IsPresent() ? Side::kMeasured : Side::kPredicted;
+  std::vector<int> ranks;
+  if (!model.Of(side).IsPresent()) return ranks;
+  const std::vector<Span>& spans = model.TimelineOf(side).spans;
+  for (auto at = spans.begin(); at != spans.end();) {
+    ranks.push_back(at->rank);
+    at = std::partition_point(at, spans.end(),
+                              [&](const Span& span) { return span.rank <= ranks.back(); });
+  }
+  return ranks;
+}
+
+std::string DetailOf(const CompareModel& model, int rank) {
+  for (const Side side : {Side::kMeasured, Side::kPredicted}) {
+    if (!model.Of(side).IsPresent()) continue;
+    for (const Pipeline& pipeline : model.Of(side).run->metrics.pipelines) {
+      const auto at = std::find(pipeline.begin(), pipeline.end(), rank);
+      if (at != pipeline.end() && pipeline.size() > 1) {
+        return "stage " + std::to_string(at - pipeline.begin());
+      }
+    }
+  }
+  return {};
+}
+
+std::span<const OpPair> PairsOfRank(const std::vector<OpPair>& pairs, int rank) {
+  const auto [begin, end] =
+      std::equal_range(pairs.begin(), pairs.end(), OpPair{.rank = static_cast<std::int16_t>(rank)},
+                       [](const OpPair& a, const OpPair& b) { return a.rank < b.rank; });
+  return {begin, end};
+}
+
+void SetErrors(const CompareModel& model, Lane& lane) {
+  const std::int32_t step = model.Of(Side::kMeasured).step;
+  for (Row& row : lane.rows[Index(Side::kMeasured)]) {
+    for (Track& track : row.tracks) {
+      track.SetErrors(ErrorsOf(track, model.pairs, lane.rank, step));
+    }
+  }
+}
+
+Lane LaneOfRankIn(const CompareModel& model, int rank) {
+  Lane lane{.rank = rank, .name = "rank " + std::to_string(rank), .detail = DetailOf(model, rank)};
+  std::uint32_t queues = 0;
+  for (const Side side : kSides) {
+    if (!model.Of(side).IsPresent()) continue;
+    queues |= QueuesOf(model.TimelineOf(side), model.RankOn(side, rank));
+  }
+  for (const Side side : kSides) {
+    if (!model.Of(side).IsPresent()) continue;
+    lane.rows[Index(side)] = RowsOf(model.TimelineOf(side), model.RankOn(side, rank),
+                                    model.options.rows, queues, lane.left_out);
+  }
+  if (!model.HasBoth()) return lane;
+  SetErrors(model, lane);
+  lane.drift = DriftOfRank(PairsOfRank(model.pairs, rank), model.sides[0].step_start_ns,
+                           model.sides[1].step_start_ns);
+  return lane;
+}
+
+void FillPairs(CompareModel& model) {
+  if (!model.HasBoth()) return;
+  const SideModel& predicted = model.Of(Side::kPredicted);
+  const SideModel& measured = model.Of(Side::kMeasured);
+  model.pairs = PairOps(OpTotalsOfStep(predicted.run->timeline, predicted.step),
+                        OpTotalsOfStep(measured.run->timeline, measured.step),
+                        predicted.run->stands_for_rank);
+  for (std::uint32_t i = 0; i < model.pairs.size(); ++i) {
+    const OpPair& pair = model.pairs[i];
+    if (pair.IsPair() && pair.measured->op_class != OpClass::kHost) model.worst.push_back(i);
+  }
+  const auto key = [&model](std::uint32_t i) {
+    return std::pair(-std::abs(model.pairs[i].ErrorNs()), i);
+  };
+  const auto by_error = [&key](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); };
+  const std::size_t kept = std::min(kMostWorst, model.worst.size());
+  std::partial_sort(model.worst.begin(), model.worst.begin() + static_cast<std::ptrdiff_t>(kept),
+                    model.worst.end(), by_error);
+  model.worst.resize(kept);
+}
+
+PairingCounts CountsOf(const CompareModel& model) {
+  PairingCounts counts;
+  for (const OpPair& pair : model.pairs) {
+    counts.pairs += pair.IsPair();
+    counts.predicted_alone += !pair.measured.has_value();
+    counts.measured_alone += !pair.predicted.has_value();
+  }
+  for (const Lane& lane : model.lanes) {
+    if (lane.drift.empty()) continue;
+    const std::int64_t end = lane.drift.back().drift_ns;
+    if (std::abs(end) > std::abs(counts.drift_ns)) counts.drift_ns = end;
+  }
+  return counts;
+}
+
+Extent ExtentOf(const CompareModel& model, bool whole) {
+  Extent extent{std::numeric_limits<double>::max(), std::numeric_limits<double>::lowest()};
+  const auto add = [&extent](double start, double end) {
+    extent.start_ns = std::min(extent.start_ns, start);
+    extent.end_ns = std::max(extent.end_ns, end);
+  };
+  for (const SideModel& side : model.sides) {
+    if (!side.IsPresent()) continue;
+    if (!whole && side.step >= 0) {
+      add(side.Displayed(side.step_start_ns), side.Displayed(side.step_end_ns));
+      continue;
+    }
+    for (const StepWindow& step : side.run->timeline.steps) {
+      add(side.Displayed(step.start_ns), side.Displayed(step.end_ns));
+    }
+    for (const Span& span : side.run->timeline.spans) {
+      add(side.Displayed(span.start_ns), side.Displayed(span.end_ns));
+    }
+  }
+  return extent.end_ns >= extent.start_ns ? extent : Extent{};
+}
+
+std::string HashNotice(const CompareModel& model) {
+  const std::string& predicted = model.sides[0].run->program_hash;
+  const std::string& measured = model.sides[1].run->program_hash;
+  if (predicted == measured || predicted.empty() || measured.empty()) return {};
+  return "The two runs executed different programs: ops are paired by what they are, not one to "
+         "one.";
+}
+
+void FillNotices(CompareModel& model) {
+  const auto add = [&model](std::string text) {
+    if (!text.empty()) model.notices.push_back(std::move(text));
+  };
+  for (const std::string& notice : model.options.notices) add(notice);
+  const bool predicted = model.sides[0].IsPresent();
+  const bool measured = model.sides[1].IsPresent();
+  if (!predicted && !measured) add("There is no run to show.");
+  if (predicted && !measured) add("No measured run of this plan yet: the forecast alone is shown.");
+  if (!predicted && measured) add("No forecast for this run: the measurement alone is shown.");
+  if (predicted && measured) add(HashNotice(model));
+  for (const Side side : kSides) {
+    if (!model.Of(side).IsPresent() || !model.TimelineOf(side).spans.empty()) continue;
+    add(side == Side::kPredicted ? "The forecast holds no spans."
+                                 : "The measured run holds no spans.");
+  }
+  std::int64_t left_out = 0;
+  for (const Lane& lane : model.lanes) left_out += lane.left_out;
+  if (left_out > 0) {
+    add(std::to_string(left_out) +
+        " spans overlap too many others on their queue and are not drawn.");
+  }
+}
+
+}  // namespace
+
+int CompareModel::RankOn(Side side, int rank) const {
+  const RunView* run = Of(side).run;
+  const auto place = static_cast<std::size_t>(rank);
+  if (run == nullptr || place >= run->stands_for_rank.size()) return rank;
+  return run->stands_for_rank[place];
+}
+
+CompareFacts FactsOf(const CompareInput& input) {
+  CompareFacts facts;
+  for (const Side side : kSides) {
+    const RunView* run = RunOf(input, side);
+    if (run == nullptr) continue;
+    facts.metrics[Index(side)] =
+        std::make_shared<const Metrics>(ComputeMetrics(run->timeline, run->metrics));
+  }
+  return facts;
+}
+
+CompareModel BuildCompareModel(const CompareInput& input, const CompareFacts& facts,
+                               const CompareOptions& options) {
+  CompareModel model{.options = options, .facts = facts};
+  for (const Side side : kSides) {
+    model.sides[Index(side)] =
+        SideOf(RunOf(input, side), facts.metrics[Index(side)].get(),
+               side == Side::kPredicted ? options.predicted_step : options.measured_step,
+               options.alignment);
+  }
+  FillPairs(model);
+  for (const int rank : RanksOf(model)) model.lanes.push_back(LaneOfRankIn(model, rank));
+  model.extent = ExtentOf(model, /*whole=*/options.alignment == Alignment::kWallClock);
+  model.all = ExtentOf(model, /*whole=*/true);
+  model.numbers = NumbersOf(model.sides[0].run, model.sides[0].metrics, model.sides[1].run,
+                            model.sides[1].metrics, CountsOf(model));
+  FillNotices(model);
+  return model;
+}
+
+std::optional<std::size_t> LaneOfRank(const CompareModel& model, int rank) {
+  const auto at = std::partition_point(model.lanes.begin(), model.lanes.end(),
+                                       [rank](const Lane& lane) { return lane.rank < rank; });
+  if (at == model.lanes.end() || at->rank != rank) return std::nullopt;
+  return static_cast<std::size_t>(at - model.lanes.begin());
+}
+
+std::optional<std::size_t> LaneOf(const CompareModel& model, const SpanRef& ref) {
+  const int rank = model.SpanOf(ref).rank;
+  for (std::size_t i = 0; i < model.lanes.size(); ++i) {
+    if (model.RankOn(ref.side, model.lanes[i].rank) == rank) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<SpanRef> TwinOf(const CompareModel& model, int lane_rank, const SpanRef& ref) {
+  const Span& span = model.SpanOf(ref);
+  if (!model.HasBoth() || span.step != model.Of(ref.side).step) return std::nullopt;
+  const OpPair* pair = FindPair(model.pairs, lane_rank, span.op);
+  if (pair == nullptr || !pair->IsPair()) return std::nullopt;
+  const Side other = Other(ref.side);
+  const OpTotal& total = other == Side::kPredicted ? *pair->predicted : *pair->measured;
+  const std::vector<Span>& spans = model.TimelineOf(other).spans;
+  const auto key = [](const auto& place) {
+    return std::tuple(place.rank, place.queue, place.start_ns);
+  };
+  auto at = std::lower_bound(spans.begin(), spans.end(), total,
+                             [&key](const Span& a, const OpTotal& b) { return key(a) < key(b); });
+  for (; at != spans.end() && key(*at) == key(total); ++at) {
+    const bool same = at->op == total.op || InstructionOf(at->op) == total.op;
+    if (same && at->step == total.step) {
+      return SpanRef{other, static_cast<std::uint32_t>(at - spans.begin())};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,293 @@
+#include "ui/view_model/interaction.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrain {
+namespace {
+
+constexpr float kClickSlop = 4.0F;  // pixels a click may wander
+constexpr std::size_t kMostUndo = 100;
+constexpr double kHeldScreens = 0.8;    // of the screen a second while a key is held
+constexpr double kHeldNotches = 7.0;    // a second
+constexpr double kWheelScreens = 0.08;  // of the screen a notch of a sideways wheel
+
+// Where a view may go: over everything.
+const Extent& RoamOf(const CompareModel& model) { return model.all; }
+
+void Remember(ViewState& state) {
+  if (!state.undo.empty() && state.undo.back() == state.viewport) return;
+  if (state.undo.size() == kMostUndo) state.undo.erase(state.undo.begin());
+  state.undo.push_back(state.viewport);
+}
+
+void ScrollTo(const Layout& layout, std::size_t lane, ViewState& state) {
+  const float top = static_cast<float>(lane) * layout.lane_height;
+  const float visible = layout.lanes.Height();
+  if (top < state.scroll || top + layout.lane_height > state.scroll + visible) {
+    state.scroll = std::clamp(top - (visible - layout.lane_height) / 2, 0.0F, layout.most_scroll);
+  }
+}
+
+double MiddleOf(const CompareModel& model, const SpanRef& ref) {
+  const Span& span = model.SpanOf(ref);
+  const SideModel& side = model.Of(ref.side);
+  return (side.Displayed(span.start_ns) + side.Displayed(span.end_ns)) / 2;
+}
+
+void ZoomToSpan(const CompareModel& model, const SpanRef& ref, ViewState& state) {
+  Remember(state);
+  const Span& span = model.SpanOf(ref);
+  const SideModel& side = model.Of(ref.side);
+  state.viewport =
+      Around(side.Displayed(span.start_ns), side.Displayed(span.end_ns), RoamOf(model));
+}
+
+// Puts the twin where the span was, or in the middle where that was off the screen.
+void GoToTwin(const CompareModel& model, const Layout& layout, ViewState& state) {
+  std::optional<SpanRef> from = state.selected;
+  std::size_t lane = state.selected_lane;
+  if (!from.has_value() && state.hovered.has_value()) {
+    from = state.hovered->span;
+    lane = state.hovered->lane;
+  }
+  if (!from.has_value() || lane >= model.lanes.size()) return;
+  const std::optional<SpanRef> twin = TwinOf(model, model.lanes[lane].rank, *from);
+  if (!twin.has_value()) return;
+  Remember(state);
+  const double before = MiddleOf(model, *from);
+  const Viewport view = state.viewport;
+  const bool visible = before >= view.start_ns && before < view.end_ns;
+  const double at = visible ? before : view.start_ns + view.LengthNs() / 2;
+  const double by = MiddleOf(model, *twin) - at;
+  state.viewport = {view.start_ns + by, view.end_ns + by};
+  state.selected = twin;
+  state.selected_lane = lane;
+  ScrollTo(layout, lane, state);
+}
+
+void NextWorst(const CompareModel& model, const Layout& layout, int by, ViewState& state) {
+  const auto count = static_cast<int>(model.worst.size());
+  if (count == 0) return;
+  const int now = state.worst.has_value() ? static_cast<int>(*state.worst) : (by > 0 ? -1 : count);
+  GoToWorst(model, layout, static_cast<std::size_t>((now + by + count) % count), state);
+}
+
+void ChangeStep(const CompareModel& model, int by, ViewState& state) {
+  const Side side = model.Of(Side::kMeasured).IsPresent() ? Side::kMeasured : Side::kPredicted;
+  const SideModel& of = model.Of(side);
+  const auto at = std::find(of.steps.begin(), of.steps.end(), of.step);
+  if (at == of.steps.end()) return;
+  const auto place = (at - of.steps.begin()) + by;
+  if (place < 0 || place >= static_cast<std::ptrdiff_t>(of.steps.size())) return;
+  auto& wanted = side == Side::kMeasured ? state.wanted.measured_step : state.wanted.predicted_step;
+  wanted = of.steps[static_cast<std::size_t>(place)];
+}
+
+void Fit(const CompareModel& model, ViewState& state) {
+  Remember(state);
+  state.viewport = Fitted(model.extent);
+}
+
+void Toggle(char32_t key, ViewState& state) {
+  switch (key) {
+    case U'q':
+      state.wanted.rows =
+          state.wanted.rows == LaneRows::kMerged ? LaneRows::kQueues : LaneRows::kMerged;
+      break;
+    case U'g':
+      state.wanted.alignment = state.wanted.alignment == Alignment::kStepStart
+                                   ? Alignment::kWallClock
+                                   : Alignment::kStepStart;
+      break;
+    case U't':
+      state.light = !state.light;
+      break;
+    case U'?':
+    case U'h':
+      state.help = !state.help;
+      break;
+    case U'u':
+      if (state.undo.empty()) break;
+      state.viewport = state.undo.back();
+      state.undo.pop_back();
+      break;
+    default:
+      break;
+  }
+}
+
+void OnKey(const CompareModel& model, const Layout& layout, char32_t typed, ViewState& state) {
+  const char32_t key = typed >= U'A' && typed <= U'Z' ? typed + (U'a' - U'A') : typed;
+  switch (key) {
+    case U'f':
+      return Fit(model, state);
+    case U'm':
+      return GoToTwin(model, layout, state);
+    case U']':
+      return NextWorst(model, layout, 1, state);
+    case U'[':
+      return NextWorst(model, layout, -1, state);
+    case U',':
+      return ChangeStep(model, -1, state);
+    case U'.':
+      return ChangeStep(model, 1, state);
+    default:
+      return Toggle(key, state);
+  }
+}
+
+void OnHeldKeys(const CompareModel& model, const InputFrame& input, ViewState& state) {
+  const double seconds = std::min(input.elapsed_s, 0.1);
+  const double screens = kHeldScreens * seconds * (input.right - input.left);
+  if (screens != 0.0) {
+    state.viewport = Panned(state.viewport, screens * state.viewport.LengthNs(), RoamOf(model));
+  }
+  const double notches = kHeldNotches * seconds * (input.nearer - input.farther);
+  if (notches != 0.0) {
+    const double middle = state.viewport.start_ns + state.viewport.LengthNs() / 2;
+    state.viewport = Zoomed(state.viewport, middle, notches, RoamOf(model));
+  }
+}
+
+double TimeAt(const Layout& layout, const ViewState& state, float x) {
+  return state.viewport.ToTime(x - layout.plot_x0, std::max(1, layout.Columns()));
+}
+
+void OnPress(const Layout& layout, const InputFrame& input, ViewState& state) {
+  const bool on_plot = input.y >= layout.axis.y0 && input.y < layout.legend.y0;
+  if (!on_plot) return;
+  state.moved = 0.0F;
+  state.drag = input.shift ? Drag::kMeasure : Drag::kPan;
+  const double at = TimeAt(layout, state, input.x);
+  if (input.shift) state.measure = Measure{at, at};
+}
+
+void OnMove(const CompareModel& model, const Layout& layout, const InputFrame& input,
+            ViewState& state) {
+  state.moved += std::abs(input.dx) + std::abs(input.dy);
+  if (state.drag == Drag::kMeasure) {
+    state.measure->to_ns = TimeAt(layout, state, input.x);
+    return;
+  }
+  const double by = -input.dx * state.viewport.LengthNs() / std::max(1, layout.Columns());
+  state.viewport = Panned(state.viewport, by, RoamOf(model));
+  state.scroll = std::clamp(state.scroll - input.dy, 0.0F, layout.most_scroll);
+}
+
+void OnClick(const Layout& layout, const InputFrame& input, ViewState& state) {
+  state.measure.reset();
+  state.worst.reset();
+  state.selected.reset();
+  if (const auto lane = LaneAt(layout, input.x, input.y)) state.memory_lane = *lane;
+  if (!state.hovered.has_value()) return;
+  state.selected = state.hovered->span;
+  state.selected_lane = state.hovered->lane;
+}
+
+void OnWheel(const CompareModel& model, const Layout& layout, const InputFrame& input,
+             ViewState& state) {
+  if (input.control) {
+    state.scroll =
+        std::clamp(state.scroll - input.wheel * layout.lane_height / 2, 0.0F, layout.most_scroll);
+    return;
+  }
+  const float x = std::clamp(input.x, layout.plot_x0, layout.plot_x1);
+  state.viewport = Zoomed(state.viewport, TimeAt(layout, state, x), input.wheel, RoamOf(model));
+}
+
+void OnMouse(const CompareModel& model, const Layout& layout, const InputFrame& input,
+             ViewState& state) {
+  if (input.pressed) OnPress(layout, input, state);
+  if (state.drag != Drag::kNone && input.down && !input.pressed) {
+    OnMove(model, layout, input, state);
+  }
+  state.hovered.reset();
+  if (state.drag == Drag::kNone || state.moved <= kClickSlop) {
+    state.hovered = HitTest(model, layout, state.viewport, input.x, input.y);
+  }
+  if (input.released && state.drag != Drag::kNone) {
+    if (state.moved <= kClickSlop) OnClick(layout, input, state);
+    state.drag = Drag::kNone;
+  }
+  const bool on_span = state.hovered.has_value() && state.hovered->span.has_value();
+  if (input.double_clicked && on_span) ZoomToSpan(model, *state.hovered->span, state);
+  if (input.wheel != 0.0F) OnWheel(model, layout, input, state);
+  if (input.wheel_x != 0.0F) {
+    const double by = -kWheelScreens * input.wheel_x * state.viewport.LengthNs();
+    state.viewport = Panned(state.viewport, by, RoamOf(model));
+  }
+}
+
+}  // namespace
+
+ViewState StartOf(const CompareModel& model) {
+  ViewState state{.viewport = Fitted(model.extent)};
+  state.wanted = model.options;
+  std::int64_t most = -1;
+  for (const Side side : kSides) {
+    if (!model.Of(side).IsPresent()) continue;
+    for (const MemoryPeak& peak : model.Of(side).metrics->memory) {
+      const auto lane = LaneOfRank(model, peak.rank);
+      if (peak.step != -1 || peak.space != Space::kDevice || !lane || peak.bytes <= most) continue;
+      most = peak.bytes;
+      state.memory_lane = *lane;
+    }
+  }
+  return state;
+}
+
+ViewState CarryOver(const CompareModel& before, const CompareModel& after, ViewState state) {
+  const bool moved = before.options.alignment != after.options.alignment;
+  if (moved) state.viewport = Fitted(after.extent);
+  const bool same_runs =
+      before.sides[0].run == after.sides[0].run && before.sides[1].run == after.sides[1].run;
+  if (!same_runs || before.options.measured_step != after.options.measured_step) {
+    state.selected.reset();
+    state.worst.reset();
+  }
+  state.hovered.reset();
+  if (state.memory_lane >= after.lanes.size()) state.memory_lane = 0;
+  if (state.selected_lane >= after.lanes.size()) state.selected.reset();
+  return state;
+}
+
+void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, ViewState& state) {
+  if (at >= model.worst.size()) return;
+  const OpPair& pair = model.pairs[model.worst[at]];
+  const std::optional<std::size_t> lane = LaneOfRank(model, pair.rank);
+  if (!lane.has_value()) return;
+  Remember(state);
+  const SideModel& side = model.Of(Side::kMeasured);
+  state.viewport = Around(side.Displayed(pair.measured->start_ns),
+                          side.Displayed(pair.measured->end_ns), RoamOf(model));
+  state.worst = at;
+  state.selected_lane = *lane;
+  state.selected.reset();
+  for (const Row& row : model.lanes[*lane].rows[Index(Side::kMeasured)]) {
+    for (const Track& track : row.tracks) {
+      const std::size_t i = track.FirstEndingAfter(static_cast<double>(pair.measured->start_ns));
+      if (i == track.size() || state.selected.has_value()) continue;
+      const Span& span = track.SpanAt(i);
+      if (span.op == pair.measured->op || InstructionOf(span.op) == pair.op) {
+        state.selected = SpanRef{Side::kMeasured, track.IndexAt(i)};
+      }
+    }
+  }
+  ScrollTo(layout, *lane, state);
+}
+
+void Update(const CompareModel& model, const Layout& layout, const InputFrame& input,
+            ViewState& state) {
+  for (const char32_t key : input.typed) OnKey(model, layout, key, state);
+  if (input.escape) {
+    state.help = false;
+    state.selected.reset();
+    state.measure.reset();
+    state.worst.reset();
+  }
+  OnHeldKeys(model, input, state);
+  OnMouse(model, layout, input, state);
+}
+
+}  // namespace foretrain

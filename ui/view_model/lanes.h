@@ -1,0 +1,66 @@
+// One lane a rank: the forecast's spans and the measured ones, row by row. Leaves out pixels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "traces/timeline.h"
+#include "ui/view_model/drift.h"
+#include "ui/view_model/pairing.h"
+#include "ui/view_model/track.h"
+
+namespace foretrain {
+
+enum class Side : std::uint8_t { kPredicted, kMeasured };
+inline constexpr std::array<Side, 2> kSides{Side::kPredicted, Side::kMeasured};
+constexpr std::size_t Index(Side side) { return static_cast<std::size_t>(side); }
+constexpr Side Other(Side side) {
+  return side == Side::kPredicted ? Side::kMeasured : Side::kPredicted;
+}
+
+// A span of one of the two runs.
+struct SpanRef {
+  Side side = Side::kMeasured;
+  std::uint32_t span = 0;  // index into Timeline::spans
+
+  bool operator==(const SpanRef&) const = default;
+};
+
+enum class LaneRows : std::uint8_t {
+  kMerged,  // compute; all communication and copies under it; without the host
+  kQueues,  // one row for each queue that either run uses
+};
+
+struct Row {
+  std::string name{};  // "compute", "tp"
+  bool compute = false;
+  std::vector<Track> tracks{};  // more than one where spans overlap
+  std::vector<Slot> slots{};    // of the compute queue
+};
+
+struct Lane {
+  int rank = 0;
+  std::string name{};                      // "rank 3"
+  std::string detail{};                    // "stage 1", or what it shares its forecast with
+  std::array<std::vector<Row>, 2> rows{};  // [side]: both as long, or empty where a run is missing
+  std::vector<DriftPoint> drift{};
+  std::int64_t left_out = 0;  // spans that overlap more others than are drawn
+};
+
+// The rows of `rank` of a sorted timeline. `queues`: bit q set for each queue that gets a row in
+// kQueues. O(n log n) in the spans of the rank.
+std::vector<Row> RowsOf(const Timeline& timeline, int rank, LaneRows rows, std::uint32_t queues,
+                        std::int64_t& left_out);
+
+// Bit q set for each queue on which `rank` has spans.
+std::uint32_t QueuesOf(const Timeline& timeline, int rank);
+
+// By how much each span of `track` took longer than its twin; an op of several spans spreads its
+// difference over them by length. Spans of other steps, and those on the host, have no twin.
+std::vector<float> ErrorsOf(const Track& track, std::span<const OpPair> pairs, int rank,
+                            std::int32_t step);
+
+}  // namespace foretrain

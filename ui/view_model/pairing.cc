@@ -1,0 +1,126 @@
+#include "ui/view_model/pairing.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "traces/metrics/classes.h"
+
+namespace foretrain {
+namespace {
+
+std::span<const OpTotal> TotalsOfRank(std::span<const OpTotal> totals, int rank) {
+  const auto [begin, end] = std::equal_range(
+      totals.begin(), totals.end(), OpTotal{.rank = static_cast<std::int16_t>(rank)},
+      [](const OpTotal& a, const OpTotal& b) { return a.rank < b.rank; });
+  return {begin, end};
+}
+
+// The ops of `whole` among `totals` of one rank, as one; nothing where none ran on its queue.
+std::optional<OpTotal> SumOfOps(std::span<const OpTotal> totals, const OpTotal& whole) {
+  const auto by_op = [](const OpTotal& total, OpId op) { return total.op < op; };
+  const OpId first = whole.op & ~OpId{kWholeInstruction};
+  auto at = std::lower_bound(totals.begin(), totals.end(), first, by_op);
+  std::optional<OpTotal> sum;
+  for (; at != totals.end() && at->op < whole.op; ++at) {
+    if (at->queue != whole.queue) continue;
+    if (!sum.has_value()) {
+      sum = *at;
+      sum->op = whole.op;
+      continue;
+    }
+    sum->busy_ns += at->busy_ns;
+    sum->start_ns = std::min(sum->start_ns, at->start_ns);
+    sum->end_ns = std::max(sum->end_ns, at->end_ns);
+    sum->bytes += at->bytes;
+    sum->spans += at->spans;
+  }
+  return sum;
+}
+
+bool IsWhole(const OpTotal& total) { return OpNumber(total.op) == kWholeInstruction; }
+
+// Merges two lists of one rank by op id.
+std::vector<OpPair> MergeById(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
+                              int rank) {
+  std::vector<OpPair> pairs;
+  std::size_t p = 0, m = 0;
+  while (p < predicted.size() || m < measured.size()) {
+    const bool has_predicted =
+        p < predicted.size() && (m == measured.size() || predicted[p].op <= measured[m].op);
+    const bool has_measured =
+        m < measured.size() && (p == predicted.size() || measured[m].op <= predicted[p].op);
+    OpPair pair{.op = has_predicted ? predicted[p].op : measured[m].op,
+                .rank = static_cast<std::int16_t>(rank)};
+    if (has_predicted) pair.predicted = predicted[p++];
+    if (has_measured) pair.measured = measured[m++];
+    pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+// Gives wholes without a twin the sum of the other side's ops, which then need no pair.
+void PairWholes(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
+                std::vector<OpPair>& pairs) {
+  std::set<OpId> summed;
+  for (OpPair& pair : pairs) {
+    if (OpNumber(pair.op) != kWholeInstruction || pair.IsPair()) continue;
+    if (pair.predicted.has_value()) {
+      pair.measured = SumOfOps(measured, *pair.predicted);
+    } else {
+      pair.predicted = SumOfOps(predicted, *pair.measured);
+    }
+    if (pair.IsPair()) summed.insert(pair.op);
+  }
+  std::erase_if(pairs, [&summed](const OpPair& pair) {
+    return !pair.IsPair() && summed.contains(InstructionOf(pair.op));
+  });
+}
+
+}  // namespace
+
+std::vector<OpTotal> OpTotalsOfStep(const Timeline& timeline, std::int32_t step) {
+  Timeline part;
+  for (const Span& span : timeline.spans) {
+    if (span.step == step) part.spans.push_back(span);
+  }
+  return OpTotals(part);
+}
+
+std::vector<OpPair> PairOps(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
+                            std::span<const int> stands_for_rank) {
+  int ranks = static_cast<int>(stands_for_rank.size());
+  if (!measured.empty()) ranks = std::max(ranks, measured.back().rank + 1);
+  if (!predicted.empty() && stands_for_rank.empty()) {
+    ranks = std::max(ranks, predicted.back().rank + 1);
+  }
+  std::vector<OpPair> pairs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    const int stands = place < stands_for_rank.size() ? stands_for_rank[place] : rank;
+    const std::span<const OpTotal> of_predicted = TotalsOfRank(predicted, stands);
+    const std::span<const OpTotal> of_measured = TotalsOfRank(measured, rank);
+    std::vector<OpPair> of_rank = MergeById(of_predicted, of_measured, rank);
+    if (std::any_of(of_predicted.begin(), of_predicted.end(), IsWhole) ||
+        std::any_of(of_measured.begin(), of_measured.end(), IsWhole)) {
+      PairWholes(of_predicted, of_measured, of_rank);
+    }
+    pairs.insert(pairs.end(), of_rank.begin(), of_rank.end());
+  }
+  return pairs;
+}
+
+const OpPair* FindPair(std::span<const OpPair> pairs, int rank, OpId op) {
+  const auto find = [&](OpId id) -> const OpPair* {
+    const auto at = std::lower_bound(pairs.begin(), pairs.end(), std::pair(rank, id),
+                                     [](const OpPair& pair, const std::pair<int, OpId>& key) {
+                                       return std::pair<int, OpId>(pair.rank, pair.op) < key;
+                                     });
+    return at != pairs.end() && at->rank == rank && at->op == id ? &*at : nullptr;
+  };
+  if (!IsValidId(op)) return nullptr;
+  const OpPair* pair = find(op);
+  return pair != nullptr ? pair : find(InstructionOf(op));
+}
+
+}  // namespace foretrain
