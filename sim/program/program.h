@@ -2,13 +2,11 @@
 // tensors and their order. The simulator and the runtime execute the same Program. docs/program.md
 // has the format with worked listings.
 //
-//   Program ── blocks[]                     templates, shared by all ranks
-//           └─ ranks[] ── step[]            instructions in issue order; each names a block and its
-//           bindings
-//                      ├─ bindings[]        slot -> (buffer, byte offset, bytes), one run of them
-//                      per instruction ├─ buffers[]         bytes, category, space; life and arena
-//                      offset are filled by Link └─ edges[]           between ops of different
-//                      queues; filled by Link
+//   Program ── blocks[]           templates, shared by all ranks
+//           └─ ranks[] ── step[]      instructions in issue order; each names a block and bindings
+//                      ├─ bindings[]  slot -> (buffer, byte offset, bytes), one run an instruction
+//                      ├─ buffers[]   bytes, category, space; Link fills in life and offset
+//                      └─ edges[]     between ops of different queues, by Link
 #pragma once
 
 #include <array>
