@@ -214,12 +214,12 @@ TEST(CostModel, RefusesProfilesThatNoCostCanBeMadeOf) {
     return model.has_value() ? std::string("accepted") : model.error().message;
   };
   EXPECT_THAT(refusal([](auto& p) { p.rates.memory_bytes_per_s.value = 0; }),
-              HasSubstr("rates.memory_bytes_per_s 0: must be above 0"));
+              HasSubstr("rates.memory_bytes_per_s 0: must be from 0.001 to 1e+21"));
   EXPECT_THAT(refusal([](auto& p) { p.rates.wake_s.value = -1; }), HasSubstr("rates.wake_s -1"));
   EXPECT_THAT(refusal([](auto& p) { p.rates.overlap_slowdown.value = 0.5; }),
-              HasSubstr("overlap_slowdown 0.5: must be 1 or more"));
+              HasSubstr("overlap_slowdown 0.5: must be from 1 to 100"));
   EXPECT_THAT(refusal([](auto& p) { p.points.push_back(Timed(PointOf(GemmOp(1, 1, 1)), 0)); }),
-              HasSubstr("points[0] (gemm): seconds 0: must be above 0"));
+              HasSubstr("points[0] (gemm): seconds 0: must be from 1e-12 to 1e6"));
   EXPECT_THAT(refusal([](auto& p) { p.points.push_back(Timed(PointOf(GemmOp(1, 0, 1)), 1)); }),
               HasSubstr("points[0] (gemm): a size is missing or 0"));
   EXPECT_THAT(refusal([](auto& p) { p.points.push_back(Timed(PointOf(Op{}), 1)); }),
@@ -228,6 +228,19 @@ TEST(CostModel, RefusesProfilesThatNoCostCanBeMadeOf) {
                 p.overheads.push_back({OverheadKind::kGap, 0, 1e-6, 0, 0, 1});
               }),
               HasSubstr("overheads[0] (gap)"));
+}
+
+// Two uses of a measured row of 1 s and one of a default row of 2 s.
+TEST(ProgramCosts, WeighTheirProvenanceBySeconds) {
+  ProgramCosts costs;
+  costs.seconds = {1.0, 2.0};
+  costs.launch_s = {0, 0};
+  costs.provenance = {Provenance::kMeasured, Provenance::kDefault};
+  costs.error = {0.02, 0.3};
+  costs.row_of = {{0, 0}, {1}};
+  const CostQuality quality = QualityOf(costs);
+  EXPECT_THAT(quality.share, ElementsAre(0.5, 0, 0, 0.5));
+  EXPECT_NEAR(quality.error, 0.16, 1e-12);
 }
 
 TEST(DeriveProfile, MarksEveryFigureAsDefaultAndSaysSo) {
