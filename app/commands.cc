@@ -6,6 +6,9 @@ CommandList AllCommands() {
   CommandList list;
   list.push_back(MakeModels());
   list.push_back(MakeClusters());
+  list.push_back(MakeDevices());
+  list.push_back(MakePlan());
+  list.push_back(MakePredict());
   return list;
 }
 

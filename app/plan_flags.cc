@@ -196,12 +196,12 @@ Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
   return list;
 }
 
-Result<PlanChoices> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
+Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
   std::vector<std::int64_t> divisors;
   for (int d = 1; d <= ranks; ++d) {
     if (ranks % d == 0) divisors.push_back(d);
   }
-  PlanChoices out;
+  SearchSpace out;
   FT_ASSIGN(out.dp, ParseIntegerList("--dp", flags.dp, divisors));
   FT_ASSIGN(out.tp, ParseIntegerList("--tp", flags.tp, divisors));
   FT_ASSIGN(out.pp, ParseIntegerList("--pp", flags.pp, divisors));

@@ -8,6 +8,7 @@
 
 #include "app/arguments.h"
 #include "base/result.h"
+#include "sim/search/search.h"
 #include "sim/spec/catalogue.h"
 #include "sim/spec/cluster_spec.h"
 #include "sim/spec/model_spec.h"
@@ -53,17 +54,8 @@ Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
                                                    const std::string& text,
                                                    const std::vector<std::int64_t>& automatic);
 
-// The values that a search may choose from, after "auto" was filled in for `ranks` ranks.
-struct PlanChoices {
-  std::vector<std::int64_t> dp, tp, pp, micro_batch, zero;
-  std::vector<ScheduleKind> schedules;
-  std::vector<RecomputeKind> recomputes;
-  std::int64_t sequence = 0;
-  std::int64_t global_batch = 0;
-  double clip_norm = 0;
-  std::int64_t bucket_bytes = 0;
-};
-Result<PlanChoices> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
+// The values that a search over plans of `ranks` ranks may choose from, with "auto" filled in.
+Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
 
 // One plan: what is not given is 1 (dp takes the ranks that are left), no ZeRO, no recomputation,
 // 1f1b, micro-batch 1 and the smallest batch that fills the pipeline. With --plan FILE that plan,

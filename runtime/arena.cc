@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <utility>
 
 #include "base/units.h"
+#include "sim/memory/linked_peak.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -41,45 +42,10 @@ Result<void> CheckSpaces(const RankProgram& rank) {
 
 }  // namespace
 
-MemoryTable PeakTable(const RankProgram& rank, Space space) {
-  std::map<std::int32_t, std::vector<const Buffer*>> born, dead;
-  MemoryTable table;
-  table.arena_bytes = rank.arena_bytes[static_cast<std::size_t>(space)];
-  std::array<std::int64_t, kCategoryCount> live{};
-  std::int64_t total = 0;
-  const auto change = [&](const Buffer& buffer, std::int64_t sign) {
-    live[static_cast<std::size_t>(buffer.category)] += sign * buffer.bytes;
-    total += sign * buffer.bytes;
-  };
-  for (const Buffer& buffer : rank.buffers) {
-    if (buffer.space != space) continue;
-    if (buffer.persistent) {
-      change(buffer, 1);
-    } else if (buffer.first_op >= 0) {
-      born[buffer.first_op].push_back(&buffer);
-      dead[buffer.last_op].push_back(&buffer);
-    }
-  }
-  table.bytes = live;
-  table.total = total;
-  auto next_dead = dead.begin();
-  for (const auto& [op, buffers] : born) {
-    for (; next_dead != dead.end() && next_dead->first < op; ++next_dead) {
-      for (const Buffer* buffer : next_dead->second) change(*buffer, -1);
-    }
-    for (const Buffer* buffer : buffers) change(*buffer, 1);
-    if (total <= table.total) continue;
-    table.bytes = live;
-    table.total = total;
-    table.op = op;
-  }
-  return table;
-}
-
-std::string CategoryText(const MemoryTable& table) {
-  std::vector<std::pair<std::int64_t, int>> rows;
+std::string CategoryText(const CategoryBytes& table) {
+  std::vector<std::pair<std::int64_t, int>> rows;  // (-bytes, category)
   for (int category = 0; category < kCategoryCount; ++category) {
-    const std::int64_t bytes = table.bytes[Index(category)];
+    const std::int64_t bytes = table[Index(category)];
     if (bytes > 0) rows.emplace_back(-bytes, category);
   }
   std::sort(rows.begin(), rows.end());
@@ -105,12 +71,13 @@ Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int dev
     }
   }
   if (fullest == nullptr) return {};
-  const MemoryTable table = PeakTable(*fullest, Space::kDevice);
-  if (budget_bytes > 0 && table.arena_bytes > budget_bytes) {
+  const LinkedPeakMemory peak = LinkedPeak(*fullest, Space::kDevice);
+  const std::int64_t arena_bytes = fullest->arena_bytes[Index(static_cast<int>(Space::kDevice))];
+  if (budget_bytes > 0 && arena_bytes > budget_bytes) {
     return Fail(ErrorCode::kInfeasible,
-                "rank " + std::to_string(fullest->rank) + ": the plan needs " +
-                    Gib(table.arena_bytes) + " of device memory, the budget is " +
-                    Gib(budget_bytes) + "; at the peak: " + CategoryText(table) + kRemedy);
+                "rank " + std::to_string(fullest->rank) + ": the plan needs " + Gib(arena_bytes) +
+                    " of device memory, the budget is " + Gib(budget_bytes) +
+                    "; at the peak: " + CategoryText(peak.bytes) + kRemedy);
   }
   std::array<char, 256> why{};
   FtMemory memory{};
@@ -121,7 +88,7 @@ Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int dev
               std::to_string(program.ranks.size()) + " ranks on one device need " + Gib(all) +
                   ", free are " + Gib(memory.free_bytes) + " of " + Gib(memory.total_bytes) +
                   "; the fullest is rank " + std::to_string(fullest->rank) + " with " +
-                  Gib(table.arena_bytes) + ": " + CategoryText(table) + kRemedy);
+                  Gib(arena_bytes) + ": " + CategoryText(peak.bytes) + kRemedy);
 }
 
 Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, const FtDeviceApi& api,
@@ -136,9 +103,9 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
   const std::int64_t device_bytes = arena->bytes(Space::kDevice);
   auto memory = DeviceMemory::Make(api, options.device, device_bytes);
   if (!memory.has_value()) {
-    const MemoryTable table = PeakTable(rank, Space::kDevice);
+    const LinkedPeakMemory peak = LinkedPeak(rank, Space::kDevice);
     return Fail(memory.error().code, "rank " + std::to_string(rank.rank) + ": the arena of " +
-                                         Gib(device_bytes) + " (" + CategoryText(table) +
+                                         Gib(device_bytes) + " (" + CategoryText(peak.bytes) +
                                          ") was refused: " + memory.error().message + kRemedy);
   }
   arena->device_memory_ = *std::move(memory);

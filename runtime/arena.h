@@ -13,23 +13,13 @@
 #include "base/device_api.h"
 #include "base/result.h"
 #include "runtime/device.h"
+#include "sim/memory/peak_memory.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
 
-// Live bytes by category at the first fullest moment of a rank's step in issue order, in one space.
-struct MemoryTable {
-  std::array<std::int64_t, kCategoryCount> bytes{};
-  std::int64_t total = 0;        // of them
-  std::int64_t arena_bytes = 0;  // total and what fragmentation adds
-  std::int32_t op = -1;          // number of the op at that moment; -1: state alone
-};
-
-// O(buffers log buffers); the rank is linked.
-MemoryTable PeakTable(const RankProgram& rank, Space space);
-
 // "parameters 1.50 GiB, optimizer_state 3.00 GiB, activations 512 MiB", largest first, none of 0.
-std::string CategoryText(const MemoryTable& table);
+std::string CategoryText(const CategoryBytes& bytes);
 
 // Checks before anything is allocated that each rank's device arena is within the budget and that
 // all of them together are within what the device has free.

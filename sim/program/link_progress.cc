@@ -137,8 +137,8 @@ class Player {
     RankState& state = RankAt(rank);
     for (bool moved = true; moved;) {
       moved = false;
-      const std::int64_t issued = std::min({state.Oldest() + run_ahead_ops_ - 1, state.HostHead(),
-                                            RankState::kAllEnded - 1});
+      const std::int64_t issued = std::min(
+          {state.Oldest() + run_ahead_ops_ - 1, state.HostHead(), RankState::kAllEnded - 1});
       for (std::size_t lane = 0; lane < state.Lanes(); ++lane) {
         while (state.Head(lane) <= issued && TryHead(rank, lane)) moved = true;
       }

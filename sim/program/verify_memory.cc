@@ -121,9 +121,11 @@ class Written {
   std::map<std::int64_t, std::int64_t> parts_;
 };
 
-// Whether the buffer is written at byte `at` by any op of the step.
-bool IsWrittenAnywhere(const FlatStep& step, std::int32_t buffer, std::int64_t at) {
-  return std::any_of(step.accesses.begin(), step.accesses.end(), [&](const TensorAccess& access) {
+// Whether an op behind `op` writes the buffer at byte `at`.
+bool IsWrittenLater(const FlatStep& step, std::int32_t op, std::int32_t buffer, std::int64_t at) {
+  const auto first = static_cast<std::size_t>(step.first_access[static_cast<std::size_t>(op) + 1]);
+  const auto rest = std::span(step.accesses).subspan(first);
+  return std::any_of(rest.begin(), rest.end(), [&](const TensorAccess& access) {
     return Writes(access) && access.buffer == buffer && access.begin <= at && at < access.end;
   });
 }
@@ -180,15 +182,17 @@ Result<void> CheckContents(const Program& program, const RankProgram& rank, cons
       const std::int64_t end =
           written[static_cast<std::size_t>(access.buffer)].EndFrom(access.begin);
       if (end >= access.end) continue;
-      const bool later = IsWrittenAnywhere(step, access.buffer, end);
+      const bool later = IsWrittenLater(step, op, access.buffer, end);
       const bool is_tail = access.end == buffer.bytes && end > access.begin && !later;
       if (is_tail && access.end - end < PaddingOf(program, rank, step, op)) continue;
       const std::string what = DescribeOp(program, rank, step, op) + " reads byte " +
                                std::to_string(end) + " of " + BufferText(rank, access.buffer);
-      return Fail(ErrorCode::kInvalidArgument,
-                  what + (later ? ", which the step writes only later: a value leaks from step to "
-                                  "step through a buffer that is not state"
-                                : ", which nothing writes"));
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          what + (later || Writes(access)
+                      ? ", which the step writes only then: a value leaks from step to step "
+                        "through a buffer that is not state"
+                      : ", which nothing writes"));
     }
     for (const TensorAccess& access : step.AccessesOf(op)) {
       if (Writes(access) && !rank.buffers[static_cast<std::size_t>(access.buffer)].persistent) {

@@ -115,7 +115,7 @@ double MeanPeriod(const Engine& engine) {
 }
 
 std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph,
-                               const Engine& engine) {
+                                  const Engine& engine) {
   std::vector<RankSummary> ranks;
   const int last = engine.steps() - 1;
   for (int r = 0; r < graph.ranks(); ++r) {

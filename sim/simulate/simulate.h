@@ -26,9 +26,10 @@ struct Replay {
 struct SimulateOptions {
   int min_steps = 3;  // >= 1
   int max_steps = 8;  // >= min_steps; at most 64
-  double tolerance =
-      1e-6;              // relative difference of two periods in a row that counts as a stable one
-  int run_ahead = 1024;  // ops that the host may issue beyond the oldest unfinished one; >= 1
+  // Relative difference of two periods in a row up to which they count as stable.
+  double tolerance = 1e-4;
+  // Ops that the host may issue beyond the oldest unfinished one; >= 1.
+  int run_ahead = kRunAheadOps;
   bool contention = true;          // ops of ranks that share a machine slow one another down
   bool timeline = true;            // fill Simulation::timeline
   bool launches = false;           // with timeline: spans of the host's launches, on the host queue

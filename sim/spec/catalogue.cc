@@ -44,11 +44,12 @@ Result<Entry> Find(const std::vector<Entry>& entries, std::string_view name, std
   }
   if (found.size() == 1) return *found[0];
   if (found.empty()) {
-    const std::vector<std::string_view> names = AllNames(entries);
+    const std::string hint = DidYouMean(lower, AllNames(entries));
     return Refuse("{} \"{}\" is not in the catalogue{} `{}` lists all", kind, Printable(name),
-                  DidYouMean(lower, names), command);
+                  hint.empty() ? "." : hint, command);
   }
   std::vector<std::string> targets;
+  targets.reserve(found.size());
   for (const Entry* entry : found) targets.push_back(entry->name);
   return Refuse("{} \"{}\" may be any of {}; use one of these names", kind, Printable(name),
                 Join(targets, ", "));

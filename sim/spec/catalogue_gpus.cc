@@ -31,8 +31,8 @@ Result<void> ReadBytes(const CsvReader& row, std::string_view column, std::int64
 Result<DeviceSpec> ReadDevice(const CsvReader& row) {
   DeviceSpec device;
   device.name = row.Text("gpu");
-  if (device.name.empty() || device.name.size() > 64) {
-    return Refuse("{}: must be 1 to 64 bytes long", row.Place("gpu"));
+  if (device.name.empty() || Printable(device.name, 64) != device.name) {
+    return Refuse("{}: must be 1 to 64 bytes of printable text", row.Place("gpu"));
   }
   device.source = row.Text("source");
   FT_TRY(Read(row, "fp32_tflops", kTera, device.fp32_flop_per_s));

@@ -23,7 +23,7 @@ DeviceSpec ReadDevice(JsonFields& fields) {
   device.memory_bytes_per_s = rate("memory_bytes_per_s");
   device.link_bytes_per_s = rate("link_bytes_per_s");
   device.pcie_bytes_per_s = rate("pcie_bytes_per_s");
-  device.source = fields.StringOr("source", "");
+  device.source = fields.StringOr("source", "", std::size_t{64} << 10);
   return device;
 }
 

@@ -49,7 +49,10 @@ class Cutter {
 
   Result<void> Take(CsvRow& row) {
     const char c = text_[at_++];
-    if (c == '\0') return Bad(row, "holds a NUL byte; the file is not text");
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    if (control && c != '\n' && c != '\r' && c != '\t') {
+      return Bad(row, fmt::format("holds a control character (code {}); take it out", int{c}));
+    }
     if (row.cells.back().size() == limits_.cell_bytes) {
       return Bad(row, fmt::format("a cell is longer than {} bytes", limits_.cell_bytes));
     }

@@ -39,9 +39,9 @@ struct CsvTable {
 //   file  where `text` comes from, for messages
 //
 // Errors: kCorruptInput, naming file, line and column: an unclosed quote, text after a closing
-// quote, a quote inside a cell that is not quoted, a NUL byte, another number of cells than
-// columns, an empty or repeated column name, no header, or more than `limits` allow. O(bytes); safe
-// from any thread.
+// quote, a quote inside a cell that is not quoted, a control character, another number
+// of cells than columns, an empty or repeated column name, no header, or more than `limits` allow.
+// O(bytes); safe from any thread.
 Result<CsvTable> ParseCsv(std::string_view text, std::string_view file,
                           const CsvLimits& limits = {});
 

@@ -98,6 +98,11 @@ class Config {
   Config(const JsonValue& value, std::string_view file) : fields_(value, file) {}
 
   bool Has(std::string_view name) { return fields_.Has(Use(name)); }
+  // Written as null, rather than missing.
+  bool IsNull(std::string_view name) {
+    const auto names = fields_.names();
+    return !Has(name) && std::find(names.begin(), names.end(), name) != names.end();
+  }
   const JsonValue* Any(std::string_view name) { return fields_.Any(Use(name)); }
   std::int64_t Count(std::string_view name) {
     return fields_.Integer(Use(name), 1, kMaxModelCount);
@@ -312,8 +317,11 @@ void RequireKvHeads(Config& config) {
 }
 
 void ReadMistral(Config& config, ModelSpec& model) {
+  constexpr std::int64_t kLibraryDefault = 4096;
   RequireKvHeads(config);
-  if (config.Has("sliding_window")) LimitToWindow(config, model, config.Count("sliding_window"));
+  // Null is no window; a file without the field has the library's.
+  const bool none = config.IsNull("sliding_window");
+  if (!none) LimitToWindow(config, model, config.CountOr("sliding_window", kLibraryDefault));
 }
 
 void ReadQwen2(Config& config, ModelSpec& model) {

@@ -229,7 +229,8 @@ TEST_P(AttentionTest, BackwardEqualsTheReferenceAtRaggedSizes) {
 
 // Past the blocks of queries and keys, with a last block of one and of many rows.
 TEST_P(AttentionTest, EqualsTheReferenceAcrossBlocks) {
-  for (const std::int64_t sequence : {kAttentionKeys + 1, 2 * kAttentionQueries + 70}) {
+  for (const std::int64_t sequence :
+       {kForwardKeys + 1, kBackwardKeys + 1, 2 * kForwardQueries + 70}) {
     const AttentionShape s{
         .batch = 1, .sequence = sequence, .heads = 1, .kv_heads = 1, .head_dim = 64};
     CheckForward(s);

@@ -255,7 +255,7 @@ Result<std::unique_ptr<Database>> OpenFile(const OpenRequest& request) {
   // Without write permission SQLite cannot share a log; without a log there is nothing to share.
   PosixFileSystem files;
   const auto log = files.Stat(request.path + "-wal");
-  if (log.has_value() && log->kind == FileKind::kMissing) {
+  if (log.has_value() && (log->kind == FileKind::kMissing || log->size_bytes == 0)) {
     auto fixed = Database::Open(request.path, OpenMode::kReadFixed, request.vfs);
     if (fixed.has_value() && (*fixed)->Number("PRAGMA application_id").has_value()) return fixed;
   }

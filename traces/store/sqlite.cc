@@ -1,7 +1,9 @@
 #include "traces/store/sqlite.h"
 
 #include <sqlite3.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
@@ -47,10 +49,17 @@ int FlagsOf(OpenMode mode) {
   return SQLITE_OPEN_READONLY;
 }
 
+// Whether writes of this process end at a size of file. SQLite tells that as any other failed
+// write.
+bool HasSizeLimit(int code) {
+  rlimit limit{};
+  return (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_TRUNCATE) &&
+         getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 bool IsFull(int code, int system_error) {
   return (code & 0xFF) == SQLITE_FULL ||
-         ((code & 0xFF) == SQLITE_IOERR &&
-          (system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG));
+         ((code & 0xFF) == SQLITE_IOERR && (system_error == ENOSPC || system_error == EDQUOT));
 }
 
 ErrorCode CodeOf(int code) {
@@ -91,8 +100,8 @@ std::string FreeText(const std::string& path) {
 }
 
 Error MakeError(int code, int system_error, const std::string& text, const std::string& path) {
-  if (IsFull(code, system_error)) {
-    const bool limited = system_error == EFBIG;
+  const bool limited = HasSizeLimit(code);
+  if (limited || IsFull(code, system_error)) {
     return {ErrorCode::kResourceExhausted,
             path + ": " +
                 (limited ? "the limit on file sizes (ulimit -f) is reached" : "the disk is full") +

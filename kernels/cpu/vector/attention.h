@@ -15,9 +15,6 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-constexpr float kLog2E = 1.44269504F;
-constexpr float kLn2 = 0.693147181F;
-
 // Hands out parts of the scratch.
 class ScratchParts {
  public:
@@ -71,13 +68,13 @@ FT_INLINE void CopyTransposed(const float* from, int64_t stride, int64_t rows, i
 // ---------------------------------------------------------------------------------------------------------
 
 struct ForwardBlock {
-  float* queries;  // [head_dim][kAttentionQueries], scaled
-  float* scores;   // [kAttentionKeys][kAttentionQueries], then probabilities
-  float* values;   // [kAttentionKeys][width]
-  float* out;      // [kAttentionQueries][width], not yet divided by `sum`
-  float* most;     // [kAttentionQueries]: largest score so far
-  float* sum;      // [kAttentionQueries]: of 2^(score - most)
-  float* rescale;  // [kAttentionQueries]: 2^(most before - most now)
+  float* queries;  // [head_dim][kForwardQueries], scaled
+  float* scores;   // [kForwardKeys][kForwardQueries], then probabilities
+  float* values;   // [kForwardKeys][width]
+  float* out;      // [kForwardQueries][width], not yet divided by `sum`
+  float* most;     // [kForwardQueries]: largest score so far
+  float* sum;      // [kForwardQueries]: of 2^(score - most)
+  float* rescale;  // [kForwardQueries]: 2^(most before - most now)
   int64_t width;   // head_dim, rounded up to whole vectors
 };
 
@@ -105,9 +102,9 @@ FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& bl
                                .a = keys + j * g.row_stride,
                                .a_stride = g.row_stride,
                                .b = block.queries + skip * kLanes,
-                               .b_stride = kAttentionQueries,
-                               .c = block.scores + j * kAttentionQueries + skip * kLanes,
-                               .c_stride = kAttentionQueries,
+                               .b_stride = kForwardQueries,
+                               .c = block.scores + j * kForwardQueries + skip * kLanes,
+                               .c_stride = kForwardQueries,
                                .scale = nullptr},
                               rows, vectors);
   }
@@ -132,11 +129,11 @@ FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64
   for (; j + 4 <= full; j += 4) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      most[i] = Max(most[i], Load(column + (j + i) * kAttentionQueries));
+      most[i] = Max(most[i], Load(column + (j + i) * kForwardQueries));
     }
   }
   for (; j < end; ++j) {
-    float* at = column + j * kAttentionQueries;
+    float* at = column + j * kForwardQueries;
     const Vector scores = HideScores(Load(at), first_lane(j));
     Store(at, scores);
     most[0] = Max(most[0], scores);
@@ -147,20 +144,20 @@ FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64
   for (j = 0; j + 4 <= end; j += 4) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      float* at = column + (j + i) * kAttentionQueries;
+      float* at = column + (j + i) * kForwardQueries;
       const Vector p = Exp2(Load(at) - now);
       Store(at, p);
       sum.part[i] += p;
     }
   }
   for (; j < end; ++j) {
-    float* at = column + j * kAttentionQueries;
+    float* at = column + j * kForwardQueries;
     const Vector p = Exp2(Load(at) - now);
     Store(at, p);
     sum.part[0] += p;
   }
   for (; j < view.keys; ++j) {
-    Store(column + j * kAttentionQueries, Vector{});
+    Store(column + j * kForwardQueries, Vector{});
   }
   Store(block.most + query, now);
   Store(block.rescale + query, rescale);
@@ -177,7 +174,7 @@ FT_INLINE void ForwardValues(const ForwardBlock& block, const View& view) {
     }
     StripProduct<Along::kColumn>({.depth = depth,
                                   .a = block.scores + i,
-                                  .a_stride = kAttentionQueries,
+                                  .a_stride = kForwardQueries,
                                   .b = block.values,
                                   .b_stride = block.width,
                                   .c = block.out + i * block.width,
@@ -207,13 +204,13 @@ inline void AttentionForward(const FtAttentionForward& g, float* scratch) {
   ScratchParts parts(scratch);
   ForwardBlock block{};
   block.width = RoundUp(g.head_dim, kLanes);
-  block.queries = parts.Take(kAttentionQueries * block.width);
-  block.scores = parts.Take(kAttentionKeys * kAttentionQueries);
-  block.values = parts.Take(kAttentionKeys * block.width);
-  block.out = parts.Take(kAttentionQueries * block.width);
-  block.most = parts.Take(kAttentionQueries);
-  block.sum = parts.Take(kAttentionQueries);
-  block.rescale = parts.Take(kAttentionQueries);
+  block.queries = parts.Take(kForwardQueries * block.width);
+  block.scores = parts.Take(kForwardKeys * kForwardQueries);
+  block.values = parts.Take(kForwardKeys * block.width);
+  block.out = parts.Take(kForwardQueries * block.width);
+  block.most = parts.Take(kForwardQueries);
+  block.sum = parts.Take(kForwardQueries);
+  block.rescale = parts.Take(kForwardQueries);
   const float scale = kLog2E / __builtin_sqrtf(static_cast<float>(g.head_dim));
 
   for (int64_t item = 0; item < g.batch * g.heads; ++item) {
@@ -223,18 +220,18 @@ inline void AttentionForward(const FtAttentionForward& g, float* scratch) {
     const float* q = Floats(g.q) + start * g.row_stride + head * g.head_dim;
     const float* k = Floats(g.k) + start * g.row_stride + kv_head * g.head_dim;
     const float* v = Floats(g.v) + start * g.row_stride + kv_head * g.head_dim;
-    for (int64_t i = 0; i < g.sequence; i += kAttentionQueries) {
-      const int64_t queries = Least(kAttentionQueries, g.sequence - i);
+    for (int64_t i = 0; i < g.sequence; i += kForwardQueries) {
+      const int64_t queries = Least(kForwardQueries, g.sequence - i);
       CopyTransposed(q + i * g.row_stride, g.row_stride, queries, g.head_dim, scale, block.queries,
-                     kAttentionQueries);
-      for (int64_t c = 0; c < kAttentionQueries; c += kLanes) {
+                     kForwardQueries);
+      for (int64_t c = 0; c < kForwardQueries; c += kLanes) {
         Store(block.most + c, Set(-__builtin_inff()));
         Store(block.sum + c, Vector{});
       }
       memset(block.out, 0, static_cast<size_t>(queries * block.width) * sizeof(float));
-      for (int64_t j = 0; j < i + queries; j += kAttentionKeys) {
+      for (int64_t j = 0; j < i + queries; j += kForwardKeys) {
         const View view{
-            .queries = queries, .keys = Least(kAttentionKeys, i + queries - j), .ahead = i - j};
+            .queries = queries, .keys = Least(kForwardKeys, i + queries - j), .ahead = i - j};
         ForwardScores(g, block, view, k + j * g.row_stride);
         for (int64_t c = 0; c < queries; c += kLanes) {
           ForwardSoftmax(block, view, c);
@@ -252,64 +249,60 @@ inline void AttentionForward(const FtAttentionForward& g, float* scratch) {
 // --------------------------------------------------------------------------------------------------------
 
 struct BackwardBlock {
-  float* key_columns;    // [head_dim][kAttentionKeys], scaled
-  float* value_columns;  // [head_dim][kAttentionKeys]
-  float* keys;           // [kAttentionKeys][width]
-  float* queries;        // [kAttentionQueries][width]
-  float* dout;           // [kAttentionQueries][width]
-  float* p;              // [kAttentionQueries][kAttentionKeys]: scores, then probabilities
-  float* ds;             // [kAttentionQueries][kAttentionKeys]: gradient of p, then of the scores
-  float* dq;             // [kAttentionQueries][width]
-  float* dk;             // [kAttentionKeys][width]
-  float* dv;             // [kAttentionKeys][width]
-  float* lse;            // [kAttentionQueries], base 2
-  float* delta;          // [kAttentionQueries]: sum of dout * out
+  float* key_columns;    // [head_dim][kBackwardKeys], scaled
+  float* value_columns;  // [head_dim][kBackwardKeys]
+  float* keys;           // [kBackwardKeys][width]
+  float* queries;        // [kBackwardQueries][width]
+  float* dout;           // [kBackwardQueries][width]
+  float* p;              // [kBackwardQueries][kBackwardKeys]: scores, then probabilities
+  float* ds;             // [kBackwardQueries][kBackwardKeys]: gradient of p, then of the scores
+  float* dq;             // [kStripRows][width], where a slice's rows are no whole vectors
+  float* dk;             // [kBackwardKeys][width]
+  float* dv;             // [kBackwardKeys][width]
+  float* lse;            // [kBackwardQueries], base 2
+  float* delta;          // [kBackwardQueries]: sum of dout * out
   float* ones;           // [kStripRows]
   int64_t width;         // head_dim, rounded up to whole vectors
 };
 
-// Scores and gradients of probabilities, strip by strip of queries, up to the last key that a query
-// of the strip sees.
+// Scores and gradients of probabilities of the strip of queries from i on, up to the last key that
+// one of them sees.
 FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock& block,
-                              const View& view) {
-  for (int64_t i = 0; i < view.queries; i += kStripRows) {
-    const int64_t rows = Least(kStripRows, view.queries - i);
-    const int64_t vectors = RoundUp(view.KeysOf(i + rows - 1), kLanes) / kLanes;
-    StripArguments s{.depth = g.head_dim,
-                     .a = block.queries + i * block.width,
-                     .a_stride = block.width,
-                     .b = block.key_columns,
-                     .b_stride = kAttentionKeys,
-                     .c = block.p + i * kAttentionKeys,
-                     .c_stride = kAttentionKeys,
-                     .scale = nullptr};
-    StripProduct<Along::kRow>(s, rows, vectors);
-    s.a = block.dout + i * block.width;
-    s.b = block.value_columns;
-    s.c = block.ds + i * kAttentionKeys;
-    StripProduct<Along::kRow>(s, rows, vectors);
-  }
+                              const View& view, int64_t i, int64_t rows) {
+  const int64_t vectors = RoundUp(view.KeysOf(i + rows - 1), kLanes) / kLanes;
+  StripArguments s{.depth = g.head_dim,
+                   .a = block.queries + i * block.width,
+                   .a_stride = block.width,
+                   .b = block.key_columns,
+                   .b_stride = kBackwardKeys,
+                   .c = block.p + i * kBackwardKeys,
+                   .c_stride = kBackwardKeys,
+                   .scale = nullptr};
+  StripProduct<Along::kRow>(s, rows, vectors);
+  s.a = block.dout + i * block.width;
+  s.b = block.value_columns;
+  s.c = block.ds + i * kBackwardKeys;
+  StripProduct<Along::kRow>(s, rows, vectors);
 }
 
-// p = 2^(score - lse), ds = p * (dp - delta) / sqrt(head_dim); both 0 for keys that the query does
-// not see.
-FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, float scale) {
-  for (int64_t i = 0; i < view.queries; ++i) {
-    float* p = block.p + i * kAttentionKeys;
-    float* ds = block.ds + i * kAttentionKeys;
-    const Vector lse = Set(block.lse[i]);
-    const Vector delta = Set(block.delta[i]);
-    const int64_t seen = view.KeysOf(i);
-    const auto body = [&](int64_t j, auto access) __attribute__((always_inline)) {
-      const Vector probability = access.keep(Exp2(Load(p + j) - lse));
-      Store(p + j, probability);
-      Store(ds + j, access.keep(probability * (Load(ds + j) - delta) * scale));
-    };
-    ForEachVector(seen, body);
-    for (int64_t j = RoundUp(seen, kLanes); j < view.keys; j += kLanes) {
-      Store(p + j, Vector{});
-      Store(ds + j, Vector{});
-    }
+// p = 2^(score - lse), ds = p * (dp - delta) / sqrt(head_dim) of one query; both 0 for keys that it
+// does not see.
+FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, int64_t i,
+                               float scale) {
+  float* p = block.p + i * kBackwardKeys;
+  float* ds = block.ds + i * kBackwardKeys;
+  const Vector lse = Set(block.lse[i]);
+  const Vector delta = Set(block.delta[i]);
+  const int64_t seen = view.KeysOf(i);
+  ForEachVector(
+      seen, [&](int64_t j, auto access) __attribute__((always_inline)) {
+        const Vector probability = access.keep(Exp2(Load(p + j) - lse));
+        Store(p + j, probability);
+        Store(ds + j, access.keep(probability * ((Load(ds + j) - delta) * scale)));
+      });
+  for (int64_t j = RoundUp(seen, kLanes); j < view.keys; j += kLanes) {
+    Store(p + j, Vector{});
+    Store(ds + j, Vector{});
   }
 }
 
@@ -323,42 +316,44 @@ FT_INLINE void BackwardKeysValues(const BackwardBlock& block, const View& view) 
       continue;
     }
     StripArguments s{.depth = view.queries - first,
-                     .a = block.p + first * kAttentionKeys + j,
-                     .a_stride = kAttentionKeys,
+                     .a = block.p + first * kBackwardKeys + j,
+                     .a_stride = kBackwardKeys,
                      .b = block.dout + first * block.width,
                      .b_stride = block.width,
                      .c = block.dv + j * block.width,
                      .c_stride = block.width,
                      .scale = block.ones};
     StripProduct<Along::kColumn>(s, rows, block.width / kLanes);
-    s.a = block.ds + first * kAttentionKeys + j;
+    s.a = block.ds + first * kBackwardKeys + j;
     s.b = block.queries + first * block.width;
     s.c = block.dk + j * block.width;
     StripProduct<Along::kColumn>(s, rows, block.width / kLanes);
   }
 }
 
-// dq (+)= ds keys, over the first block of keys or onto what earlier ones gave.
+// dq (+)= ds keys of a strip of queries; `to` is the first one's row of dq.
 FT_INLINE void BackwardQueries(const FtAttentionBackward& g, const BackwardBlock& block,
-                               const View& view, float* dq, bool add) {
-  for (int64_t i = 0; i < view.queries; i += kStripRows) {
-    const int64_t rows = Least(kStripRows, view.queries - i);
-    StripProduct<Along::kRow>({.depth = view.KeysOf(i + rows - 1),
-                               .a = block.ds + i * kAttentionKeys,
-                               .a_stride = kAttentionKeys,
-                               .b = block.keys,
-                               .b_stride = block.width,
-                               .c = block.dq + i * block.width,
-                               .c_stride = block.width,
-                               .scale = nullptr},
-                              rows, block.width / kLanes);
+                               const View& view, int64_t i, int64_t rows, float* to, bool add) {
+  const bool whole =
+      g.head_dim == block.width;  // else a whole vector would pass the end of the slice
+  StripProduct<Along::kRow>({.depth = view.KeysOf(i + rows - 1),
+                             .a = block.ds + i * kBackwardKeys,
+                             .a_stride = kBackwardKeys,
+                             .b = block.keys,
+                             .b_stride = block.width,
+                             .c = whole ? to : block.dq,
+                             .c_stride = whole ? g.row_stride : block.width,
+                             .scale = whole && add ? block.ones : nullptr},
+                            rows, block.width / kLanes);
+  if (whole) {
+    return;
   }
-  for (int64_t i = 0; i < view.queries; ++i) {
-    float* to = dq + i * g.row_stride;
-    const float* from = block.dq + i * block.width;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* from = block.dq + row * block.width;
     ForEachVector(
         g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
-          access.store(to + c, add ? access.load(to + c) + Load(from + c) : Load(from + c));
+          float* at = to + row * g.row_stride + c;
+          access.store(at, add ? access.load(at) + Load(from + c) : Load(from + c));
         });
   }
 }
@@ -385,8 +380,8 @@ FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, float* scratch) {
   ScratchParts parts(scratch);
   BackwardBlock block{};
   block.width = RoundUp(head_dim, kLanes);
-  const int64_t key_rows = kAttentionKeys * block.width;
-  const int64_t query_rows = kAttentionQueries * block.width;
+  const int64_t key_rows = kBackwardKeys * block.width;
+  const int64_t query_rows = kBackwardQueries * block.width;
   block.key_columns = parts.Take(key_rows);
   block.value_columns = parts.Take(key_rows);
   block.keys = parts.Take(key_rows);
@@ -394,11 +389,11 @@ FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, float* scratch) {
   block.dv = parts.Take(key_rows);
   block.queries = parts.Take(query_rows);
   block.dout = parts.Take(query_rows);
-  block.dq = parts.Take(query_rows);
-  block.p = parts.Take(kAttentionQueries * kAttentionKeys);
-  block.ds = parts.Take(kAttentionQueries * kAttentionKeys);
-  block.lse = parts.Take(kAttentionQueries);
-  block.delta = parts.Take(kAttentionQueries);
+  block.dq = parts.Take(kStripRows * block.width);
+  block.p = parts.Take(kBackwardQueries * kBackwardKeys);
+  block.ds = parts.Take(kBackwardQueries * kBackwardKeys);
+  block.lse = parts.Take(kBackwardQueries);
+  block.delta = parts.Take(kBackwardQueries);
   block.ones = parts.Take(kStripRows);
   for (int i = 0; i < kStripRows; ++i) {
     block.ones[i] = 1.0F;
@@ -412,25 +407,30 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
                               int64_t start, int64_t kv_head, int64_t j) {
   const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
   const int64_t group = g.heads / g.kv_heads;
-  const int64_t keys = Least(kAttentionKeys, g.sequence - j);
+  const int64_t keys = Least(kBackwardKeys, g.sequence - j);
   const int64_t at = (start + j) * g.row_stride + kv_head * g.head_dim;
   CopyTransposed(Floats(g.k) + at, g.row_stride, keys, g.head_dim, kLog2E * scale,
-                 block.key_columns, kAttentionKeys);
+                 block.key_columns, kBackwardKeys);
   CopyTransposed(Floats(g.v) + at, g.row_stride, keys, g.head_dim, 1.0F, block.value_columns,
-                 kAttentionKeys);
+                 kBackwardKeys);
   CopyRows(Floats(g.k) + at, g.row_stride, keys, g.head_dim, block.keys, block.width);
   memset(block.dk, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
   memset(block.dv, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    for (int64_t i = j; i < g.sequence; i += kAttentionQueries) {
-      const int64_t queries = Least(kAttentionQueries, g.sequence - i);
+    for (int64_t i = j; i < g.sequence; i += kBackwardQueries) {
+      const int64_t queries = Least(kBackwardQueries, g.sequence - i);
       const View view{.queries = queries, .keys = keys, .ahead = i - j};
       BackwardLoadQueries(g, block, start + i, head, queries);
-      BackwardScores(g, block, view);
-      BackwardSoftmax(block, view, scale);
+      float* dq = Floats(g.dq) + (start + i) * g.row_stride + head * g.head_dim;
+      for (int64_t q = 0; q < queries; q += kStripRows) {
+        const int64_t rows = Least(kStripRows, queries - q);
+        BackwardScores(g, block, view, q, rows);
+        for (int64_t row = q; row < q + rows; ++row) {
+          BackwardSoftmax(block, view, row, scale);
+        }
+        BackwardQueries(g, block, view, q, rows, dq + q * g.row_stride, j > 0);
+      }
       BackwardKeysValues(block, view);
-      BackwardQueries(g, block, view, Floats(g.dq) + (start + i) * g.row_stride + head * g.head_dim,
-                      j > 0);
     }
   }
   for (int64_t i = 0; i < keys; ++i) {
@@ -447,7 +447,7 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
 inline void AttentionBackward(const FtAttentionBackward& g, float* scratch) {
   const BackwardBlock block = TakeBackwardBlock(g.head_dim, scratch);
   for (int64_t item = 0; item < g.batch * g.kv_heads; ++item) {
-    for (int64_t j = 0; j < g.sequence; j += kAttentionKeys) {
+    for (int64_t j = 0; j < g.sequence; j += kBackwardKeys) {
       BackwardOfKeys(g, block, item / g.kv_heads * g.sequence, item % g.kv_heads, j);
     }
   }

@@ -9,22 +9,26 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// tanh GELU is 0.5 x (1 + tanh u) = x * sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3)
-// (Hendrycks and Gimpel 2016). The second form has no cancellation where x is negative.
-constexpr float kGeluTwice = 1.59576912F;  // 2 sqrt(2 / pi)
-constexpr float kGeluCubic = 0.044715F;
+// tanh GELU is 0.5 x (1 + tanh u) = x / (1 + e^-2u) with u = sqrt(2/pi) (x + 0.044715 x^3)
+// (Hendrycks and Gimpel 2016). The second form has no cancellation where x is negative. The factors
+// hold log2(e), for 2^x in place of e^x.
+constexpr float kGeluLinear = 2.302208198F;  // 2 sqrt(2 / pi) log2(e)
+constexpr float kGeluCubic = 0.1029432397F;  // the same times 0.044715
 
-FT_INLINE Vector Gelu(Vector x) {
-  return x * Sigmoid(x * (x * x * (kGeluTwice * kGeluCubic) + kGeluTwice));
+// 1 + e^-2u.
+FT_INLINE Vector GeluDivisor(Vector x, Vector square) {
+  return 1.0F + Exp2(-x * (square * kGeluCubic + kGeluLinear));
 }
+
+FT_INLINE Vector Gelu(Vector x) { return x / GeluDivisor(x, x * x); }
 
 // d/dx of x * s(w), w = 2u: s + x s (1 - s) w'. Beyond |x| = 20 s (1 - s) is 0; the bound keeps w'
 // finite there.
 FT_INLINE Vector GeluSlope(Vector x) {
   const Vector bounded = Min(Set(20.0F), Max(Set(-20.0F), x));
   const Vector square = bounded * bounded;
-  const Vector s = Sigmoid(bounded * (square * (kGeluTwice * kGeluCubic) + kGeluTwice));
-  const Vector slope = square * (3.0F * kGeluTwice * kGeluCubic) + kGeluTwice;
+  const Vector s = 1.0F / GeluDivisor(bounded, square);
+  const Vector slope = square * (3.0F * kLn2 * kGeluCubic) + kLn2 * kGeluLinear;
   return s + bounded * s * (1.0F - s) * slope;
 }
 
@@ -47,7 +51,10 @@ inline void GeluBackward(const FtGelu& g) {
       });
 }
 
-// silu(gate) * up = gate * sigmoid(gate) * up.
+// 1 + e^-x.
+FT_INLINE Vector SiluDivisor(Vector x) { return 1.0F + Exp2(x * -kLog2E); }
+
+// silu(gate) * up = gate / (1 + e^-gate) * up.
 inline void SwigluForward(const FtSwiglu& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* gate = Floats(g.x) + row * 2 * g.cols;
@@ -56,7 +63,7 @@ inline void SwigluForward(const FtSwiglu& g) {
     ForEachVector(
         g.cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
           const Vector x = access.load(gate + i);
-          access.store(out + i, x * Sigmoid(x) * access.load(up + i));
+          access.store(out + i, x * access.load(up + i) / SiluDivisor(x));
         });
   }
 }
@@ -72,7 +79,7 @@ inline void SwigluBackward(const FtSwiglu& g) {
     ForEachVector(
         g.cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
           const Vector x = access.load(gate + i);
-          const Vector s = Sigmoid(x);
+          const Vector s = 1.0F / SiluDivisor(x);
           const Vector d = access.load(dy + i);
           const Vector upward = access.load(up + i);
           access.store(dup + i, d * x * s);

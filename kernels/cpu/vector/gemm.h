@@ -12,7 +12,8 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-static_assert(kGemmRows % kTileRows == 0, "a block of A is whole panels");
+static_assert(kGemmRows % kTileRows == 0 && kGemmColumns % kTileColumns == 0,
+              "blocks are whole panels");
 
 // panel[k * kWidth + r] = from[r * stride + k] for r in [0, rows), k in [0, depth); 0 for r in
 // [rows, kWidth). A vector may be written past the panel's end.
@@ -55,58 +56,75 @@ FT_INLINE void PackRows(const float* from, int64_t stride, int64_t columns, int6
   }
 }
 
-struct GemmTile {
+// A block of C and what goes into it beside the product.
+struct GemmOutput {
   float* c;
   int64_t ldc, rows, columns;
-  const float* bias;  // of the tile's first column, or NULL
+  const float* bias;  // of the first column, or NULL
   bool add;           // to what C holds
 };
 
-FT_INLINE void FinishTile(const GemmTile& to, const Vector (&tile)[kTileRows][kTileVectors]) {
-  const bool whole = to.rows == kTileRows && to.columns == kTileColumns;
-  if (whole && to.bias == nullptr) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kTileRows; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < kTileVectors; ++j) {
-        float* at = to.c + i * to.ldc + j * kLanes;
-        Store(at, to.add ? Load(at) + tile[i][j] : tile[i][j]);
-      }
-    }
-    return;
-  }
-  float copy[kTileRows * kTileColumns];
+// A tile of kTileRows x kTileColumns. A function of its own, so that the tile's registers are
+// shared with nothing else: inlined, g++ kept one accumulator in memory, which cost a quarter of
+// the speed.
+__attribute__((noinline)) inline void WholeTile(const float* a, const float* b, int64_t depth,
+                                                const GemmOutput& to) {
+  Vector tile[kTileRows][kTileVectors] = {};
+  MultiplyInto(tile, depth, a, 1, kTileRows, b, kTileColumns);
 #pragma GCC unroll 16
   for (int i = 0; i < kTileRows; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < kTileVectors; ++j) {
-      Store(copy + i * kTileColumns + j * kLanes, tile[i][j]);
+      float* at = to.c + i * to.ldc + j * kLanes;
+      Vector v = tile[i][j];
+      if (to.bias != nullptr) {
+        v += Load(to.bias + j * kLanes);
+      }
+      if (to.add) {
+        v += Load(at);
+      }
+      Store(at, v);
     }
   }
+}
+
+// A tile of which only to.rows x to.columns are C's.
+__attribute__((noinline)) inline void PartTile(const float* a, const float* b, int64_t depth,
+                                               const GemmOutput& to) {
+  float tile[kTileRows * kTileColumns];
+  WholeTile(a, b, depth,
+            {.c = tile,
+             .ldc = kTileColumns,
+             .rows = kTileRows,
+             .columns = kTileColumns,
+             .bias = nullptr,
+             .add = false});
   for (int64_t i = 0; i < to.rows; ++i) {
     ForEachVector(
         to.columns, [&](int64_t j, auto access) __attribute__((always_inline)) {
           float* at = to.c + i * to.ldc + j;
-          Vector v = Load(copy + i * kTileColumns + j);
+          Vector v = Load(tile + i * kTileColumns + j);
           v = to.bias == nullptr ? v : v + access.load(to.bias + j);
-          access.store(at, to.add ? access.load(at) + v : v);
+          access.store(at, to.add ? v + access.load(at) : v);
         });
   }
 }
 
-// One block: packed a[rows, depth] times packed b[depth, columns] into the block of C at `to`.
-FT_INLINE void MultiplyBlock(const float* a, const float* b, int64_t depth, const GemmTile& to) {
+// One block: packed a[rows, depth] times packed b[depth, columns].
+FT_INLINE void MultiplyBlock(const float* a, const float* b, int64_t depth, const GemmOutput& to) {
   for (int64_t j = 0; j < to.columns; j += kTileColumns) {
     for (int64_t i = 0; i < to.rows; i += kTileRows) {
-      Vector tile[kTileRows][kTileVectors] = {};
-      MultiplyInto(tile, depth, a + i * depth, 1, kTileRows, b + j * depth, kTileColumns);
-      FinishTile({.c = to.c + i * to.ldc + j,
-                  .ldc = to.ldc,
-                  .rows = Least(kTileRows, to.rows - i),
-                  .columns = Least(kTileColumns, to.columns - j),
-                  .bias = to.bias == nullptr ? nullptr : to.bias + j,
-                  .add = to.add},
-                 tile);
+      const GemmOutput tile{.c = to.c + i * to.ldc + j,
+                            .ldc = to.ldc,
+                            .rows = Least(kTileRows, to.rows - i),
+                            .columns = Least(kTileColumns, to.columns - j),
+                            .bias = to.bias == nullptr ? nullptr : to.bias + j,
+                            .add = to.add};
+      if (tile.rows == kTileRows && tile.columns == kTileColumns) {
+        WholeTile(a + i * depth, b + j * depth, depth, tile);
+      } else {
+        PartTile(a + i * depth, b + j * depth, depth, tile);
+      }
     }
   }
 }
@@ -149,19 +167,30 @@ inline void GemmWithoutProduct(const FtGemm& g) {
   }
 }
 
+// Cuts `size` into the fewest blocks of at most `most`, all of nearly the same size, multiples of
+// `unit` but the last.
+FT_INLINE int64_t EvenBlock(int64_t size, int64_t most, int64_t unit) {
+  const int64_t blocks = (size + most - 1) / most;
+  return RoundUp((size + blocks - 1) / blocks, unit);
+}
+
 inline void Gemm(const FtGemm& g, float* scratch) {
   float* packed_a = scratch;
   float* packed_b = scratch + kGemmRows * kGemmDepth + kScratchGap;
   if (g.k == 0) {
     GemmWithoutProduct(g);
+    return;
   }
-  for (int64_t column = 0; column < g.n; column += kGemmColumns) {
-    const int64_t columns = Least(kGemmColumns, g.n - column);
-    for (int64_t k = 0; k < g.k; k += kGemmDepth) {
-      const int64_t depth = Least(kGemmDepth, g.k - k);
+  const int64_t row_block = EvenBlock(g.m, kGemmRows, kTileRows);
+  const int64_t column_block = EvenBlock(g.n, kGemmColumns, kTileColumns);
+  const int64_t depth_block = EvenBlock(g.k, kGemmDepth, 1);
+  for (int64_t column = 0; column < g.n; column += column_block) {
+    const int64_t columns = Least(column_block, g.n - column);
+    for (int64_t k = 0; k < g.k; k += depth_block) {
+      const int64_t depth = Least(depth_block, g.k - k);
       PackB(g, column, columns, k, depth, packed_b);
-      for (int64_t row = 0; row < g.m; row += kGemmRows) {
-        const int64_t rows = Least(kGemmRows, g.m - row);
+      for (int64_t row = 0; row < g.m; row += row_block) {
+        const int64_t rows = Least(row_block, g.m - row);
         PackA(g, row, rows, k, depth, packed_a);
         const bool first = k == 0;
         MultiplyBlock(packed_a, packed_b, depth,

@@ -13,6 +13,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 #ifndef FT_VECTOR_NAMESPACE
@@ -129,16 +131,41 @@ FT_INLINE void ForEachVector(int64_t n, const Body& body) {
   }
 }
 
-// The larger of two numbers in each lane; NaN where x is NaN.
-FT_INLINE Vector Max(Vector bound, Vector x) { return bound > x ? bound : x; }
-FT_INLINE Vector Min(Vector bound, Vector x) { return bound < x ? bound : x; }
+// bound > x ? bound : x in each lane: the larger, and NaN where x is NaN.
+FT_INLINE Vector Max(Vector bound, Vector x) {
+#if defined(__AVX512F__)
+  return Vector(_mm512_maskz_max_ps(0xffff, __m512(bound), __m512(x)));
+#elif defined(__AVX2__)
+  return Vector(_mm256_max_ps(__m256(bound), __m256(x)));
+#elif defined(__SSE2__)
+  return Vector(_mm_max_ps(__m128(bound), __m128(x)));
+#else
+  return bound > x ? bound : x;
+#endif
+}
+
+// bound < x ? bound : x in each lane: the smaller, and NaN where x is NaN.
+FT_INLINE Vector Min(Vector bound, Vector x) {
+#if defined(__AVX512F__)
+  return Vector(_mm512_maskz_min_ps(0xffff, __m512(bound), __m512(x)));
+#elif defined(__AVX2__)
+  return Vector(_mm256_min_ps(__m256(bound), __m256(x)));
+#elif defined(__SSE2__)
+  return Vector(_mm_min_ps(__m128(bound), __m128(x)));
+#else
+  return bound < x ? bound : x;
+#endif
+}
 
 FT_INLINE Vector SquareRoot(Vector v) {
 #if defined(__AVX512F__)
-  // The plain intrinsic draws a false warning of g++ 12 (its bug 105593).
+  // The unmasked intrinsics (of the two above as well) draw a false warning of g++ 12, its bug
+  // 105593.
   return Vector(_mm512_maskz_sqrt_ps(0xffff, __m512(v)));
 #elif defined(__AVX2__)
   return Vector(_mm256_sqrt_ps(__m256(v)));
+#elif defined(__SSE2__)
+  return Vector(_mm_sqrt_ps(__m128(v)));
 #else
   for (int i = 0; i < kLanes; ++i) {
     v[i] = __builtin_sqrtf(v[i]);
@@ -220,6 +247,9 @@ FT_INLINE float SumOver(int64_t n, const Term& term) {
   return SumLanes(sum.total());
 }
 
+constexpr float kLog2E = 1.44269504F;
+constexpr float kLn2 = 0.693147181F;
+
 // 2^fraction for |fraction| <= 1/2: 1 + fraction * polynomial of degree 5, the minimax one by Remez
 // exchange, relative error 2.0e-9 before rounding.
 FT_INLINE Vector Exp2Fraction(Vector fraction) {
@@ -235,18 +265,18 @@ FT_INLINE Vector Exp2Fraction(Vector fraction) {
 // low bits.
 constexpr float kRounder = 12582912.0F;
 
-// mantissa * 2^n with n = rounded - kRounder, n <= 129, and 0 where `keep` is false. Infinite
-// beyond the range.
-FT_INLINE Vector ScaleByPower(Vector mantissa, Vector rounded, IntVector keep) {
+// mantissa * 2^n with n = rounded - kRounder, n <= 129, and 0 where x < least. Infinite beyond the
+// range.
+FT_INLINE Vector ScaleByPower(Vector mantissa, Vector rounded, Vector x, float least) {
 #if defined(__AVX512F__)
   const Vector n = rounded - kRounder;
-  const __mmask16 mask = _mm512_movepi32_mask(__m512i(keep));
+  const __mmask16 mask = _mm512_cmp_ps_mask(__m512(x), __m512(Set(least)), _CMP_NLT_UQ);
   return Vector(_mm512_maskz_scalef_ps(mask, __m512(mantissa), __m512(n)));
 #else
   // 2^(n-1) from its exponent bits, then doubled: n = 128 has no bits of its own.
   const Vector power = AsFloats((AsBits(rounded) + 126U) << 23);
   const Vector half = mantissa * power;
-  return keep ? half + half : Vector{};
+  return AsFloats(AsBits(half + half) & ~BitVector(x < least));
 #endif
 }
 
@@ -256,7 +286,7 @@ FT_INLINE Vector Exp2(Vector x) {
   const Vector bounded = Min(Set(129.0F), x);
   const Vector rounded = bounded + kRounder;
   const Vector mantissa = Exp2Fraction(bounded - (rounded - kRounder));
-  return ScaleByPower(mantissa, rounded, ~(x < -125.0F));
+  return ScaleByPower(mantissa, rounded, x, -125.0F);
 }
 
 // e^x, relative error below 2e-7; 0 below x = -86.6, infinite from x = 88.73 up, NaN for NaN.
@@ -264,15 +294,12 @@ FT_INLINE Vector Exp2(Vector x) {
 // Waite 1980, ch. 6).
 FT_INLINE Vector Exp(Vector x) {
   const Vector bounded = Min(Set(89.0F), x);
-  const Vector rounded = bounded * 1.44269504F + kRounder;
+  const Vector rounded = bounded * kLog2E + kRounder;
   const Vector n = rounded - kRounder;
   const Vector rest = (bounded - n * 0.693145752F) - n * 1.42860677e-6F;
-  const Vector mantissa = Exp2Fraction(rest * 1.44269504F);
-  return ScaleByPower(mantissa, rounded, ~(x < -86.6F));
+  const Vector mantissa = Exp2Fraction(rest * kLog2E);
+  return ScaleByPower(mantissa, rounded, x, -86.6F);
 }
-
-// 1 / (1 + e^-x).
-FT_INLINE Vector Sigmoid(Vector x) { return 1.0F / (1.0F + Exp(-x)); }
 
 // Two sums at once: term(i, access, a, b) adds to a and to b.
 template <class Term>

@@ -76,16 +76,24 @@ void Strip(const StripArguments& s) {
   } else {
     MultiplyInto(tile, s.depth, s.a, 1, s.a_stride, s.b, s.b_stride);
   }
+  // Copies: a store of a vector may alias the arguments.
+  const float* scale = s.scale;
+  float* c = s.c;
+  const int64_t c_stride = s.c_stride;
+  if (scale != nullptr) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        tile[i][j] += Load(c + i * c_stride + j * kLanes) * scale[i];
+      }
+    }
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    float* row = s.c + i * s.c_stride;
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {
-      Vector v = tile[i][j];
-      if (s.scale != nullptr) {
-        v += Load(row + j * kLanes) * s.scale[i];
-      }
-      Store(row + j * kLanes, v);
+      Store(c + i * c_stride + j * kLanes, tile[i][j]);
     }
   }
 }

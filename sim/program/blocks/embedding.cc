@@ -55,14 +55,15 @@ Block EmbeddingBackward(const BlockContext& context, Pass half, bool accumulate)
               .sequence = context.plan.sequence,
               .vocab = context.model.vocab};
   if (positions != kNoSlot) {
-    if (!accumulate && context.plan.sequence < context.model.max_sequence) {
+    const bool partial = context.plan.sequence < context.model.max_sequence;
+    if (!accumulate && partial) {
       Op& zero =
           b.Add(OpKind::kFill, OpClass::kMemoryBound, "embedding.positions.zero", {Out(positions)});
       zero.shape = {.elements = context.model.max_sequence * context.model.hidden};
     }
     // dy[batch, sequence * hidden] summed over the batch; positions past the sequence get none.
     Op& sum = b.Add(OpKind::kBiasGrad, OpClass::kMemoryBound, "embedding.positions.grad",
-                    {In(dy), InOut(positions)});
+                    {In(dy), accumulate || partial ? InOut(positions) : Out(positions)});
     sum.accumulate = accumulate;
     sum.shape = {.rows = context.plan.micro_batch,
                  .cols = context.plan.sequence * context.model.hidden};

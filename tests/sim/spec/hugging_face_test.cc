@@ -276,6 +276,9 @@ TEST(HuggingFace, ASlidingWindowLimitsTheSequence) {
   EXPECT_EQ(ImportChanged("mistral-7b-v0.1.json", "sliding_window", "\"sliding_window\": 32768")
                 ->model.attention_window,
             0);
+  // Without the field, the library's own default.
+  EXPECT_EQ(ImportChanged("mistral-7b-v0.1.json", "sliding_window", "")->model.attention_window,
+            4096);
   const auto windowed = ModelFromHuggingFace(
       Changed("qwen2-7b.json", "use_sliding_window", "\"use_sliding_window\": true"), "c.json");
   ASSERT_TRUE(windowed.has_value());

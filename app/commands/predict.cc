@@ -1,0 +1,121 @@
+#include <cstdio>
+
+#include "app/commands/commands.h"
+#include "app/forecasting.h"
+#include "app/report.h"
+#include "app/stored_runs.h"
+#include "base/json.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kTimelineWidth = 96;
+
+class Predict final : public Command {
+ public:
+  std::string_view Name() const override { return "predict"; }
+  std::string_view Summary() const override { return "Forecast one plan: time, memory, timeline"; }
+
+  void Declare(Arguments& arguments) override {
+    model_.Declare(arguments);
+    cluster_.Declare(arguments);
+    plan_.Declare(arguments);
+    arguments.Section("Output");
+    arguments.Option("--store", store_, "FILE", "Keep the forecast as a run in this store");
+    arguments.Flag("--program", listing_,
+                   "Print the program of each rank, instruction by instruction");
+    arguments.Flag("--ops", ops_,
+                   "With --program: print each op with its queue, tensors and edges");
+    DeclareJson(arguments);
+    arguments.Footer(
+        "  foretrain predict --model gpt2-124m --pp 2 --global-batch 8 --store foretrain.db");
+  }
+
+  Result<Exit> Run() override {
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    FT_ASSIGN(const Forecast forecast,
+              MakeForecast(context.model, plan, context.costs,
+                           /*representatives=*/!context.cluster.is_cpu, /*timeline=*/true));
+    if (listing_) {
+      for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
+        std::fputs(Listing(forecast.program, rank, ops_).c_str(), stdout);
+      }
+      return Exit::kDone;
+    }
+    const Metrics metrics = ForecastMetrics(context, forecast);
+    RunId run = 0;
+    if (!store_.empty()) {
+      FT_ASSIGN(const auto store, Store::Open(store_));
+      FT_ASSIGN(run, StoreForecast(*store, context, forecast, metrics));
+      FT_TRY(store->Close());
+    }
+    json_ ? PrintJson(context, forecast, metrics, run) : Print(context, forecast, metrics, run);
+    return Fits(context, forecast) ? Exit::kDone : Exit::kNo;
+  }
+
+ private:
+  static bool Fits(const ForecastContext& context, const Forecast& forecast) {
+    for (const PeakMemory& peak : forecast.memory) {
+      if (peak.total > context.cluster.device.memory_bytes) return false;
+    }
+    return true;
+  }
+
+  static std::vector<NamedPeak> Peaks(const Forecast& forecast) {
+    std::vector<NamedPeak> peaks;
+    for (std::size_t i = 0; i < forecast.memory.size(); ++i) {
+      const RankProgram& rank = forecast.program.ranks[i];
+      if (rank.dp == 0 && rank.tp == 0) {
+        peaks.push_back({"stage " + std::to_string(rank.pp), forecast.memory[i]});
+      }
+    }
+    return peaks;
+  }
+
+  static void Print(const ForecastContext& context, const Forecast& forecast,
+                    const Metrics& metrics, RunId run) {
+    std::printf("%s, %s on %s\nrates: %s\n\n", context.model.name.c_str(),
+                foretrain::Describe(forecast.program.plan).c_str(), context.cluster.name.c_str(),
+                context.profile_origin.c_str());
+    std::fputs(StepText(*metrics.overall).c_str(), stdout);
+    std::printf("  uncertainty of the ops  +-%s\n\n",
+                FormatPercent(forecast.relative_error).c_str());
+    std::fputs(MemoryText(Peaks(forecast)).c_str(), stdout);
+    std::puts("");
+    std::fputs(
+        TimelineText(forecast.simulation.timeline, metrics.overall->step, kTimelineWidth).c_str(),
+        stdout);
+    if (!Fits(context, forecast)) {
+      std::printf(
+          "\nIt does not fit: a device has %s. Try a smaller --micro-batch, --zero 1 or "
+          "--recompute full.\n",
+          FormatBytes(context.cluster.device.memory_bytes).c_str());
+    }
+    if (run != 0) std::printf("\nstored as run %lld\n", static_cast<long long>(run));
+  }
+
+  static void PrintJson(const ForecastContext& context, const Forecast& forecast,
+                        const Metrics& metrics, RunId run) {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(forecast.program.plan));
+    WriteFigures(json, *metrics.overall, Peaks(forecast));
+    json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
+    json.Field("rates", context.profile_origin).Field("run", run);
+    std::puts(json.EndObject().Take().c_str());
+  }
+
+  ModelFlags model_;
+  ClusterFlags cluster_;
+  PlanFlags plan_;
+  std::string store_;
+  bool listing_ = false;
+  bool ops_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePredict() { return std::make_unique<Predict>(); }
+
+}  // namespace foretrain

@@ -1,0 +1,82 @@
+#include "app/forecasting.h"
+
+#include <cstdlib>
+
+#include "base/file_system.h"
+#include "base/units.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile_json.h"
+#include "sim/cost/step_flops.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kMaxProfileBytes = 64 * kMiB;
+
+Result<DeviceProfile> ReadProfile(const std::string& path, std::string& origin) {
+  PosixFileSystem files;
+  FT_ASSIGN(const std::string text, ReadFile(files, path, kMaxProfileBytes));
+  FT_ASSIGN(DeviceProfile profile, ProfileFromJson(text, path));
+  origin = profile.date.empty() ? "assumed (" + path + ")"
+                                : "measured " + profile.date + " (" + path + ")";
+  return profile;
+}
+
+}  // namespace
+
+std::string LocalProfilePath() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  const char* home = std::getenv("HOME");
+  std::string folder = config != nullptr && *config != '\0' ? config
+                       : home != nullptr                    ? std::string(home) + "/.config"
+                                                            : ".";
+  return folder + "/foretrain/local.json";
+}
+
+Result<DeviceProfile> LoadProfile(const ClusterFlags& flags, const ClusterSpec& cluster,
+                                  std::string& origin) {
+  if (!flags.device_profile.empty()) return ReadProfile(flags.device_profile, origin);
+  if (cluster.is_cpu) {
+    PosixFileSystem files;
+    FT_ASSIGN(const FileInfo info, files.Stat(LocalProfilePath()));
+    if (info.kind == FileKind::kRegular) return ReadProfile(LocalProfilePath(), origin);
+    origin = "assumed, because this machine was not measured; `foretrain calibrate` measures it";
+  } else {
+    origin = "assumed from published peaks; not measured on this device";
+  }
+  return DeriveProfile(cluster);
+}
+
+Result<ForecastContext> MakeContext(const ModelFlags& model_flags,
+                                    const ClusterFlags& cluster_flags) {
+  FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+  FT_ASSIGN(const ModelSpec model, model_flags.Resolve(catalogue));
+  FT_ASSIGN(const ClusterSpec cluster, cluster_flags.Resolve(catalogue));
+  std::string origin;
+  FT_ASSIGN(const DeviceProfile profile, LoadProfile(cluster_flags, cluster, origin));
+  FT_ASSIGN(CostModel costs, CostModel::Make(cluster, profile));
+  return ForecastContext{model, cluster, std::move(costs), origin};
+}
+
+MetricOptions MetricOptionsFor(const ForecastContext& context, const Plan& plan, int warmup_steps) {
+  const StepFlops flops = FlopsOfStep(context.model, plan);
+  const double peak = context.cluster.device.fp32_flop_per_s > 0
+                          ? context.cluster.device.fp32_flop_per_s
+                          : BestGemmRate(context.costs.profile()).value;
+  MetricOptions options;
+  options.pipelines = PipelinesOf(plan.World(), plan.pp);
+  options.warmup_steps = warmup_steps;
+  options.tokens_per_step = static_cast<double>(plan.global_batch * plan.sequence);
+  options.model_flops_per_step = flops.model;
+  options.hardware_flops_per_step = flops.hardware;
+  options.peak_flop_per_s = peak * plan.World();
+  return options;
+}
+
+Metrics ForecastMetrics(const ForecastContext& context, const Forecast& forecast) {
+  return ComputeMetrics(
+      forecast.simulation.timeline,
+      MetricOptionsFor(context, forecast.program.plan, forecast.simulation.steps - 1));
+}
+
+}  // namespace foretrain

@@ -1,0 +1,40 @@
+// From the options of a command to a cost model, and from a forecast to figures. Leaves out
+// printing: app/report.h.
+#pragma once
+
+#include <string>
+
+#include "app/plan_flags.h"
+#include "sim/cost/cost_model.h"
+#include "sim/search/search.h"
+#include "traces/metrics/metrics.h"
+
+namespace foretrain {
+
+// What is forecast on.
+struct ForecastContext {
+  ModelSpec model;
+  ClusterSpec cluster;
+  CostModel costs;
+  std::string profile_origin;  // "measured 2026-11-20 (FILE)" or "assumed: ...", for people
+};
+
+Result<ForecastContext> MakeContext(const ModelFlags& model, const ClusterFlags& cluster);
+
+// Where `calibrate` keeps this machine's profile: $XDG_CONFIG_HOME or ~/.config,
+// foretrain/local.json.
+std::string LocalProfilePath();
+
+// The profile named by the options: the file, else what is stored for this machine, else one
+// derived from the cluster's published peaks. `origin` says which.
+Result<DeviceProfile> LoadProfile(const ClusterFlags& flags, const ClusterSpec& cluster,
+                                  std::string& origin);
+
+// What a timeline of `plan` needs for its figures; `warmup_steps` are left out of medians. The peak
+// is the device's for fp32 or, where none is published, the profile's best GEMM.
+MetricOptions MetricOptionsFor(const ForecastContext& context, const Plan& plan, int warmup_steps);
+
+// Metrics of the last, steady step of a simulated timeline.
+Metrics ForecastMetrics(const ForecastContext& context, const Forecast& forecast);
+
+}  // namespace foretrain

@@ -1,0 +1,319 @@
+#include "app/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kWorstOps = 10;
+
+std::string Percent(const std::optional<double>& value) {
+  return value ? FormatPercent(*value) : "-";
+}
+
+std::string Signed(double seconds) {
+  return (seconds < 0 ? "-" : "+") + FormatSeconds(std::abs(seconds));
+}
+
+std::string SignedPercent(double fraction) {
+  return (fraction < 0 ? "-" : "+") + FormatPercent(std::abs(fraction));
+}
+
+struct ShownFigure {
+  const char* name;
+  std::string text;
+};
+
+// The figures of a step in the order in which they are shown.
+std::vector<ShownFigure> Figures(const StepMetrics& step) {
+  return {{"step time", FormatSeconds(step.time_s)},
+          {"tokens/s", step.tokens_per_s ? FormatSi(*step.tokens_per_s, "") : "-"},
+          {"MFU", Percent(step.mfu)},
+          {"compute", FormatSeconds(step.classes.compute_s)},
+          {"exposed communication", FormatSeconds(step.classes.exposed_communication_s)},
+          {"exposed copies", FormatSeconds(step.classes.exposed_copy_s)},
+          {"host", FormatSeconds(step.classes.host_s)},
+          {"idle", FormatSeconds(step.classes.idle_s)},
+          {"bubble", Percent(step.bubble)},
+          {"overlap", Percent(step.overlap)}};
+}
+
+void OptionalField(JsonWriter& json, const char* name, const std::optional<double>& value) {
+  json.Name(name);
+  value ? json.Number(*value) : json.Null();
+}
+
+char Letter(const Span& span) {
+  if (IsCommunication(span.op_class) || span.op_class == OpClass::kCopy) return '-';
+  switch (UnpackId(span.op).pass) {
+    case Pass::kForward:
+      return 'F';
+    case Pass::kBackward:
+    case Pass::kBackwardInput:
+      return 'B';
+    case Pass::kBackwardWeight:
+      return 'W';
+    case Pass::kRecompute:
+      return 'R';
+    case Pass::kUpdate:
+      return 'u';
+    case Pass::kNone:
+      return '.';
+  }
+  return '.';
+}
+
+// Time of each letter in each column of one rank's line.
+std::string RankLine(const Timeline& timeline, const StepWindow& window, int width) {
+  std::vector<std::map<char, std::int64_t>> columns(static_cast<std::size_t>(width));
+  const auto length =
+      static_cast<double>(std::max<std::int64_t>(1, window.end_ns - window.start_ns));
+  const double column_ns = length / width;
+  for (const Span& span : timeline.spans) {
+    if (span.rank != window.rank || span.queue == Queue::kHost) continue;
+    const bool communicates = IsCommunication(span.op_class);
+    // Waiting for peers is idle time, not communication.
+    const std::int64_t start = std::max(
+        communicates ? std::max(span.start_ns, span.ready_ns) : span.start_ns, window.start_ns);
+    const std::int64_t end = std::min(span.end_ns, window.end_ns);
+    if (start >= end) continue;
+    const int first = static_cast<int>(static_cast<double>(start - window.start_ns) / column_ns);
+    const int last = std::min(
+        width - 1, static_cast<int>(static_cast<double>(end - 1 - window.start_ns) / column_ns));
+    for (int c = first; c <= last; ++c) {
+      const auto from =
+          static_cast<std::int64_t>(static_cast<double>(window.start_ns) + c * column_ns);
+      const auto to = static_cast<std::int64_t>(static_cast<double>(from) + column_ns);
+      columns[static_cast<std::size_t>(c)][Letter(span)] +=
+          std::min(end, to) - std::max(start, from);
+    }
+  }
+  std::string line;
+  for (const auto& column : columns) {
+    char best = '.';
+    auto most = static_cast<std::int64_t>(column_ns / 2);  // idle when less than half is used
+    std::int64_t compute = 0;
+    for (const auto& [letter, time] : column) compute += letter == '-' ? 0 : time;
+    for (const auto& [letter, time] : column) {
+      if (letter == '-' && compute >= most) continue;
+      if (time >= most ||
+          (letter != '-' && compute >= most && (best == '.' || time > column.at(best)))) {
+        best = letter;
+        most = std::min(most, time);
+      }
+    }
+    line += best;
+  }
+  return line;
+}
+
+void ClassRows(const ComparisonView& view, std::string& out) {
+  Table table({{"op class"},
+               {"ops", Align::kRight},
+               {"predicted", Align::kRight},
+               {"measured", Align::kRight},
+               {"error", Align::kRight}});
+  for (const ClassPair& sum : view.join.classes) {
+    const double error = sum.predicted_s > 0 ? sum.measured_s / sum.predicted_s - 1 : 0;
+    table.AddRow({std::string(Name(sum.op_class)), std::to_string(sum.ops),
+                  FormatSeconds(sum.predicted_s), FormatSeconds(sum.measured_s),
+                  sum.predicted_s > 0 ? SignedPercent(error) : "-"});
+  }
+  out += "\nBusy time of ops, all ranks (waiting for peers included)\n" + table.Text(2);
+}
+
+// Ops of all layers and micro-batches under one name.
+void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& names,
+              std::string& out) {
+  struct Sum {
+    std::int64_t count = 0;
+    double predicted_s = 0, measured_s = 0;
+  };
+  std::map<std::string, Sum> groups;
+  for (const OpPair& pair : view.join.pairs) {
+    const auto name = names.find(NameKey(pair.op));
+    Sum& sum = groups[name == names.end() ? Describe(InstructionOf(pair.op)) : name->second];
+    ++sum.count;
+    sum.predicted_s += SecondsFromNs(pair.predicted_ns);
+    sum.measured_s += SecondsFromNs(pair.measured_ns);
+  }
+  std::vector<std::pair<std::string, Sum>> sorted(groups.begin(), groups.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::abs(a.second.measured_s - a.second.predicted_s) >
+           std::abs(b.second.measured_s - b.second.predicted_s);
+  });
+  Table table({{"op"},
+               {"count", Align::kRight},
+               {"predicted", Align::kRight},
+               {"measured", Align::kRight},
+               {"difference", Align::kRight}});
+  for (std::size_t i = 0; i < sorted.size() && i < kWorstOps; ++i) {
+    const auto& [name, sum] = sorted[i];
+    table.AddRow({name, std::to_string(sum.count), FormatSeconds(sum.predicted_s),
+                  FormatSeconds(sum.measured_s), Signed(sum.measured_s - sum.predicted_s)});
+  }
+  out += "\nOps that differ most\n" + table.Text(2);
+}
+
+void Gap(const Attribution& attribution, std::string& out) {
+  Table table({{"class"}, {"share of the gap", Align::kRight}, {"of the step", Align::kRight}});
+  const auto row = [&](const std::string& name, double seconds) {
+    table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
+  };
+  for (const GapShare& share : attribution.shares)
+    row(std::string(Name(share.gap_class)), share.seconds);
+  row("unexplained", attribution.unexplained_s);
+  table.AddLine();
+  row("gap", attribution.measured_s - attribution.predicted_s);
+  out += "\nWhy the step took " + FormatSeconds(attribution.measured_s) + " and not " +
+         FormatSeconds(attribution.predicted_s) + "\n" + table.Text(2);
+  if (!attribution.Trusted()) {
+    out += "  More than 3 % of the step is unexplained: do not trust the shares (" +
+           FormatPercent(attribution.covered) + " of the ops have a measured time).\n";
+  }
+}
+
+}  // namespace
+
+std::string StepText(const StepMetrics& step) {
+  std::string out;
+  for (const ShownFigure& figure : Figures(step)) {
+    out += "  " + Pad(figure.name, 24, Align::kLeft) + Pad(figure.text, 12, Align::kRight) + "\n";
+  }
+  return out;
+}
+
+std::string MemoryText(const std::vector<NamedPeak>& peaks) {
+  std::vector<TableColumn> columns = {{"memory at the peak"}};
+  for (const NamedPeak& peak : peaks) columns.push_back({peak.name, Align::kRight});
+  Table table(columns);
+  for (int c = 0; c < kCategoryCount; ++c) {
+    std::vector<std::string> row = {std::string(Name(static_cast<Category>(c)))};
+    bool any = false;
+    for (const NamedPeak& peak : peaks) {
+      const std::int64_t bytes = peak.peak.bytes[static_cast<std::size_t>(c)];
+      any = any || bytes > 0;
+      row.push_back(FormatBytes(bytes));
+    }
+    if (any) table.AddRow(row);
+  }
+  table.AddLine();
+  std::vector<std::string> total = {"total"};
+  for (const NamedPeak& peak : peaks) total.push_back(FormatBytes(peak.peak.total));
+  table.AddRow(total);
+  return table.Text(2);
+}
+
+std::string TimelineText(const Timeline& timeline, int step, int width) {
+  std::string out;
+  for (const StepWindow& window : timeline.steps) {
+    if (window.step != step) continue;
+    out += "  rank " + Pad(std::to_string(window.rank), 3, Align::kRight) + " |" +
+           RankLine(timeline, window, width) + "|\n";
+  }
+  return out +
+         "  F forward  B backward  W weight half  R recomputation  u update  - communication "
+         "alone  . idle\n";
+}
+
+void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<NamedPeak>& peaks) {
+  json.Field("step_time_s", step.time_s);
+  OptionalField(json, "tokens_per_s", step.tokens_per_s);
+  OptionalField(json, "mfu", step.mfu);
+  OptionalField(json, "hfu", step.hfu);
+  OptionalField(json, "bubble", step.bubble);
+  json.Field("exposed_communication_s", step.classes.exposed_communication_s);
+  OptionalField(json, "overlap", step.overlap);
+  json.Name("memory_gib").BeginObject();
+  for (const NamedPeak& peak : peaks) {
+    json.Name(peak.name).BeginObject();
+    for (int c = 0; c < kCategoryCount; ++c) {
+      json.Field(Name(static_cast<Category>(c)),
+                 GibFromBytes(peak.peak.bytes[static_cast<std::size_t>(c)]));
+    }
+    json.Field("total", GibFromBytes(peak.peak.total)).EndObject();
+  }
+  json.EndObject();
+}
+
+std::string ComparisonText(const ComparisonView& view) {
+  const auto predicted = Figures(view.predicted);
+  const auto measured = Figures(view.measured);
+  Table table({{view.title}, {"predicted", Align::kRight}, {"measured", Align::kRight}});
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    table.AddRow({predicted[i].name, predicted[i].text, measured[i].text});
+  }
+  const auto most = [](const std::vector<NamedPeak>& peaks) {
+    std::int64_t bytes = 0;
+    for (const NamedPeak& peak : peaks) bytes = std::max(bytes, peak.peak.total);
+    return bytes;
+  };
+  table.AddRow({"peak memory of a rank", FormatBytes(most(view.predicted_peaks)),
+                FormatBytes(most(view.measured_peaks))});
+  std::string out = table.Text(2);
+  const double error = view.measured.time_s / view.predicted.time_s - 1;
+  out += "\n  error of the step time  " + SignedPercent(error);
+  if (view.machine_drift > 0) {
+    out += ", " +
+           SignedPercent(view.measured.time_s / view.machine_drift / view.predicted.time_s - 1) +
+           " after dividing by the machine's drift of " + FormatPercent(view.machine_drift);
+  }
+  out += "\n";
+  if (view.join.op_error)
+    out += "  mean error of a compute op " + FormatPercent(*view.join.op_error) + "\n";
+  for (const std::string& note : view.notes) out += "  " + note + "\n";
+  return out;
+}
+
+void WriteComparison(JsonWriter& json, const ComparisonView& view) {
+  json.Name("predicted").BeginObject();
+  WriteFigures(json, view.predicted, view.predicted_peaks);
+  json.EndObject().Name("measured").BeginObject();
+  WriteFigures(json, view.measured, view.measured_peaks);
+  json.EndObject().Name("error").BeginObject();
+  const double error = view.measured.time_s / view.predicted.time_s - 1;
+  json.Field("step_time", error);
+  if (view.machine_drift > 0) {
+    json.Field("machine_drift", view.machine_drift);
+    json.Field("step_time_without_drift",
+               view.measured.time_s / view.machine_drift / view.predicted.time_s - 1);
+  }
+  OptionalField(json, "op_mape", view.join.op_error);
+  json.EndObject().Name("gap").BeginObject();
+  if (view.attribution != nullptr) {
+    for (const GapShare& share : view.attribution->shares)
+      json.Field(Name(share.gap_class), share.seconds);
+    json.Field("unexplained", view.attribution->unexplained_s);
+    json.Field("trusted", view.attribution->Trusted());
+  }
+  json.EndObject();
+}
+
+std::string ComparisonDetails(const ComparisonView& view,
+                              const std::map<OpId, std::string>& names) {
+  std::string out;
+  ClassRows(view, out);
+  WorstOps(view, names, out);
+  if (view.attribution != nullptr) Gap(*view.attribution, out);
+  return out;
+}
+
+std::vector<NamedPeak> PeaksOf(const Metrics& metrics) {
+  std::vector<NamedPeak> out;
+  for (const MemoryPeak& peak : metrics.memory) {
+    if (peak.step != -1 || peak.space != Space::kDevice) continue;
+    out.push_back({"rank " + std::to_string(peak.rank), {peak.parts, peak.bytes}});
+  }
+  return out;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,56 @@
+// Figures as text for a terminal and as JSON, the same for a forecast and for a run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/forecasting.h"
+#include "sim/compare/attribution.h"
+#include "sim/compare/join.h"
+#include "sim/memory/peak_memory.h"
+#include "traces/metrics/metrics.h"
+#include "traces/timeline.h"
+
+namespace foretrain {
+
+class JsonWriter;
+
+// Step time, tokens/s, MFU, where the time goes, one figure a line.
+std::string StepText(const StepMetrics& step);
+
+// Bytes by category and stage: one column a rank given, rows that are not zero, and the total.
+struct NamedPeak {
+  std::string name;  // "stage 0"
+  PeakMemory peak;
+};
+std::string MemoryText(const std::vector<NamedPeak>& peaks);
+
+// One line a rank over one step, `width` columns: F forward, B backward, W weight half, R
+// recomputation, u update, - communication alone, . idle.
+std::string TimelineText(const Timeline& timeline, int step, int width);
+
+// The keys of `predict --json`: step_time_s tokens_per_s mfu hfu bubble exposed_communication_s
+// overlap and memory_gib by category, into the open object of `json`.
+void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<NamedPeak>& peaks);
+
+// Predicted against measured.
+struct ComparisonView {
+  std::string title;
+  StepMetrics predicted, measured;
+  std::vector<NamedPeak> predicted_peaks, measured_peaks;
+  RunJoin join;
+  const Attribution* attribution = nullptr;  // none where the program is unknown
+  std::vector<std::string> notes;
+  double machine_drift = 0;  // 0: not measured
+  int layers = 0;            // names blocks
+};
+std::string ComparisonText(const ComparisonView& view);
+// Classes, the ops that differ most and the gap by class; `names` are the timeline's.
+std::string ComparisonDetails(const ComparisonView& view, const std::map<OpId, std::string>& names);
+void WriteComparison(JsonWriter& json, const ComparisonView& view);
+
+// Peaks of a stored or simulated timeline, one a rank.
+std::vector<NamedPeak> PeaksOf(const Metrics& metrics);
+
+}  // namespace foretrain

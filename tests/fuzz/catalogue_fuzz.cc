@@ -1,0 +1,27 @@
+// The tables of accelerators and models: what is accepted is found by its name, and its figures are
+// sound.
+#include <cmath>
+#include <string_view>
+
+#include "base/checked.h"
+#include "sim/spec/catalogue.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace foretrain;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  Catalogue catalogue;
+  if (auto gpus = ParseGpus(text, "fuzz")) catalogue.gpus = *std::move(gpus);
+  if (auto models = ParseModels(text, "fuzz")) catalogue.models = *std::move(models);
+  for (const GpuEntry& gpu : catalogue.gpus) {
+    FT_CHECK(FindGpu(catalogue, gpu.name)->name == gpu.name);
+    FT_CHECK(gpu.device.memory_bytes >= 0 && std::isfinite(gpu.device.memory_bytes_per_s));
+    const auto cluster = MakeCluster(gpu, 2, 8);
+    FT_CHECK(cluster.has_value() || !cluster.error().message.empty());
+  }
+  for (const ModelEntry& model : catalogue.models) {
+    FT_CHECK(FindModel(catalogue, model.name)->name == model.name);
+    FT_CHECK(!model.unsupported.empty() || ParameterCount(model.spec) <= kMaxProduct);
+  }
+  return 0;
+}

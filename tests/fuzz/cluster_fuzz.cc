@@ -1,0 +1,28 @@
+// A cluster as a file or as a name: what is accepted has finite rates, and is the same when written
+// and read again.
+#include <cmath>
+#include <string_view>
+
+#include "sim/spec/cluster_json.h"
+#include "sim/spec/plan.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace foretrain;
+  static const Catalogue catalogue = BuiltInCatalogue().value();
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto cluster = text.starts_with('{') ? ClusterFromJson(text, "fuzz", catalogue)
+                                             : ParseCluster(text, catalogue);
+  if (!cluster) {
+    FT_CHECK(!cluster.error().message.empty());
+    return 0;
+  }
+  FT_CHECK(cluster->Devices() >= 1 && cluster->Devices() <= kMaxRanks);
+  FT_CHECK(cluster->device.memory_bytes > 0);
+  FT_CHECK(cluster->is_cpu || cluster->device.memory_bytes_per_s > 0);
+  FT_CHECK(std::isfinite(cluster->network_bytes_per_s) &&
+           std::isfinite(cluster->device.bf16_flop_per_s));
+  const auto again = ClusterFromJson(ToJson(*cluster), "written", catalogue);
+  FT_CHECK(again.has_value() && *again == *cluster);
+  return 0;
+}

@@ -1,0 +1,404 @@
+#include "runtime/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "mock_device.h"
+#include "program_builder.h"
+#include "recording_sink.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+using Tensor = ProgramBuilder::Tensor;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr Access kR = Access::kRead;
+constexpr Access kW = Access::kWrite;
+constexpr Access kRW = Access::kReadWrite;
+
+std::unique_ptr<Executor> MakeExecutor(std::shared_ptr<const Program> program, RunClock& clock,
+                                       ExecutorOptions options = {}) {
+  auto made = Executor::Make(std::move(program), MockDeviceApi(), clock, std::move(options));
+  EXPECT_TRUE(made.has_value()) << made.error().message;
+  return *std::move(made);
+}
+
+RunSummary RunOk(Executor& executor, std::int64_t steps, RunSink& sink) {
+  CountingBatches batches;
+  auto summary = executor.Run(steps, batches, sink);
+  EXPECT_TRUE(summary.has_value()) << summary.error().message;
+  return summary.has_value() ? *summary : RunSummary{};
+}
+
+const Span& SpanNamed(const Program& program, const Timeline& timeline, const std::string& name,
+                      int rank = 0, int step = 0) {
+  const RankProgram& at = program.ranks[static_cast<std::size_t>(rank)];
+  for (const OpRef ref : OpRefs(program, at)) {
+    if (OpAt(program, at, ref).name != name) continue;
+    for (const Span& span : timeline.spans) {
+      if (span.op == IdOf(at, ref) && span.rank == rank && span.step == step) return span;
+    }
+  }
+  ADD_FAILURE() << "no span of " << name << " on rank " << rank << " in step " << step;
+  static const Span none;
+  return none;
+}
+
+// compute:  a [0, 3)   b [3, 5)      c waits for r: [9, 10)
+// reduce:   r waits for a: [3, 9)
+TEST(Executor, StartsEachOpWhenItsQueueIsFreeAndItsInputsAreThere) {
+  ProgramBuilder builder(1);
+  const auto x = builder.Buffer(0, 4);
+  const auto y = builder.Buffer(0, 4);
+  builder.Opaque(0, Queue::kCompute, 3, {{x, kW}}, "a");
+  builder.Opaque(0, Queue::kReduce, 6, {{x, kRW}}, "r");
+  builder.Opaque(0, Queue::kCompute, 2, {{y, kW}}, "b");
+  builder.Opaque(0, Queue::kCompute, 1, {{x, kR}, {y, kR}}, "c");
+  const auto program = builder.Take();
+  VirtualClock clock;
+  auto executor = MakeExecutor(program, clock);
+  RecordingSink sink;
+  const RunSummary summary = RunOk(*executor, 2, sink);
+  EXPECT_EQ(summary.steps, 2);
+  const auto expect = [&](const char* name, int step, int start, int end, int ready) {
+    const Span& span = SpanNamed(*program, sink.timeline, name, 0, step);
+    EXPECT_EQ(span.start_ns, start * kSecond) << name << " of step " << step;
+    EXPECT_EQ(span.end_ns, end * kSecond) << name << " of step " << step;
+    EXPECT_EQ(span.ready_ns, ready * kSecond) << name << " of step " << step;
+  };
+  expect("a", 0, 0, 3, 0);
+  expect("r", 0, 3, 9, 3);
+  expect("b", 0, 3, 5, 0);
+  expect("c", 0, 9, 10, 9);
+  // The next step's a writes x, which c reads: it follows c on the same queue.
+  expect("a", 1, 10, 13, 9);
+  expect("c", 1, 19, 20, 19);
+  ASSERT_EQ(sink.timeline.steps.size(), 2U);
+  EXPECT_EQ(sink.timeline.steps[0].end_ns, 10 * kSecond);
+  EXPECT_EQ(sink.timeline.steps[1].start_ns, 10 * kSecond);
+  EXPECT_EQ(sink.timeline.steps[1].end_ns, 20 * kSecond);
+}
+
+TEST(Executor, IssuesAtMostTheWindowAhead) {
+  // Reduce has nothing to wait for but its issue: op 3 may be issued when op 1 has ended.
+  ProgramBuilder builder(1);
+  builder.Opaque(0, Queue::kCompute, 1, {}, "c0");
+  builder.Opaque(0, Queue::kCompute, 1, {}, "c1");
+  builder.Opaque(0, Queue::kCompute, 1, {}, "c2");
+  builder.Opaque(0, Queue::kReduce, 1, {}, "r");
+  const auto program = builder.Take();
+  VirtualClock clock;
+  ExecutorOptions options;
+  options.run_ahead = 2;
+  auto executor = MakeExecutor(program, clock, options);
+  RecordingSink sink;
+  RunOk(*executor, 1, sink);
+  EXPECT_EQ(SpanNamed(*program, sink.timeline, "r").start_ns, 2 * kSecond);
+  EXPECT_EQ(SpanNamed(*program, sink.timeline, "r").ready_ns, 2 * kSecond);
+}
+
+TEST(Executor, HoldsAnInstructionBackUntilTheOneItComesAfter) {
+  ProgramBuilder builder(1);
+  builder.Opaque(0, Queue::kCompute, 4, {}, "slow");
+  builder.Opaque(0, Queue::kGather, 1, {}, "throttled");
+  builder.After(0, 0);
+  const auto program = builder.Take();
+  VirtualClock clock;
+  auto executor = MakeExecutor(program, clock);
+  RecordingSink sink;
+  RunOk(*executor, 1, sink);
+  EXPECT_EQ(SpanNamed(*program, sink.timeline, "throttled").start_ns, 4 * kSecond);
+}
+
+// Rank r works r + 1 seconds, then all meet: the sum starts at 4 s on every rank, having arrived at
+// r + 1.
+TEST(Executor, StartsCommunicationWhenAllPeersHaveCome) {
+  constexpr int kRanks = 4;
+  ProgramBuilder builder(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto x = builder.Buffer(rank, 64);
+    builder.Opaque(rank, Queue::kCompute, rank + 1, {{x, kW}}, "work");
+    builder.AllReduce(rank, Queue::kReduce, x, 64, "sum");
+  }
+  const auto program = builder.Take();
+  VirtualClock clock;
+  auto executor = MakeExecutor(program, clock);
+  RecordingSink sink;
+  RunOk(*executor, 3, sink);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Span& span = SpanNamed(*program, sink.timeline, "sum", rank);
+    EXPECT_EQ(span.ready_ns, (rank + 1) * kSecond);
+    EXPECT_EQ(span.start_ns, 4 * kSecond);
+    EXPECT_EQ(span.end_ns, 4 * kSecond);
+    EXPECT_EQ(span.bytes, 256);
+    EXPECT_EQ(span.queue, Queue::kReduce);
+  }
+}
+
+// Each rank's state goes up by the sum over ranks of its square: x <- 0 + squares; hand-made values
+// through kernels, collectives and HostRead.
+TEST(Executor, ComputesThroughKernelsCollectivesAndHostReads) {
+  constexpr int kRanks = 3;
+  ProgramBuilder builder(kRanks);
+  std::vector<std::int32_t> state;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto w = builder.Buffer(rank, 4, true, Category::kParameters);
+    const auto norm = builder.Buffer(rank, 1, true);
+    builder.Add(rank, OpKind::kSquaredNorm, Queue::kCompute, {{w, kR}, {norm, kW}}, "norm")
+        .shape.elements = 4;
+    builder.AllReduce(rank, Queue::kReduce, norm, 1, "sum");
+    Op& add = builder.Add(rank, OpKind::kAdd, Queue::kCompute, {{w, kR}, {w, kR}, {-1}, {w, kW}},
+                          "double");
+    add.shape.rows = 1;
+    add.shape.cols = 4;
+    builder.ReadLoss(rank, norm);
+    state.push_back(w);
+  }
+  const auto program = builder.Take();
+  RealClock clock;
+  ExecutorOptions options;
+  options.first_step = 100;
+  auto executor = MakeExecutor(program, clock, options);
+  // w of rank r = (r + 1) in all four elements: the squares sum to 4 (1 + 4 + 9) = 56.
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto* w = reinterpret_cast<float*>(
+        executor->Arena(rank).BufferAt(state[static_cast<std::size_t>(rank)]));
+    for (int i = 0; i < 4; ++i) w[i] = static_cast<float>(rank + 1);
+  }
+  RecordingSink sink;
+  RunOk(*executor, 2, sink);
+  RunOk(*executor, 1, sink);  // goes on where the first ended
+  ASSERT_EQ(sink.scalars.size(), 9U);
+  for (const StepScalars& scalars : sink.scalars) {
+    // Doubled in each step, so the squares grow by 4.
+    EXPECT_EQ(scalars.loss, 56.0F * std::pow(4.0F, static_cast<float>(scalars.step - 100)));
+    EXPECT_FALSE(scalars.squared_norm.has_value());
+  }
+  EXPECT_EQ(executor->next_step(), 103);
+  EXPECT_EQ(*reinterpret_cast<float*>(executor->Arena(2).BufferAt(state[2])), 24.0F);
+}
+
+TEST(Executor, LoadsTheBatchOfItsStepRankAndMicroBatch) {
+  ProgramBuilder builder(2);
+  std::vector<std::int32_t> ids;
+  for (int rank = 0; rank < 2; ++rank) {
+    ids.push_back(builder.Buffer(rank, 8, true, Category::kStaging));
+    const auto targets = builder.Buffer(rank, 8, true, Category::kStaging);
+    builder.Opaque(rank, Queue::kCompute, 0);
+    // The second instruction of the builder is micro-batch 1.
+    builder.Add(rank, OpKind::kLoadBatch, Queue::kH2d, {{ids.back(), kW}, {targets, kW}}, "load");
+  }
+  const auto program = builder.Take();
+  RealClock clock;
+  ExecutorOptions options;
+  options.first_step = 3;
+  auto executor = MakeExecutor(program, clock, options);
+  RecordingSink sink;
+  RunOk(*executor, 1, sink);
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto* at = reinterpret_cast<const std::int32_t*>(
+        executor->Arena(rank).BufferAt(ids[static_cast<std::size_t>(rank)]));
+    EXPECT_EQ(at[0], 30000 + rank * 1000 + 100);
+    EXPECT_EQ(at[7], 30000 + rank * 1000 + 107);
+  }
+  EXPECT_EQ(SpanNamed(*program, sink.timeline, "load", 0, 3).bytes, 64);
+}
+
+TEST(Executor, RecordsEveryOpOnceAStepWithoutOverlapOnAQueue) {
+  constexpr int kSteps = 50;
+  ProgramBuilder builder(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto x = builder.Buffer(rank, 256);
+    const auto y = builder.Buffer(rank, 256);
+    for (int i = 0; i < 10; ++i) {
+      builder.Opaque(rank, Queue::kCompute, 0, {{i % 2 == 0 ? x : y, i < 2 ? kW : kRW}});
+      if (i % 3 == 2) builder.AllReduce(rank, Queue::kReduce, x, 256);
+    }
+  }
+  const auto program = builder.Take();
+  RealClock clock;
+  auto executor = MakeExecutor(program, clock);
+  RecordingSink sink;
+  RunOk(*executor, kSteps, sink);
+  SortTimeline(sink.timeline);
+  std::map<std::tuple<int, int, OpId>, int> seen;
+  const Span* before = nullptr;
+  for (const Span& span : sink.timeline.spans) {
+    ++seen[{span.rank, span.step, span.op}];
+    EXPECT_LE(span.ready_ns, span.start_ns);
+    EXPECT_LE(span.start_ns, span.end_ns);
+    if (before != nullptr && before->rank == span.rank && before->queue == span.queue) {
+      EXPECT_LE(before->end_ns, span.start_ns);
+    }
+    before = &span;
+  }
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(2 * kSteps * program->ranks[0].op_count));
+  for (const auto& [key, count] : seen) EXPECT_EQ(count, 1);
+  ASSERT_EQ(sink.timeline.steps.size(), 2U * kSteps);
+}
+
+// x is live while a and b use it, y from b to c; 1 KiB each.
+TEST(Executor, MeasuresLiveBytesAsOpsStartAndEnd) {
+  ProgramBuilder builder(1);
+  const auto w = builder.Buffer(0, 512, true, Category::kParameters);
+  const auto x = builder.Buffer(0, 256);
+  const auto y = builder.Buffer(0, 256, false, Category::kWorkspace);
+  builder.Opaque(0, Queue::kCompute, 1, {{w, kR}, {x, kW}}, "a");
+  builder.Opaque(0, Queue::kCompute, 1, {{x, kR}, {y, kW}}, "b");
+  builder.Opaque(0, Queue::kCompute, 1, {{y, kR}}, "c");
+  const auto program = builder.Take();
+  VirtualClock clock;
+  auto executor = MakeExecutor(program, clock);
+  RecordingSink sink;
+  const RunSummary summary = RunOk(*executor, 1, sink);
+  std::vector<std::tuple<std::int64_t, Category, std::int64_t>> samples;
+  for (const MemorySample& sample : sink.timeline.memory) {
+    samples.emplace_back(sample.time_ns / kSecond, sample.category, sample.bytes);
+  }
+  using testing::ElementsAre;
+  using testing::FieldsAre;
+  EXPECT_THAT(samples, ElementsAre(FieldsAre(0, Category::kParameters, 2048),
+                                   FieldsAre(0, Category::kActivations, 1024),
+                                   FieldsAre(1, Category::kWorkspace, 1024),
+                                   FieldsAre(2, Category::kActivations, 0),
+                                   FieldsAre(3, Category::kWorkspace, 0)));
+  EXPECT_THAT(summary.peak_bytes, ElementsAre(2048 + 1024 + 1024));
+}
+
+TEST(Executor, PoisonsWhatIsDeadAndNotWhatLives) {
+  ProgramBuilder builder(1);
+  const auto x = builder.Buffer(0, 64);
+  const auto y = builder.Buffer(0, 64);
+  const auto z = builder.Buffer(0, 1, true);
+  builder.Add(0, OpKind::kFill, Queue::kCompute, {{x, kW}}).shape.elements = 64;
+  Op& add = builder.Add(0, OpKind::kAdd, Queue::kCompute, {{x, kR}, {x, kR}, {-1}, {y, kW}});
+  add.shape.rows = 1;
+  add.shape.cols = 64;
+  builder.Add(0, OpKind::kSquaredNorm, Queue::kReduce, {{y, kR}, {z, kW}}).shape.elements = 64;
+  builder.ReadLoss(0, z);
+  // A buffer that is read before anything was written to it.
+  const auto never = builder.Buffer(0, 64);
+  const auto bad = builder.Buffer(0, 1, true);
+  builder.Add(0, OpKind::kSquaredNorm, Queue::kCompute, {{never, kRW}, {bad, kW}}).shape.elements =
+      64;
+  const auto program = builder.Take();
+  VirtualClock clock;
+  ExecutorOptions options;
+  options.poison = true;
+  auto executor = MakeExecutor(program, clock, options);
+  RecordingSink sink;
+  RunOk(*executor, 3, sink);
+  ASSERT_EQ(sink.scalars.size(), 3U);
+  for (const StepScalars& scalars : sink.scalars) EXPECT_EQ(scalars.loss, 0.0F);
+  EXPECT_TRUE(std::isnan(*reinterpret_cast<float*>(executor->Arena(0).BufferAt(bad))));
+}
+
+TEST(Executor, EndsAllRanksAtTheSameStepWhenAskedToStop) {
+  constexpr int kRanks = 4;
+  ProgramBuilder builder(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto x = builder.Buffer(rank, 16, true);
+    builder.AllReduce(rank, Queue::kReduce, x, 16);
+    builder.ReadLoss(rank, x);
+  }
+  const auto program = builder.Take();
+  RealClock clock;
+  auto executor = MakeExecutor(program, clock);
+  RecordingSink sink;
+  CountingBatches batches;
+  std::atomic<int> asked{0};
+  auto summary = executor->Run(1'000'000, batches, sink, [&] { return ++asked > 40; });
+  ASSERT_TRUE(summary.has_value()) << summary.error().message;
+  EXPECT_TRUE(summary->stopped);
+  EXPECT_GE(summary->steps, 10);
+  EXPECT_LT(summary->steps, 50);
+  std::map<int, std::int64_t> steps;
+  for (const StepWindow& window : sink.timeline.steps) ++steps[window.rank];
+  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(steps[rank], summary->steps);
+}
+
+TEST(Executor, RefusesByNameWhatTheDeviceLacks) {
+  ProgramBuilder builder(1);
+  const auto x = builder.Buffer(0, 16);
+  builder.Add(0, OpKind::kSwigluForward, Queue::kCompute, {{x, kR}, {x, kW}}, "mlp.swiglu");
+  RealClock clock;
+  auto made = Executor::Make(builder.Take(), MockDeviceApi(), clock, {});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(made.error().message,
+            "mock has no kernel swiglu_forward for f32, which op mlp.swiglu of mlp.swiglu needs");
+}
+
+TEST(Executor, RefusesAProgramThatDoesNotFitBeforeItAllocates) {
+  const auto make = [](std::int64_t budget) {
+    ProgramBuilder builder(2);
+    builder.Buffer(0, 1 << 20, true, Category::kParameters);
+    builder.Buffer(1, 1 << 20, true, Category::kParameters);
+    builder.Buffer(1, 1 << 19, true, Category::kOptimizerState);
+    RealClock clock;
+    ExecutorOptions options;
+    options.budget_bytes = budget;
+    return Executor::Make(builder.Take(), MockDeviceApi(), clock, options);
+  };
+  Mock().Reset();
+  // Rank 1 needs 4 MiB of parameters and 2 MiB of optimizer state.
+  auto over = make(5 << 20);
+  ASSERT_FALSE(over.has_value());
+  EXPECT_EQ(over.error().code, ErrorCode::kInfeasible);
+  EXPECT_THAT(over.error().message,
+              HasSubstr("rank 1: the plan needs 6.00 MiB of device memory, the budget is 5.00 MiB; "
+                        "at the peak: parameters 4.00 MiB, optimizer_state 2.00 MiB"));
+  EXPECT_TRUE(make(6 << 20).has_value());
+  Mock().capacity = 9 << 20;  // both ranks need 10 MiB
+  auto full = make(0);
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(full.error().message, HasSubstr("2 ranks on one device need 10.0 MiB"));
+  Mock().Reset();
+  EXPECT_EQ(Mock().live_allocations.load(), 0);
+}
+
+TEST(Executor, ReturnsAnErrorWhereverAnAllocationFails) {
+  Mock().Reset();
+  bool made_one = false;
+  for (int call = 0; !made_one; ++call) {
+    ASSERT_LT(call, 100);
+    ProgramBuilder builder(2);
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto x = builder.Buffer(rank, 64, true);
+      builder.AllReduce(rank, Queue::kReduce, x, 64);
+    }
+    RealClock clock;
+    Mock().calls = 0;
+    Mock().fail_at = call;
+    auto made = Executor::Make(builder.Take(), MockDeviceApi(), clock, {});
+    made_one = made.has_value();
+    if (!made_one) {
+      EXPECT_THAT(made.error().message, HasSubstr("the mock was told to fail"));
+    }
+    Mock().fail_at = -1;
+  }
+  Mock().Reset();
+  EXPECT_EQ(Mock().live_allocations.load(), 0);
+}
+
+TEST(Executor, RefusesAProgramOfRepresentatives) {
+  ProgramBuilder builder(2);
+  Program program = *builder.Take();
+  program.ranks.pop_back();
+  RealClock clock;
+  auto made = Executor::Make(std::make_shared<const Program>(program), MockDeviceApi(), clock, {});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_THAT(made.error().message, HasSubstr("rank 1 is missing"));
+}
+
+}  // namespace
+}  // namespace foretrain

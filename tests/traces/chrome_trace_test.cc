@@ -1,0 +1,187 @@
+#include "traces/chrome_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/traces/stores.h"
+#include "tests/traces/timelines.h"
+
+namespace foretrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Run {
+  const Timeline* timeline;
+  ChromeRun run;
+};
+
+std::string Write(const std::vector<Run>& runs) {
+  std::string text;
+  ChromeTraceWriter writer([&text](std::string_view more) {
+    text += more;
+    return Result<void>();
+  });
+  EXPECT_TRUE(writer.Begin().has_value());
+  for (const Run& run : runs) EXPECT_TRUE(writer.AddRun(*run.timeline, run.run).has_value());
+  EXPECT_TRUE(writer.End().has_value());
+  return text;
+}
+
+std::vector<json> EventsOf(const std::string& text, const std::string& phase) {
+  const json trace = json::parse(text);  // throws where it is no JSON
+  std::vector<json> events;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == phase) events.push_back(event);
+  }
+  return events;
+}
+
+TEST(ChromeTrace, OfNothingIsAValidFile) {
+  EXPECT_TRUE(json::parse(Write({})).at("traceEvents").empty());
+}
+
+TEST(ChromeTrace, WritesSpansWithExactTimes) {
+  const InstructionKey key{.pass = Pass::kForward, .block = 3, .micro_batch = 2};
+  InstructionKey named = key;
+  named.micro_batch = 0;
+  Timeline timeline;
+  Span span = SpanOf(Queue::kTp, OpClass::kTpComm, 1'234'567, 1'234'568, PackId(key, 5), 1, 4);
+  span.ready_ns = 1'230'000;
+  span.bytes = 64;
+  timeline.spans = {SpanOf(Queue::kHost, OpClass::kHost, -1'005, 7), span};
+  timeline.op_names = {{PackId(named, 5), "mlp.up"}};
+  const std::string text = Write({{&timeline, {.title = "measured 1", .layers = 4}}});
+  EXPECT_THAT(text, HasSubstr("\"ts\":-1.005,\"dur\":1.012"));
+  EXPECT_THAT(text, HasSubstr("\"ts\":1234.567,\"dur\":0.001"));
+  const auto events = EventsOf(text, "X");
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].at("name"), "host");
+  EXPECT_FALSE(events[0].at("args").contains("op"));
+  EXPECT_EQ(events[1].at("name"), "mlp.up");
+  EXPECT_EQ(events[1].at("cat"), "tp_comm");
+  EXPECT_EQ(events[1].at("tid"), static_cast<int>(Queue::kTp));
+  const json& args = events[1].at("args");
+  EXPECT_EQ(args.at("op"), "forward layer 3 mb 2 op 5");
+  EXPECT_EQ(args.at("id"), std::to_string(PackId(key, 5)));
+  EXPECT_EQ(args.at("step"), 4);
+  EXPECT_EQ(args.at("bytes"), 64);
+  EXPECT_DOUBLE_EQ(args.at("wait_us").get<double>(), 4.567);
+}
+
+TEST(ChromeTrace, GivesEachRunAndRankAProcessAndEachQueueAThread) {
+  std::mt19937_64 random(71);
+  const Timeline predicted = RandomTimeline(random, 2, 50);
+  const Timeline measured = RandomTimeline(random, 2, 50);
+  const std::string text =
+      Write({{&predicted, {.title = "predicted 1"}}, {&measured, {.title = "measured 2"}}});
+  std::map<int, std::string> processes;
+  std::set<std::pair<int, int>> threads;
+  for (const json& event : EventsOf(text, "M")) {
+    if (event.at("name") == "process_name") {
+      EXPECT_TRUE(processes.emplace(event.at("pid"), event.at("args").at("name").get<std::string>())
+                      .second);
+    }
+    if (event.at("name") == "thread_name") {
+      EXPECT_TRUE(threads.emplace(event.at("pid"), event.at("tid")).second);
+    }
+  }
+  EXPECT_THAT(processes, testing::ElementsAre(
+                             std::pair(1, "predicted 1 rank 0"), std::pair(2, "predicted 1 rank 1"),
+                             std::pair(3, "measured 2 rank 0"), std::pair(4, "measured 2 rank 1")));
+  std::size_t steps = 0;
+  for (const json& event : EventsOf(text, "X")) {
+    EXPECT_TRUE(threads.contains({event.at("pid"), event.at("tid")}));
+    if (event.at("cat") == "step") ++steps;
+  }
+  EXPECT_EQ(EventsOf(text, "X").size() - steps, 200U);
+  EXPECT_EQ(steps, predicted.steps.size() + measured.steps.size());
+}
+
+TEST(ChromeTrace, WritesMemoryByCategoryWhereItChanges) {
+  Timeline timeline;
+  timeline.memory = {
+      {.time_ns = 0, .bytes = 10, .category = Category::kParameters},
+      {.time_ns = 5'000, .bytes = 4, .category = Category::kActivations},
+      {.time_ns = 5'000, .bytes = 2, .category = Category::kGradients},
+      {.time_ns = 6'000, .bytes = 1, .category = Category::kStaging, .space = Space::kPinned}};
+  const auto events = EventsOf(Write({{&timeline, {.title = "x"}}}), "C");
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[0].at("args"), (json{{"parameters", 10}}));
+  EXPECT_EQ(events[1].at("ts"), 5.0);
+  EXPECT_EQ(events[1].at("args"), (json{{"parameters", 10}, {"activations", 4}, {"gradients", 2}}));
+  EXPECT_EQ(events[2].at("name"), "pinned memory");
+  EXPECT_EQ(events[2].at("args"), (json{{"staging", 1}}));
+}
+
+TEST(ChromeTrace, EscapesAnyName) {
+  const std::vector<std::pair<std::string, std::string>> names = {
+      {"plain", "plain"},
+      {"\"quoted\" \\ back", "\"quoted\" \\ back"},
+      {"line\nend\ttab\x1b[2J\x7f", "line\nend\ttab\x1b[2J\x7f"},
+      {std::string("nul\0in", 6), std::string("nul\0in", 6)},
+      {"\xc3\xa9 \xe2\x80\xae \xf0\x9f\x9a\x80", "\xc3\xa9 \xe2\x80\xae \xf0\x9f\x9a\x80"},
+      {"\xff", "\xef\xbf\xbd"},
+      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                  // longer than needed
+      {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // a surrogate
+      {"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"},                  // cut off
+      {"</script>\xe2\x80\xa8", "</script>\xe2\x80\xa8"},
+      {std::string(200'000, '"'), std::string(200'000, '"')},
+  };
+  for (const auto& [name, shown] : names) {
+    Timeline timeline;
+    timeline.spans = {SpanOf(Queue::kCompute, OpClass::kGemm, 0, 1, /*op=*/4)};
+    timeline.op_names = {{4, name}};
+    const std::string text = Write({{&timeline, {.title = name}}});
+    EXPECT_EQ(EventsOf(text, "X").at(0).at("name"), shown);
+    EXPECT_EQ(EventsOf(text, "M").at(0).at("args").at("name"), shown + " rank 0");
+  }
+}
+
+TEST(ChromeTrace, WritesInPiecesAndPassesOnWhatTheSinkSays) {
+  std::mt19937_64 random(73);
+  const Timeline timeline = RandomTimeline(random, 1, 20'000);
+  std::size_t most = 0;
+  int pieces = 0;
+  ChromeTraceWriter writer([&](std::string_view text) -> Result<void> {
+    most = std::max(most, text.size());
+    if (++pieces == 5) return Fail(ErrorCode::kResourceExhausted, "full");
+    return {};
+  });
+  ASSERT_TRUE(writer.Begin().has_value());
+  const auto result = writer.AddRun(timeline, {.title = "x"});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().message, "full");
+  EXPECT_EQ(pieces, 5);
+  EXPECT_LT(most, 66'000U);
+}
+
+TEST(ExportChromeTrace, WritesRunsOfAStoreIntoOneFile) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  std::mt19937_64 random(79);
+  const Timeline timeline = RandomTimeline(random, 2, 100);
+  StoreTimeline(path, timeline, {.kind = RunKind::kPredicted});
+  StoreTimeline(path, timeline, {.kind = RunKind::kMeasured, .label = "8b"});
+  const auto reader = StoreReader::Open(path);
+  ASSERT_TRUE(reader.has_value());
+  PosixFileSystem files;
+  const std::vector<RunId> runs = {1, 2};
+  FT_ASSERT_OK(ExportChromeTrace(*reader, runs, files, folder.File("trace.json")));
+  const std::string text = ReadBytes(folder.File("trace.json"));
+  EXPECT_THAT(text, HasSubstr("\"predicted 1 rank 0\""));
+  EXPECT_THAT(text, HasSubstr("\"measured 2 (8b) rank 1\""));
+  EXPECT_EQ(EventsOf(text, "X").size(), 2 * (200 + timeline.steps.size()));
+  const std::vector<RunId> missing = {1, 9};
+  EXPECT_EQ(ExportChromeTrace(*reader, missing, files, folder.File("trace.json")).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ReadBytes(folder.File("trace.json")), text);  // the file there stays
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,318 @@
+#include "traces/chrome_trace.h"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "traces/kinds.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::size_t kFlushBytes = 64 * 1024;
+constexpr int kStepThread = kQueueCount;  // threads 0 to 13 are queues
+
+// The length of the UTF-8 character at the start of `text`, or 0 where there is none [RFC 3629].
+std::size_t CharacterLength(std::string_view text) {
+  const auto byte = [text](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned>(static_cast<unsigned char>(text[i])) : 0U;
+  };
+  const auto follows = [&byte](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    if (first == 0xE0 && byte(1) < 0xA0) return 0;  // longer than needed
+    if (first == 0xED && byte(1) > 0x9F) return 0;  // half of a surrogate pair
+    return follows(1) && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    if (first == 0xF0 && byte(1) < 0x90) return 0;
+    if (first == 0xF4 && byte(1) > 0x8F) return 0;  // past U+10FFFF
+    return follows(1) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+// A JSON string. What is no UTF-8 becomes U+FFFD, so that any name gives a valid file.
+void AppendQuoted(std::string& out, std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  out += '"';
+  while (!text.empty()) {
+    const char c = text.front();
+    const auto byte = static_cast<unsigned char>(c);
+    std::size_t length = 1;
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += "\\u00";
+      out += kDigits[byte >> 4U];
+      out += kDigits[byte & 15U];
+    } else if (length = CharacterLength(text); length > 0) {
+      out += text.substr(0, length);
+    } else {
+      out += "\xEF\xBF\xBD";
+      length = 1;
+    }
+    text.remove_prefix(length);
+  }
+  out += '"';
+}
+
+// Nanoseconds as microseconds with three decimals, exactly.
+void AppendMicroseconds(std::string& out, std::int64_t ns) {
+  if (ns < 0) out += '-';
+  const auto magnitude =
+      ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+  out += std::to_string(magnitude / 1'000);
+  const std::string decimals = std::to_string(1'000 + magnitude % 1'000);
+  out += '.';
+  out.append(decimals, 1, 3);
+}
+
+}  // namespace
+
+class ChromeTraceWriter::Writer {
+ public:
+  explicit Writer(TextSink sink) : sink_(std::move(sink)) {}
+
+  Result<void> Begin() {
+    text_ += "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+    return FlushIfFull();
+  }
+
+  Result<void> End() {
+    text_ += "\n]}\n";
+    return Flush();
+  }
+
+  Result<void> AddRun(const Timeline& timeline, const ChromeRun& run) {
+    run_ = &run;
+    timeline_ = &timeline;
+    processes_.clear();
+    for (const Span& span : timeline.spans) FT_TRY(AddSpan(span));
+    for (const StepWindow& window : timeline.steps) FT_TRY(AddStep(window));
+    return AddMemory();
+  }
+
+ private:
+  // Opens an event: its phase, process and thread.
+  void Open(char phase, int process, int thread) {
+    text_ += first_ ? "\n" : ",\n";
+    first_ = false;
+    text_ += "{\"ph\":\"";
+    text_ += phase;
+    text_ += "\",\"pid\":" + std::to_string(process) + ",\"tid\":" + std::to_string(thread);
+  }
+
+  void Key(std::string_view key) {
+    text_ += ",\"";
+    text_ += key;
+    text_ += "\":";
+  }
+
+  void Name(std::string_view name) {
+    Key("name");
+    AppendQuoted(text_, name);
+  }
+
+  void Times(std::int64_t start_ns, std::int64_t end_ns) {
+    Key("ts");
+    AppendMicroseconds(text_, start_ns);
+    Key("dur");
+    AppendMicroseconds(text_, end_ns - start_ns);
+  }
+
+  // Names a process or thread, and says where it stands among its like.
+  void AddTitle(std::string_view what, int process, int thread, std::string_view title, int place) {
+    Open('M', process, thread);
+    Key("name");
+    text_ += '"';
+    text_ += what;
+    text_ += "_name\",\"args\":{\"name\":";
+    AppendQuoted(text_, title);
+    text_ += "}}";
+    Open('M', process, thread);
+    Key("name");
+    text_ += '"';
+    text_ += what;
+    text_ += "_sort_index\",\"args\":{\"sort_index\":" + std::to_string(place) + "}}";
+  }
+
+  // The process of a rank of this run; titled when first asked for.
+  int ProcessOf(std::int16_t rank) {
+    const auto [at, is_new] = processes_.try_emplace(rank);
+    if (is_new) {
+      at->second.id = ++last_process_;
+      AddTitle("process", at->second.id, 0, run_->title + " rank " + std::to_string(rank),
+               at->second.id);
+    }
+    return at->second.id;
+  }
+
+  void TitleThread(std::int16_t rank, int thread, std::string_view title) {
+    bool& titled = processes_[rank].titled[static_cast<std::size_t>(thread)];
+    if (!titled) AddTitle("thread", processes_[rank].id, thread, title, thread);
+    titled = true;
+  }
+
+  // What an op is called: by its block, or by what it is.
+  std::string NameOf(OpId op, OpClass op_class) const {
+    if (op == kNoOp) return std::string(foretrain::Name(op_class));
+    const auto at = timeline_->op_names.find(NameKey(op));
+    return at != timeline_->op_names.end() ? at->second : DescribeOp(op);
+  }
+
+  std::string DescribeOp(OpId op) const {
+    return run_->layers.has_value() ? Describe(op, *run_->layers) : Describe(op);
+  }
+
+  Result<void> AddSpan(const Span& span) {
+    const int process = ProcessOf(span.rank);
+    const int thread = static_cast<int>(span.queue);
+    TitleThread(span.rank, thread, foretrain::Name(span.queue));
+    Open('X', process, thread);
+    Times(span.start_ns, span.end_ns);
+    Name(NameOf(span.op, span.op_class));
+    Key("cat");
+    AppendQuoted(text_, foretrain::Name(span.op_class));
+    text_ += ",\"args\":{\"step\":" + std::to_string(span.step);
+    if (span.op != kNoOp) {
+      Key("id");
+      AppendQuoted(text_, std::to_string(span.op));
+      Key("op");
+      AppendQuoted(text_, DescribeOp(span.op));
+    }
+    if (span.bytes != 0) {
+      Key("bytes");
+      text_ += std::to_string(span.bytes);
+    }
+    if (span.start_ns > span.ready_ns) {
+      Key("wait_us");
+      AppendMicroseconds(text_, span.start_ns - span.ready_ns);
+    }
+    text_ += "}}";
+    return FlushIfFull();
+  }
+
+  Result<void> AddStep(const StepWindow& window) {
+    const int process = ProcessOf(window.rank);
+    TitleThread(window.rank, kStepThread, "steps");
+    Open('X', process, kStepThread);
+    Times(window.start_ns, window.end_ns);
+    Name("step " + std::to_string(window.step));
+    Key("cat");
+    text_ += "\"step\"}";
+    return FlushIfFull();
+  }
+
+  Result<void> AddMemory() {
+    using Live = std::array<std::map<Category, std::int64_t>, kSpaceCount>;
+    const std::vector<MemorySample>& samples = timeline_->memory;
+    Live live;
+    std::array<bool, kSpaceCount> changed{};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const MemorySample& sample = samples[i];
+      if (i == 0 || samples[i - 1].rank != sample.rank) live = {};
+      live[static_cast<std::size_t>(sample.space)][sample.category] = sample.bytes;
+      changed[static_cast<std::size_t>(sample.space)] = true;
+      const bool last_of_moment = i + 1 == samples.size() ||
+                                  samples[i + 1].time_ns != sample.time_ns ||
+                                  samples[i + 1].rank != sample.rank;
+      if (!last_of_moment) continue;
+      for (std::size_t space = 0; space < live.size(); ++space) {
+        if (changed[space]) AddCounter(sample, static_cast<Space>(space), live[space]);
+      }
+      changed = {};
+      FT_TRY(FlushIfFull());
+    }
+    return {};
+  }
+
+  void AddCounter(const MemorySample& at, Space space,
+                  const std::map<Category, std::int64_t>& bytes) {
+    Open('C', ProcessOf(at.rank), 0);
+    Key("ts");
+    AppendMicroseconds(text_, at.time_ns);
+    Name(std::string(foretrain::Name(space)) + " memory");
+    text_ += ",\"args\":{";
+    bool first = true;
+    for (const auto& [category, live] : bytes) {
+      if (!first) text_ += ',';
+      first = false;
+      AppendQuoted(text_, foretrain::Name(category));
+      text_ += ':' + std::to_string(live);
+    }
+    text_ += "}}";
+  }
+
+  Result<void> FlushIfFull() { return text_.size() < kFlushBytes ? Result<void>() : Flush(); }
+
+  Result<void> Flush() {
+    FT_TRY(sink_(text_));
+    text_.clear();
+    return {};
+  }
+
+  struct Process {
+    int id = 0;
+    std::array<bool, kQueueCount + 1> titled{};
+  };
+
+  TextSink sink_;
+  std::string text_;
+  bool first_ = true;
+  int last_process_ = 0;
+  std::map<std::int16_t, Process> processes_;  // of the run being added
+  const ChromeRun* run_ = nullptr;             // as below, while AddRun runs
+  const Timeline* timeline_ = nullptr;
+};
+
+ChromeTraceWriter::ChromeTraceWriter(TextSink sink)
+    : writer_(std::make_unique<Writer>(std::move(sink))) {}
+ChromeTraceWriter::~ChromeTraceWriter() = default;
+
+Result<void> ChromeTraceWriter::Begin() { return writer_->Begin(); }
+
+Result<void> ChromeTraceWriter::AddRun(const Timeline& timeline, const ChromeRun& run) {
+  return writer_->AddRun(timeline, run);
+}
+
+Result<void> ChromeTraceWriter::End() { return writer_->End(); }
+
+namespace {
+
+std::string TitleOf(const RunInfo& info) {
+  std::string title = std::string(Name(info.kind)) + " " + std::to_string(info.id);
+  if (!info.label.empty()) title += " (" + info.label + ")";
+  return title;
+}
+
+Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
+                       ChromeTraceWriter& writer) {
+  FT_TRY(writer.Begin());
+  for (const RunId id : runs) {
+    FT_ASSIGN(const StoredRun run, reader.LoadRun(id));
+    FT_TRY(writer.AddRun(run.timeline, {.title = TitleOf(run.info)}));
+  }
+  return writer.End();
+}
+
+}  // namespace
+
+Result<void> ExportChromeTrace(const StoreReader& reader, std::span<const RunId> runs,
+                               FileSystem& files, const std::string& path) {
+  for (const RunId id : runs) FT_TRY(reader.FindRun(id));  // before a file is replaced
+  FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(path));
+  ChromeTraceWriter writer([&file](std::string_view text) {
+    return file->Append(std::as_bytes(std::span(text.data(), text.size())));
+  });
+  Result<void> result = WriteRuns(reader, runs, writer);
+  if (result.has_value()) result = file->Close();
+  if (!result.has_value()) static_cast<void>(files.Remove(path).has_value());
+  return result;
+}
+
+}  // namespace foretrain
