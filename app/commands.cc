@@ -9,6 +9,9 @@ CommandList AllCommands() {
   list.push_back(MakeDevices());
   list.push_back(MakePlan());
   list.push_back(MakePredict());
+  list.push_back(MakeCompare());
+  list.push_back(MakeAnalyze());
+  list.push_back(MakeRuns());
   return list;
 }
 

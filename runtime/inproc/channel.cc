@@ -84,6 +84,14 @@ std::int64_t BytesOf(FtDtype dtype) {
   return 0;
 }
 
+std::vector<const InprocChannel*> WaitTable::Of(int rank) const {
+  std::vector<const InprocChannel*> channels;
+  for (const auto& entry : waits_[static_cast<std::size_t>(rank)]) {
+    if (const InprocChannel* channel = entry.load()) channels.push_back(channel);
+  }
+  return channels;
+}
+
 InprocChannel::InprocChannel(const ChannelContext& context, std::vector<int> members)
     : context_(context),
       members_(std::move(members)),
@@ -100,6 +108,7 @@ Result<CommTimes> InprocChannel::Call(int member, std::int64_t sequence, const C
   times.arrived_ns = context_.clock.Now();
   const int rank = members_[static_cast<std::size_t>(member)];
   context_.flight.SetPhase(rank, at, FlightPhase::kAtPeers);
+  context_.waits.Set(rank, at, this);
   FT_TRY(Arrive(member, sequence, slot, call));
   times.started_ns = slot.started_ns;
   context_.flight.SetPhase(rank, at, FlightPhase::kRunning);
@@ -107,6 +116,7 @@ Result<CommTimes> InprocChannel::Call(int member, std::int64_t sequence, const C
   left_[static_cast<std::size_t>(member)].store(sequence + 1);
   context_.flight.SetPhase(rank, at, FlightPhase::kAtPeers);
   FT_TRY(Pass(slot, kLeave, member, sequence, /*wait=*/true));
+  context_.waits.Set(rank, at, nullptr);
   times.ended_ns = context_.clock.Now();
   return times;
 }
@@ -229,17 +239,56 @@ std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequenc
   return std::nullopt;
 }
 
+std::vector<int> InprocChannel::MissingFor(int rank) const {
+  const auto place = std::find(members_.begin(), members_.end(), rank);
+  const auto member = static_cast<std::size_t>(place - members_.begin());
+  // Who has finished its part waits for the others', who has not for their arrival.
+  const std::int64_t sequence = begun_[member].load() - 1;
+  const auto& reached = left_[member].load() > sequence ? left_ : begun_;
+  std::vector<int> missing;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (i != member && reached[i].load() <= sequence) missing.push_back(members_[i]);
+  }
+  return missing;
+}
+
+std::vector<int> InprocChannel::CausesOf(std::vector<int> ranks) const {
+  std::vector<int> causes;
+  const std::size_t direct = ranks.size();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {  // grows
+    const auto last = context_.flight.Last(ranks[i]);
+    const bool runs = last.has_value() && last->phase == FlightPhase::kRunning;
+    const auto channels = context_.waits.Of(ranks[i]);
+    if (runs || channels.empty()) {
+      if (i >= direct) causes.push_back(ranks[i]);
+      continue;
+    }
+    for (const InprocChannel* channel : channels) {
+      for (const int next : channel->MissingFor(ranks[i])) {
+        if (std::find(ranks.begin(), ranks.end(), next) == ranks.end()) ranks.push_back(next);
+      }
+    }
+  }
+  return causes;
+}
+
 Error InprocChannel::Expired(Stage stage, int member, std::int64_t sequence,
                              const CommCall& call) const {
-  std::string text = "rank " + std::to_string(members_[static_cast<std::size_t>(member)]) +
-                     " waited " + FormatSeconds(SecondsFromNs(context_.timeout_ns)) + " at " +
+  const int rank = members_[static_cast<std::size_t>(member)];
+  std::string text = "rank " + std::to_string(rank) + " waited " +
+                     FormatSeconds(SecondsFromNs(context_.timeout_ns)) + " at " +
                      CallText(call, sequence);
+  std::vector<int> missing;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const auto& reached = stage == kArrive ? begun_[i] : left_[i];
-    if (reached.load() > sequence || static_cast<int>(i) == member) continue;
+    if (reached.load() > sequence || members_[i] == rank) continue;
+    missing.push_back(members_[i]);
     text += "; rank " + std::to_string(members_[i]) +
-            (stage == kArrive ? " did not arrive" : " did not finish its part") + ", " +
+            (stage == kArrive ? " did not arrive, " : " did not finish its part, ") +
             LastText(members_[i]);
+  }
+  for (const int cause : CausesOf(missing)) {
+    text += "; behind that is rank " + std::to_string(cause) + ", " + LastText(cause);
   }
   return {ErrorCode::kTimeout, std::move(text)};
 }

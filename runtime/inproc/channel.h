@@ -20,6 +20,23 @@
 
 namespace foretrain {
 
+class InprocChannel;
+
+// At which channel each queue of each rank waits: what a time-out follows to the rank that holds
+// all others up. One writer an entry, its queue's thread.
+class WaitTable {
+ public:
+  explicit WaitTable(int ranks) : waits_(static_cast<std::size_t>(ranks)) {}
+  void Set(int rank, Queue queue, const InprocChannel* channel) {
+    waits_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(queue)].store(channel);
+  }
+  // The channels at which the rank waits.
+  std::vector<const InprocChannel*> Of(int rank) const;
+
+ private:
+  std::vector<std::array<std::atomic<const InprocChannel*>, kQueueCount>> waits_;
+};
+
 // What all channels of a world share.
 struct ChannelContext {
   const FtDeviceApi& api;
@@ -28,6 +45,7 @@ struct ChannelContext {
   FlightRecorder& flight;
   std::int64_t timeout_ns = 0;
   std::function<std::string(int rank, OpId op)> op_text;
+  WaitTable& waits;
 };
 
 // Bytes of one element; 0 for a value outside the enum.
@@ -38,7 +56,8 @@ class InprocChannel {
   // `members`: ascending world ranks; for point-to-point calls {sender, receiver}.
   InprocChannel(const ChannelContext& context, std::vector<int> members);
 
-  const std::vector<int>& Members() const { return members_; }
+  // Members that `rank`, which waits here, waits for.
+  std::vector<int> MissingFor(int rank) const;
 
   // Call number `sequence` of `member`: one thread a member, in order from 0.
   Result<CommTimes> Call(int member, std::int64_t sequence, const CommCall& call, Queue at,
@@ -66,6 +85,9 @@ class InprocChannel {
   Result<void> Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue);
 
   std::optional<Error> Check(const Slot& slot, std::int64_t sequence) const;
+  // Ranks other than `ranks` for which these wait, directly or through others, and which run an op
+  // or wait for nobody: the cause of a time-out. It may be the caller itself, on another queue.
+  std::vector<int> CausesOf(std::vector<int> ranks) const;
   Error Expired(Stage stage, int member, std::int64_t sequence, const CommCall& call) const;
   std::string CallText(const CommCall& call, std::int64_t sequence) const;
   std::string LastText(int rank) const;

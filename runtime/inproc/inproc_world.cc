@@ -50,8 +50,9 @@ class InprocSet : public CommunicatorSet {
 
 InprocWorld::InprocWorld(int ranks, const FtDeviceApi& api, RunClock& clock, RunControl& control,
                          FlightRecorder& flight, InprocOptions options)
-    : context_(std::make_unique<ChannelContext>(ChannelContext{
-          api, clock, control, flight, options.timeout_ns, std::move(options.op_text)})) {
+    : waits_(std::make_unique<WaitTable>(ranks)),
+      context_(std::make_unique<ChannelContext>(ChannelContext{
+          api, clock, control, flight, options.timeout_ns, std::move(options.op_text), *waits_})) {
   for (int rank = 0; rank < ranks; ++rank)
     sets_.push_back(std::make_unique<InprocSet>(*this, rank));
 }

@@ -22,6 +22,7 @@ namespace foretrain {
 class InprocChannel;
 class InprocSet;
 struct ChannelContext;
+class WaitTable;
 
 struct InprocOptions {
   std::int64_t timeout_ns = 600'000'000'000;  // how long a member waits for its peers; > 0
@@ -47,6 +48,7 @@ class InprocWorld {
   Result<Communicator*> Open(InprocSet& set, int rank, std::vector<int> members, GroupKind group,
                              Queue queue, OpKind kind);
 
+  std::unique_ptr<WaitTable> waits_;
   std::unique_ptr<ChannelContext> context_;
   std::mutex mutex_;
   std::map<Key, std::unique_ptr<InprocChannel>> channels_;  // guarded by mutex_

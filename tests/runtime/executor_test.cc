@@ -78,8 +78,9 @@ TEST(Executor, StartsEachOpWhenItsQueueIsFreeAndItsInputsAreThere) {
   expect("r", 0, 3, 9, 3);
   expect("b", 0, 3, 5, 0);
   expect("c", 0, 9, 10, 9);
-  // The next step's a writes x, which c reads: it follows c on the same queue.
-  expect("a", 1, 10, 13, 9);
+  // The next step's a writes x, which c reads: it follows c on the same queue, needs no edge and
+  // was issued at once.
+  expect("a", 1, 10, 13, 0);
   expect("c", 1, 19, 20, 19);
   ASSERT_EQ(sink.timeline.steps.size(), 2U);
   EXPECT_EQ(sink.timeline.steps[0].end_ns, 10 * kSecond);

@@ -1,0 +1,92 @@
+#include <cstdio>
+
+#include "app/commands/commands.h"
+#include "app/report.h"
+#include "app/stored_runs.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "sim/compare/join.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kTimelineWidth = 96;
+
+class Analyze final : public Command {
+ public:
+  std::string_view Name() const override { return "analyze"; }
+  std::string_view Summary() const override {
+    return "Show where the time and memory of one run go";
+  }
+
+  void Declare(Arguments& arguments) override {
+    arguments.Option("--store", store_, "FILE", "Store with the runs");
+    arguments.Option("--run", run_, "N", "Run to analyze; 0: the newest measured one");
+    arguments.Option("--step", step_, "N", "Step to draw; -1: the median one");
+    DeclareJson(arguments);
+  }
+
+  Result<Exit> Run() override {
+    FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
+    FT_ASSIGN(RunPair pair, LoadPair(reader, run_, 0));
+    const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
+    FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
+    const bool forecast = run.info.kind == RunKind::kPredicted;
+    const int steps = forecast ? 100 : 1;  // a forecast is its last, steady step
+    const Metrics metrics =
+        ComputeMetrics(run.timeline, MetricOptionsFor(stored.context, stored.plan, steps));
+    if (!metrics.overall) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "run " + std::to_string(run.info.id) + " has no complete step");
+    }
+    json_ ? PrintJson(run, metrics) : Print(run, stored, metrics);
+    return Exit::kDone;
+  }
+
+ private:
+  void Print(const StoredRun& run, const StoredContext& stored, const Metrics& metrics) const {
+    std::printf("run %lld (%s, %s): %s, %s\n\n", static_cast<long long>(run.info.id),
+                std::string(foretrain::Name(run.info.kind)).c_str(),
+                std::string(foretrain::Name(run.info.status)).c_str(),
+                stored.context.model.name.c_str(), foretrain::Describe(stored.plan).c_str());
+    std::fputs(StepText(*metrics.overall).c_str(), stdout);
+    const ClassSeconds& c = metrics.overall->classes;
+    std::printf("\n  idle by cause: dependency %s, peers %s, host %s, end of step %s\n",
+                FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
+                FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
+    std::printf("  step time of %zu steps: median %s, least %s, most %s\n\n", metrics.steps.size(),
+                FormatSeconds(metrics.step_time_s.median).c_str(),
+                FormatSeconds(metrics.step_time_s.least).c_str(),
+                FormatSeconds(metrics.step_time_s.most).c_str());
+    std::fputs(MemoryText(PeaksOf(metrics)).c_str(), stdout);
+    std::puts("");
+    const int step = step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
+    std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
+  }
+
+  static void PrintJson(const StoredRun& run, const Metrics& metrics) {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Field("run", run.info.id);
+    WriteFigures(json, *metrics.overall, PeaksOf(metrics));
+    json.Name("figures").BeginArray();
+    for (const MetricValue& value : Flatten(metrics)) {
+      json.BeginObject()
+          .Field("name", value.name)
+          .Field("rank", value.rank)
+          .Field("step", value.step);
+      json.Field("value", value.value).EndObject();
+    }
+    std::puts(json.EndArray().EndObject().Take().c_str());
+  }
+
+  std::string store_ = kDefaultStore;
+  std::int64_t run_ = 0;
+  std::int64_t step_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeAnalyze() { return std::make_unique<Analyze>(); }
+
+}  // namespace foretrain

@@ -1,0 +1,101 @@
+#include <cstdio>
+#include <ctime>
+
+#include "app/commands/commands.h"
+#include "app/stored_runs.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+class Runs final : public Command {
+ public:
+  std::string_view Name() const override { return "runs"; }
+  std::string_view Summary() const override { return "List and manage the runs of a store"; }
+
+  void Declare(Arguments& arguments) override {
+    arguments.Option("--store", store_, "FILE", "Store with the runs");
+    arguments.Option("--delete", delete_, "N", "Remove run N (a pinned one is refused)");
+    arguments.Option("--pin", pin_, "N", "Keep run N from being deleted");
+    arguments.Option("--unpin", unpin_, "N", "Let run N be deleted again");
+    arguments.Option("--rename", rename_, "N", "Give run N the label of --label");
+    arguments.Option("--label", label_, "TEXT", "With --rename: the new label");
+    DeclareJson(arguments);
+  }
+
+  Result<Exit> Run() override {
+    if (delete_ > 0) FT_TRY(DeleteRun(store_, delete_));
+    if (pin_ > 0) FT_TRY(SetPinned(store_, pin_, true));
+    if (unpin_ > 0) FT_TRY(SetPinned(store_, unpin_, false));
+    if (rename_ > 0) FT_TRY(RenameRun(store_, rename_, label_));
+    FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
+    FT_ASSIGN(const std::vector<RunInfo> runs, reader.ListRuns());
+    json_ ? PrintJson(runs) : PrintTable(runs);
+    return Exit::kDone;
+  }
+
+ private:
+  static std::string Time(std::int64_t unix_ns) {
+    const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
+    std::tm parts{};
+    char text[32] = "";
+    if (localtime_r(&seconds, &parts) != nullptr)
+      std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+    return text;
+  }
+
+  static double Figure(const RunInfo& run, std::string_view name) {
+    for (const MetricValue& figure : run.figures) {
+      if (figure.name == name) return figure.value;
+    }
+    return 0;
+  }
+
+  static void PrintTable(const std::vector<RunInfo>& runs) {
+    Table table({{"run", Align::kRight},
+                 {"kind"},
+                 {"status"},
+                 {"label", Align::kLeft, 40},
+                 {"started"},
+                 {"step", Align::kRight},
+                 {"spans", Align::kRight},
+                 {"forecast", Align::kRight},
+                 {"", Align::kLeft, 40}});
+    for (const RunInfo& run : runs) {
+      const double step = Figure(run, "step_time_s");
+      table.AddRow({std::to_string(run.id), std::string(foretrain::Name(run.kind)),
+                    std::string(foretrain::Name(run.status)), run.label, Time(run.created_unix_ns),
+                    step > 0 ? FormatSeconds(step) : "-", std::to_string(run.spans),
+                    run.forecast ? std::to_string(*run.forecast) : "",
+                    (run.pinned ? "pinned " : "") + run.message});
+    }
+    std::fputs(table.Text().c_str(), stdout);
+  }
+
+  static void PrintJson(const std::vector<RunInfo>& runs) {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Name("runs").BeginArray();
+    for (const RunInfo& run : runs) {
+      json.BeginObject().Field("run", run.id).Field("kind", foretrain::Name(run.kind));
+      json.Field("status", foretrain::Name(run.status))
+          .Field("label", run.label)
+          .Field("world", run.world);
+      json.Field("spans", run.spans).Field("pinned", run.pinned).Name("figures").BeginObject();
+      for (const MetricValue& figure : run.figures) json.Field(figure.name, figure.value);
+      json.EndObject().EndObject();
+    }
+    std::puts(json.EndArray().EndObject().Take().c_str());
+  }
+
+  std::string store_ = kDefaultStore;
+  std::string label_;
+  std::int64_t delete_ = 0, pin_ = 0, unpin_ = 0, rename_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRuns() { return std::make_unique<Runs>(); }
+
+}  // namespace foretrain

@@ -1,0 +1,100 @@
+#include "app/compared_runs.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+int LastStep(const Timeline& timeline) {
+  int last = 0;
+  for (const StepWindow& window : timeline.steps) last = std::max(last, window.step);
+  return last;
+}
+
+int FirstStep(const Timeline& timeline) {
+  int first = timeline.steps.empty() ? 0 : timeline.steps.front().step;
+  for (const StepWindow& window : timeline.steps) first = std::min(first, window.step);
+  return first;
+}
+
+// Compiles the run's program again and replays it. Any failure is a note, not an end.
+void Attribute(const StoreReader& reader, ComparedRuns& runs) {
+  const auto stored = ContextOf(reader, runs.predicted);
+  if (!stored.has_value()) {
+    runs.view.notes.push_back("gap not attributed: " + stored.error().message);
+    return;
+  }
+  if (runs.predicted.info.program_hash != runs.measured.info.program_hash) {
+    runs.view.notes.push_back(
+        "the runs have different programs: ops are matched by what they are, and the gap is not "
+        "attributed");
+    return;
+  }
+  const auto forecast = MakeForecast(stored->context.model, stored->plan, stored->context.costs,
+                                     /*representatives=*/false, /*timeline=*/false);
+  if (!forecast.has_value()) {
+    runs.view.notes.push_back("gap not attributed: " + forecast.error().message);
+    return;
+  }
+  if (forecast->program.hash != runs.measured.info.program_hash) {
+    runs.view.notes.push_back(
+        "gap not attributed: this foretrain compiles the plan to another program");
+    return;
+  }
+  auto gap = AttributeGap(forecast->program, forecast->costs, runs.measured.timeline,
+                          runs.view.join.measured_step);
+  if (!gap.has_value()) {
+    runs.view.notes.push_back("gap not attributed: " + gap.error().message);
+    return;
+  }
+  runs.attribution = std::make_unique<Attribution>(*std::move(gap));
+  runs.view.attribution = runs.attribution.get();
+}
+
+}  // namespace
+
+Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against) {
+  FT_ASSIGN(RunPair pair, LoadPair(reader, run, against));
+  if (!pair.predicted || !pair.measured) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "a comparison takes a measured run and its forecast; `foretrain runs` lists the runs, "
+        "--run and --against name two");
+  }
+  ComparedRuns out;
+  out.predicted = *std::move(pair.predicted);
+  out.measured = *std::move(pair.measured);
+  const Timeline& forecast = out.predicted.timeline;
+  const Timeline& measured = out.measured.timeline;
+  const auto step = MedianStep(measured, FirstStep(measured) + 1);
+  if (!step || forecast.steps.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "run " + std::to_string(out.measured.info.id) +
+                    " has fewer than two complete steps; train for more");
+  }
+  FT_ASSIGN(const StoredContext stored, ContextOf(reader, out.predicted));
+  out.view.join = JoinRuns(forecast, LastStep(forecast), measured, *step);
+  const auto metrics_of = [&](const Timeline& timeline, int warmup) {
+    return ComputeMetrics(timeline, MetricOptionsFor(stored.context, stored.plan, warmup));
+  };
+  const Metrics predicted_metrics = metrics_of(forecast, LastStep(forecast) - FirstStep(forecast));
+  const Metrics measured_metrics = metrics_of(measured, 1);
+  out.view.title = "run " + std::to_string(out.measured.info.id) + ": " + Describe(stored.plan);
+  out.view.predicted = *predicted_metrics.overall;
+  out.view.measured = *measured_metrics.overall;
+  out.view.predicted_peaks = PeaksOf(predicted_metrics);
+  out.view.measured_peaks = PeaksOf(measured_metrics);
+  out.view.layers = static_cast<int>(stored.context.model.layers);
+  for (const Counter& counter : out.measured.counters) {
+    if (counter.name == "machine_drift") out.view.machine_drift = counter.value;
+  }
+  const RecordingTotals& totals = out.measured.info.totals;
+  if (totals.dropped > 0)
+    out.view.notes.push_back(std::to_string(totals.dropped) + " spans were dropped");
+  Attribute(reader, out);
+  return out;
+}
+
+}  // namespace foretrain

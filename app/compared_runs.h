@@ -1,0 +1,26 @@
+// Two stored runs joined, with the gap attributed where the program can be compiled again.
+#pragma once
+
+#include <memory>
+
+#include "app/report.h"
+#include "app/stored_runs.h"
+
+namespace foretrain {
+
+struct ComparedRuns {
+  StoredRun predicted;
+  StoredRun measured;
+  std::unique_ptr<Attribution> attribution;  // none: `view.notes` says why
+  ComparisonView view;                       // borrows the attribution
+
+  double StepError() const { return view.measured.time_s / view.predicted.time_s - 1; }
+};
+
+// Loads and joins run `run` with `against` (0: as LoadPair). The steady step of the forecast stands
+// against the median step of the measurement, its first left out.
+//
+// Errors: those of the store; kInvalidArgument, a run without a forecast or without complete steps.
+Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against);
+
+}  // namespace foretrain

@@ -1,0 +1,261 @@
+#include "runtime/parameters/safetensors.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // as the format's own library
+constexpr std::int64_t kMaxFileBytes = 64 * kGiB;
+
+std::int64_t SizeOf(std::string_view dtype) {
+  if (dtype == "F32") return 4;
+  return dtype == "BF16" || dtype == "F16" ? 2 : 0;
+}
+
+float HalfToFloat(std::uint16_t half) {
+  const int exponent = half >> 10 & 31;
+  const int fraction = half & 1023;
+  const float sign = (half & 0x8000) != 0 ? -1.0F : 1.0F;
+  if (exponent == 31) return fraction != 0 ? std::nanf("") : sign * INFINITY;
+  return exponent == 0 ? sign * std::ldexp(static_cast<float>(fraction), -24)
+                       : sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+}
+
+// Where a tensor of ours lies in a file: its name there, whether it is stored transposed, and the
+// first of its rows in a tensor that holds several (q, k, v in one).
+struct FileName {
+  std::string name;
+  bool transposed = false;
+  std::int64_t first_row = 0;
+};
+
+struct Suffix {
+  const char* ours;
+  const char* theirs;
+};
+constexpr Suffix kGpt2[] = {{"norm1.", "ln_1."},
+                            {"norm2.", "ln_2."},
+                            {"attention.out.", "attn.c_proj."},
+                            {"mlp.up.", "mlp.c_fc."},
+                            {"mlp.down.", "mlp.c_proj."}};
+constexpr Suffix kLlama[] = {
+    {"norm1.", "input_layernorm."},        {"norm2.", "post_attention_layernorm."},
+    {"attention.q.", "self_attn.q_proj."}, {"attention.k.", "self_attn.k_proj."},
+    {"attention.v.", "self_attn.v_proj."}, {"attention.out.", "self_attn.o_proj."},
+    {"mlp.gate.", "mlp.gate_proj."},       {"mlp.up.", "mlp.up_proj."},
+    {"mlp.down.", "mlp.down_proj."}};
+
+// Splits "layers.3.mlp.up.weight" into "3" and "mlp.up.weight".
+bool SplitLayer(std::string_view name, std::string_view& layer, std::string_view& rest) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!name.starts_with(kLayers)) return false;
+  name.remove_prefix(kLayers.size());
+  const auto dot = name.find('.');
+  layer = name.substr(0, dot);
+  rest = name.substr(dot + 1);
+  return true;
+}
+
+FileName Gpt2Name(const ModelSpec& model, const ParameterPlace& place, const std::string& prefix) {
+  if (place.name == "embedding.tokens.weight") return {prefix + "wte.weight"};
+  if (place.name == "embedding.positions.weight") return {prefix + "wpe.weight"};
+  if (place.name.starts_with("head.norm.")) return {prefix + "ln_f." + place.name.substr(10)};
+  if (place.name == "head.weight") return {"lm_head.weight"};
+  std::string_view layer, rest;
+  if (!SplitLayer(place.name, layer, rest)) return {};
+  const std::string base = prefix + "h." + std::string(layer) + ".";
+  const bool weight = place.rows > 1;
+  const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
+  const std::pair<std::string_view, std::int64_t> parts[] = {
+      {"attention.q.", 0}, {"attention.k.", q}, {"attention.v.", q + kv}};
+  for (const auto& [part, first] : parts) {
+    if (rest.starts_with(part))
+      return {base + "attn.c_attn." + std::string(rest.substr(part.size())), weight, first};
+  }
+  for (const Suffix& suffix : kGpt2) {
+    const std::string_view ours = suffix.ours;
+    if (!rest.starts_with(ours)) continue;
+    const bool norm = ours.starts_with("norm");
+    return {base + suffix.theirs + std::string(rest.substr(ours.size())), weight && !norm, 0};
+  }
+  return {};
+}
+
+FileName LlamaName(const ParameterPlace& place) {
+  if (place.name == "embedding.tokens.weight") return {"model.embed_tokens.weight"};
+  if (place.name.starts_with("head.norm.")) return {"model.norm." + place.name.substr(10)};
+  if (place.name == "head.weight") return {"lm_head.weight"};
+  std::string_view layer, rest;
+  if (!SplitLayer(place.name, layer, rest)) return {};
+  for (const Suffix& suffix : kLlama) {
+    const std::string_view ours = suffix.ours;
+    if (rest.starts_with(ours)) {
+      return {"model.layers." + std::string(layer) + "." + suffix.theirs +
+              std::string(rest.substr(ours.size()))};
+    }
+  }
+  return {};
+}
+
+// A file in memory with its tensors.
+struct File {
+  std::string path;
+  std::string bytes;
+  std::map<std::string, SafetensorEntry> entries;
+
+  float At(const SafetensorEntry& entry, std::int64_t index) const {
+    const char* from = bytes.data() + entry.begin + index * SizeOf(entry.dtype);
+    if (entry.dtype == "F32") {
+      float value = 0;
+      std::memcpy(&value, from, sizeof value);
+      return value;
+    }
+    std::uint16_t half = 0;
+    std::memcpy(&half, from, sizeof half);
+    return entry.dtype == "BF16" ? std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16)
+                                 : HalfToFloat(half);
+  }
+
+  FileName NameOf(const ModelSpec& model, const ParameterPlace& place) const {
+    if (entries.count(place.name) > 0) return {place.name};
+    for (const char* prefix : {"", "transformer."}) {
+      FileName name = Gpt2Name(model, place, prefix);
+      if (entries.count(name.name) > 0) return name;
+    }
+    return LlamaName(place);
+  }
+};
+
+Result<void> ReadPiece(const File& file, const ModelSpec& model, const ParameterPlace& place,
+                       std::int64_t row, std::int64_t col, std::span<float> out) {
+  const FileName name = file.NameOf(model, place);
+  const auto found = file.entries.find(name.name);
+  if (found == file.entries.end()) {
+    return Fail(ErrorCode::kInvalidArgument, file.path + ": has no tensor for " + place.name +
+                                                 "; it holds the weights of another model");
+  }
+  const SafetensorEntry& entry = found->second;
+  const bool vector = place.rows == 1;
+  const std::int64_t rows = name.transposed ? entry.cols : entry.rows;
+  const std::int64_t cols = name.transposed ? entry.rows : entry.cols;
+  const bool fits = vector ? rows == 1 && cols >= name.first_row + place.cols
+                           : cols == place.cols && rows >= name.first_row + place.rows;
+  if (!fits) {
+    return Fail(ErrorCode::kInvalidArgument,
+                file.path + ": " + found->first + " is " + std::to_string(entry.rows) + " x " +
+                    std::to_string(entry.cols) + " and the model's " + place.name + " is " +
+                    std::to_string(place.rows) + " x " + std::to_string(place.cols));
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t c = col + static_cast<std::int64_t>(i);
+    const std::int64_t index = vector            ? name.first_row + c
+                               : name.transposed ? c * entry.cols + name.first_row + row
+                                                 : (name.first_row + row) * entry.cols + c;
+    out[i] = file.At(entry, index);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::string_view text,
+                                                                      std::int64_t file_bytes,
+                                                                      std::string_view file) {
+  FT_ASSIGN(const JsonValue root, ParseJson(text, file, {.max_bytes = kMaxHeaderBytes}));
+  const std::int64_t data = 8 + static_cast<std::int64_t>(text.size());
+  std::map<std::string, SafetensorEntry> entries;
+  JsonFields all(root, file);
+  const std::vector<std::string> names(all.names().begin(), all.names().end());
+  for (const std::string& name : names) {
+    if (name == "__metadata__") {
+      all.Any(name);
+      continue;
+    }
+    JsonFields fields = all.Object(name);
+    SafetensorEntry entry;
+    entry.dtype = fields.String("dtype");
+    const auto shape = fields.Integers("shape", 0, std::int64_t{1} << 40);
+    const auto offsets = fields.Integers("data_offsets", 0, file_bytes);
+    FT_TRY(fields.Finish(true));
+    const std::string where = std::string(file) + ": tensor " + Printable(name) + ": ";
+    if (SizeOf(entry.dtype) == 0) {
+      return Fail(ErrorCode::kCorruptInput,
+                  where + "dtype " + Printable(entry.dtype) + " is none of F32, BF16, F16");
+    }
+    if (shape.empty() || shape.size() > 2 || offsets.size() != 2) {
+      return Fail(ErrorCode::kCorruptInput,
+                  where + "has no shape of one or two dimensions and two offsets");
+    }
+    entry.rows = shape.size() == 2 ? shape[0] : 1;
+    entry.cols = shape.back();
+    entry.begin = data + offsets[0];
+    entry.end = data + offsets[1];
+    std::int64_t bytes = 0;
+    const bool fits = !__builtin_mul_overflow(entry.rows, entry.cols, &bytes) &&
+                      !__builtin_mul_overflow(bytes, SizeOf(entry.dtype), &bytes) &&
+                      offsets[0] <= offsets[1] && entry.end <= file_bytes &&
+                      entry.end - entry.begin == bytes;
+    if (!fits) {
+      return Fail(ErrorCode::kCorruptInput,
+                  where + "its bytes are not shape times dtype within the file");
+    }
+    entries.emplace(name, std::move(entry));
+  }
+  FT_TRY(all.Finish(true));
+  return entries;
+}
+
+Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
+                                            const ModelSpec& model) {
+  auto file = std::make_shared<File>();  // shared by the copies of the source
+  file->path = path;
+  FT_ASSIGN(file->bytes, ReadFile(files, path, kMaxFileBytes));
+  const auto size = static_cast<std::int64_t>(file->bytes.size());
+  std::uint64_t header = 0;
+  if (size >= 8) std::memcpy(&header, file->bytes.data(), sizeof header);
+  if (size < 8 || header > static_cast<std::uint64_t>(std::min(kMaxHeaderBytes, size - 8))) {
+    return Fail(ErrorCode::kCorruptInput, path + ": is no safetensors file: its header would be " +
+                                              std::to_string(header) + " bytes of " +
+                                              std::to_string(size));
+  }
+  FT_ASSIGN(file->entries,
+            ParseSafetensorsHeader(std::string_view(file->bytes).substr(8, header), size, path));
+  return TensorSource([file, model](const ParameterPlace& place, std::int64_t row, std::int64_t col,
+                                    std::span<float> out) {
+    return ReadPiece(*file, model, place, row, col, out);
+  });
+}
+
+Result<void> WriteSafetensors(FileSystem& files, const std::string& path,
+                              const TensorMap& tensors) {
+  JsonWriter json;
+  json.BeginObject();
+  std::int64_t at = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const auto bytes = static_cast<std::int64_t>(tensor.values.size() * sizeof(float));
+    json.Name(name).BeginObject().Field("dtype", "F32").Name("shape").BeginArray();
+    if (tensor.rows > 1) json.Integer(tensor.rows);
+    json.Integer(tensor.cols).EndArray().Name("data_offsets").BeginArray();
+    json.Integer(at).Integer(at + bytes).EndArray().EndObject();
+    at += bytes;
+  }
+  const std::string header = json.EndObject().Take();
+  const auto length = static_cast<std::uint64_t>(header.size());
+  std::string text(reinterpret_cast<const char*>(&length), sizeof length);
+  text += header;
+  for (const auto& [name, tensor] : tensors) {
+    text.append(reinterpret_cast<const char*>(tensor.values.data()),
+                tensor.values.size() * sizeof(float));
+  }
+  return WriteFileAtomically(files, path, text);
+}
+
+}  // namespace foretrain

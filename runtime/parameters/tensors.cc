@@ -1,0 +1,118 @@
+#include "runtime/parameters/tensors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+#include "sim/program/lower/stage.h"
+
+namespace foretrain {
+namespace {
+
+constexpr float kStandardDeviation = 0.02F;
+
+bool EndsWith(const std::string& text, std::string_view end) { return text.ends_with(end); }
+
+// One piece of a row of a tensor, and where it lies in the rank's buffer (elements).
+struct Piece {
+  std::int64_t row = 0;
+  std::int64_t col = 0;
+  std::int64_t count = 0;
+  std::int64_t at = 0;
+};
+
+// The pieces of `place` in the bucket's elements [begin, end), which lie in a buffer whose first
+// element is `first` of the bucket.
+void ForEachPiece(const ParameterPlace& place, ShardRange range, std::int64_t first,
+                  const std::function<void(const Piece&)>& use) {
+  const std::int64_t width = place.col_end - place.col_begin;
+  for (std::int64_t row = place.row_begin; row < place.row_end; ++row) {
+    const std::int64_t start = place.offset + (row - place.row_begin) * width;
+    const std::int64_t from = std::max(start, range.begin);
+    const std::int64_t to = std::min(start + width, range.end);
+    if (from < to) use({row, place.col_begin + from - start, to - from, from - first});
+  }
+}
+
+// Buffer of one kind of state of a bucket, and the element of the bucket that it begins with.
+struct StateBuffer {
+  std::int32_t buffer = -1;
+  std::int64_t first = 0;
+};
+StateBuffer BufferOf(const RankProgram& rank, const Bucket& bucket, StateKind kind) {
+  const std::int32_t buffers[] = {bucket.parameters, bucket.gradients, bucket.moment1,
+                                  bucket.moment2};
+  const std::int32_t buffer = buffers[static_cast<int>(kind)];
+  const std::int64_t shard = bucket.elements / bucket.shards;
+  const bool whole = rank.buffers[static_cast<std::size_t>(buffer)].bytes ==
+                     bucket.elements * static_cast<std::int64_t>(sizeof(float));
+  return {buffer, whole ? 0 : shard * bucket.shard};
+}
+
+}  // namespace
+
+TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
+  const float residual = kStandardDeviation / std::sqrt(2.0F * static_cast<float>(model.layers));
+  return [seed, residual](const ParameterPlace& place, std::int64_t row, std::int64_t col,
+                          std::span<float> out) -> Result<void> {
+    if (EndsWith(place.name, ".bias")) {
+      std::fill(out.begin(), out.end(), 0.0F);
+    } else if (!place.decays) {
+      std::fill(out.begin(), out.end(), 1.0F);
+    } else {
+      const bool projection =
+          EndsWith(place.name, "attention.out.weight") || EndsWith(place.name, "mlp.down.weight");
+      CounterRandom(seed, place.name)
+          .FillNormal(static_cast<std::uint64_t>(row * place.cols + col), 0.0F,
+                      projection ? residual : kStandardDeviation, out);
+    }
+    return {};
+  };
+}
+
+Result<void> FillParameters(Executor& executor, const TensorSource& source) {
+  for (int r = 0; r < executor.ranks(); ++r) {
+    const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    for (const ParameterPlace& place : rank.parameters) {
+      const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
+      const StateBuffer state = BufferOf(rank, bucket, StateKind::kParameters);
+      const bool whole =
+          state.first == 0 && bucket.shards > 1 &&
+          rank.buffers[static_cast<std::size_t>(state.buffer)].bytes / 4 == bucket.elements;
+      const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
+      auto* values = reinterpret_cast<float*>(executor.Arena(r).BufferAt(state.buffer));
+      Result<void> result;
+      ForEachPiece(place, range, state.first, [&](const Piece& piece) {
+        if (!result.has_value()) return;
+        result = source(place, piece.row, piece.col,
+                        std::span(values + piece.at, static_cast<std::size_t>(piece.count)));
+      });
+      if (!result.has_value()) return result;
+    }
+  }
+  return {};
+}
+
+TensorMap GatherTensors(Executor& executor, StateKind kind) {
+  TensorMap tensors;
+  for (int r = 0; r < executor.ranks(); ++r) {
+    const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    for (const ParameterPlace& place : rank.parameters) {
+      const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
+      const StateBuffer state = BufferOf(rank, bucket, kind);
+      Tensor& tensor = tensors[place.name];
+      tensor.rows = place.rows;
+      tensor.cols = place.cols;
+      tensor.values.resize(static_cast<std::size_t>(place.rows * place.cols));
+      const auto* values = reinterpret_cast<const float*>(executor.Arena(r).BufferAt(state.buffer));
+      // Each rank's own shard is the part that it has reduced and updated.
+      ForEachPiece(place, ShardOf(bucket), state.first, [&](const Piece& piece) {
+        std::copy_n(values + piece.at, piece.count,
+                    tensor.values.begin() + piece.row * place.cols + piece.col);
+      });
+    }
+  }
+  return tensors;
+}
+
+}  // namespace foretrain
