@@ -12,6 +12,7 @@ CommandList AllCommands() {
   list.push_back(MakeCompare());
   list.push_back(MakeAnalyze());
   list.push_back(MakeRuns());
+  list.push_back(MakeCalibrate());
   return list;
 }
 
