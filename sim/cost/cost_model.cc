@@ -25,38 +25,43 @@ std::size_t ClassOf(OpKind kind) {
   return arithmetic ? 0 : 1;
 }
 
-bool IsRate(const Figure& figure) { return figure.value > 0 && std::isfinite(figure.value); }
-bool IsTime(const Figure& figure) { return figure.value >= 0 && std::isfinite(figure.value); }
+constexpr double kShortest = 1e-12;  // seconds of a measured op
+constexpr double kLongest = 1e6;
+
+struct FigureRange {
+  const char* name;
+  const Figure* figure;
+  double low;
+  double high;
+};
 
 Result<void> ValidateRates(const ProfileRates& rates) {
-  const std::pair<const char*, const Figure*> positive[] = {
-      {"gemm_flop_per_s", &rates.gemm_flop_per_s},
-      {"attention_forward_flop_per_s", &rates.attention_forward_flop_per_s},
-      {"attention_backward_flop_per_s", &rates.attention_backward_flop_per_s},
-      {"memory_bytes_per_s", &rates.memory_bytes_per_s},
-      {"copy_bytes_per_s", &rates.copy_bytes_per_s},
-      {"link_bytes_per_s", &rates.link_bytes_per_s},
-      {"network_bytes_per_s", &rates.network_bytes_per_s},
-      {"overlap_slowdown", &rates.overlap_slowdown},
-      {"element_bytes", &rates.element_bytes}};
-  for (const auto& [name, figure] : positive) {
-    if (!IsRate(*figure)) return Refuse("rates.{} {}: must be above 0", name, figure->value);
-  }
-  const std::pair<const char*, const Figure*> times[] = {{"gemm_fill_s", &rates.gemm_fill_s},
-                                                         {"kernel_s", &rates.kernel_s},
-                                                         {"launch_s", &rates.launch_s},
-                                                         {"gap_s", &rates.gap_s},
-                                                         {"wake_s", &rates.wake_s},
-                                                         {"host_read_s", &rates.host_read_s},
-                                                         {"link_base_s", &rates.link_base_s},
-                                                         {"link_hop_s", &rates.link_hop_s},
-                                                         {"network_base_s", &rates.network_base_s},
-                                                         {"network_hop_s", &rates.network_hop_s}};
-  for (const auto& [name, figure] : times) {
-    if (!IsTime(*figure)) return Refuse("rates.{} {}: must be 0 s or more", name, figure->value);
-  }
-  if (rates.overlap_slowdown.value < 1) {
-    return Refuse("rates.overlap_slowdown {}: must be 1 or more", rates.overlap_slowdown.value);
+  constexpr double kSlowest = 1e-3;  // of any rate, per second
+  constexpr double kFastest = 1e21;
+  const FigureRange ranges[] = {
+      {"gemm_flop_per_s", &rates.gemm_flop_per_s, kSlowest, kFastest},
+      {"gemm_fill_s", &rates.gemm_fill_s, 0, kLongest},
+      {"attention_forward_flop_per_s", &rates.attention_forward_flop_per_s, kSlowest, kFastest},
+      {"attention_backward_flop_per_s", &rates.attention_backward_flop_per_s, kSlowest, kFastest},
+      {"memory_bytes_per_s", &rates.memory_bytes_per_s, kSlowest, kFastest},
+      {"kernel_s", &rates.kernel_s, 0, kLongest},
+      {"launch_s", &rates.launch_s, 0, kLongest},
+      {"gap_s", &rates.gap_s, 0, kLongest},
+      {"wake_s", &rates.wake_s, 0, kLongest},
+      {"copy_bytes_per_s", &rates.copy_bytes_per_s, kSlowest, kFastest},
+      {"host_read_s", &rates.host_read_s, 0, kLongest},
+      {"link_bytes_per_s", &rates.link_bytes_per_s, kSlowest, kFastest},
+      {"link_base_s", &rates.link_base_s, 0, kLongest},
+      {"link_hop_s", &rates.link_hop_s, 0, kLongest},
+      {"network_bytes_per_s", &rates.network_bytes_per_s, kSlowest, kFastest},
+      {"network_base_s", &rates.network_base_s, 0, kLongest},
+      {"network_hop_s", &rates.network_hop_s, 0, kLongest},
+      {"overlap_slowdown", &rates.overlap_slowdown, 1, 100},
+      {"element_bytes", &rates.element_bytes, 0.125, 16}};
+  for (const auto& [name, figure, low, high] : ranges) {
+    if (!(figure->value >= low) || !(figure->value <= high)) {
+      return Refuse("rates.{} {}: must be from {} to {}", name, figure->value, low, high);
+    }
   }
   return {};
 }
@@ -65,11 +70,11 @@ Result<void> ValidatePoint(const ProfilePoint& point, std::size_t index) {
   const auto wrong = [&](std::string_view field, double value, std::string_view remedy) {
     return Refuse("points[{}] ({}): {} {}: {}", index, Name(point.kind), field, value, remedy);
   };
-  if (!(point.seconds > 0) || !std::isfinite(point.seconds)) {
-    return wrong("seconds", point.seconds, "must be above 0");
+  if (!(point.seconds >= kShortest) || !(point.seconds <= kLongest)) {
+    return wrong("seconds", point.seconds, "must be from 1e-12 to 1e6");
   }
-  if (!(point.p10_s >= 0) || !(point.p90_s >= point.p10_s) || !std::isfinite(point.p90_s)) {
-    return wrong("p90_s", point.p90_s, "must be p10_s or more, and p10_s 0 or more");
+  if (!(point.p10_s >= 0) || !(point.p90_s >= point.p10_s) || !(point.p90_s <= kLongest)) {
+    return wrong("p90_s", point.p90_s, "must be from p10_s, which is 0 or more, to 1e6");
   }
   if (point.concurrency < 1) return wrong("concurrency", point.concurrency, "must be at least 1");
   if (point.group < 1) return wrong("group", point.group, "must be at least 1");
@@ -102,9 +107,9 @@ Result<void> ValidateProfile(const DeviceProfile& profile) {
   }
   for (std::size_t i = 0; i < profile.overheads.size(); ++i) {
     const OverheadPoint& point = profile.overheads[i];
-    if (!(point.seconds >= 0) || !std::isfinite(point.seconds) || point.concurrency < 1) {
-      return Refuse("overheads[{}] ({}): {} s at concurrency {}: must be 0 or more at 1 or more", i,
-                    Name(point.kind), point.seconds, point.concurrency);
+    if (!(point.seconds >= 0) || !(point.seconds <= kLongest) || point.concurrency < 1) {
+      return Refuse("overheads[{}] ({}): {} s at concurrency {}: must be 0 to 1e6 s at 1 or more",
+                    i, Name(point.kind), point.seconds, point.concurrency);
     }
   }
   return {};

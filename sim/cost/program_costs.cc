@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "sim/cost/cost_model.h"
 #include "sim/spec/refuse.h"
@@ -123,6 +124,26 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
   costs.gap_s = Overhead(OverheadKind::kGap, busy);
   costs.wake_s = Overhead(OverheadKind::kWake, busy);
   return costs;
+}
+
+CostQuality QualityOf(const ProgramCosts& costs) {
+  std::vector<std::int64_t> uses(costs.launch_s.size(), 0);
+  for (const std::vector<std::int32_t>& rank : costs.row_of) {
+    for (const std::int32_t row : rank) ++uses[At(row)];
+  }
+  CostQuality quality;
+  double sum = 0;
+  for (std::size_t row = 0; row < uses.size(); ++row) {
+    const double seconds =
+        static_cast<double>(uses[row]) * costs.Alone(static_cast<std::int32_t>(row));
+    quality.share[static_cast<std::size_t>(costs.provenance[row])] += seconds;
+    quality.error += seconds * costs.error[row];
+    sum += seconds;
+  }
+  if (sum <= 0) return {};
+  for (double& share : quality.share) share /= sum;
+  quality.error /= sum;
+  return quality;
 }
 
 }  // namespace foretrain

@@ -2,6 +2,7 @@
 // seconds come from (sim/cost/cost_model.h); tests fill it by hand.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -37,5 +38,14 @@ struct ProgramCosts {
     return seconds[static_cast<std::size_t>(row) * levels.size()];
   }
 };
+
+// How far a sum of op costs is to be trusted.
+struct CostQuality {
+  std::array<double, kProvenanceCount> share{};  // of the seconds of all ops alone; they sum to 1
+  double error = 0;  // mean of the ops' errors by seconds: as if all erred the same way
+};
+
+// Over all ops of all ranks, without launches. No ops: all zero. O(ops).
+CostQuality QualityOf(const ProgramCosts& costs);
 
 }  // namespace foretrain

@@ -19,18 +19,26 @@ bool Waits(LaneSet used_by, std::uint8_t lane) { return (used_by & ~(LaneSet{1} 
 
 }  // namespace
 
-template <class Fits>
-ArenaPlanner::Ranges::iterator ArenaPlanner::FindBest(Ranges& ranges, std::uint8_t lane,
-                                                      Fits fits) {
+ArenaPlanner::Ranges::iterator ArenaPlanner::FindSmallest(Ranges& ranges, std::int64_t size,
+                                                          std::uint8_t lane) {
   const auto order = [lane](const FreeRange& range) {
     return std::tuple(range.Size(), Waits(range.used_by, lane), range.when);
   };
   auto best = ranges.end();
   for (auto range = ranges.begin(); range != ranges.end(); ++range) {
-    if (!fits(*range)) continue;
+    if (range->Size() < size) continue;
     if (best == ranges.end() || order(*range) < order(*best)) best = range;
   }
   return best;
+}
+
+ArenaPlanner::Ranges::iterator ArenaPlanner::Find(Ranges& ranges, std::int64_t size,
+                                                  std::uint8_t lane, Fit fit) {
+  const auto holds = [size](const FreeRange& range) { return range.Size() >= size; };
+  if (fit == Fit::kSmallest) return FindSmallest(ranges, size, lane);
+  if (fit == Fit::kLowest) return std::find_if(ranges.begin(), ranges.end(), holds);
+  const auto found = std::find_if(ranges.rbegin(), ranges.rend(), holds);
+  return found == ranges.rend() ? ranges.end() : std::prev(found.base());
 }
 
 std::int64_t ArenaPlanner::TakeFresh(std::int64_t bytes) {
@@ -39,15 +47,18 @@ std::int64_t ArenaPlanner::TakeFresh(std::int64_t bytes) {
   return begin;
 }
 
-std::int64_t ArenaPlanner::Take(std::int64_t bytes, int pool, std::uint8_t lane) {
+std::int64_t ArenaPlanner::Take(std::int64_t bytes, int pool, std::uint8_t lane, Fit fit) {
   Ranges& ranges = PoolAt(pool);
   const std::int64_t size = Aligned(bytes);
-  const auto best =
-      FindBest(ranges, lane, [size](const FreeRange& range) { return range.Size() >= size; });
-  if (best != ranges.end()) {
-    const std::int64_t begin = best->begin;
-    best->begin += size;
-    if (best->Size() == 0) ranges.erase(best);
+  const auto found = Find(ranges, size, lane, fit);
+  if (found != ranges.end()) {
+    const std::int64_t begin = fit == Fit::kHighest ? found->end - size : found->begin;
+    if (fit == Fit::kHighest) {
+      found->end -= size;
+    } else {
+      found->begin += size;
+    }
+    if (found->Size() == 0) ranges.erase(found);
     return begin;
   }
   if (!ranges.empty() && ranges.back().end == top_) {
@@ -84,24 +95,6 @@ void ArenaPlanner::Give(std::int64_t begin, std::int64_t bytes, int pool, LaneSe
   } else {
     ranges.insert(next, freed);
   }
-}
-
-std::int64_t ArenaPlanner::Refill(std::int64_t bytes, int pool, std::uint8_t lane,
-                                  std::int32_t before) {
-  Ranges& ranges = PoolAt(pool);
-  const std::int64_t size = Aligned(bytes);
-  const auto best = FindBest(ranges, lane, [size, lane, before](const FreeRange& range) {
-    return range.Size() == size && (range.when < before || !Waits(range.used_by, lane));
-  });
-  if (best == ranges.end()) return TakeFresh(size);
-  const std::int64_t begin = best->begin;
-  ranges.erase(best);
-  return begin;
-}
-
-void ArenaPlanner::GiveWhole(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by,
-                             std::int32_t when) {
-  PoolAt(pool).push_back({begin, begin + Aligned(bytes), used_by, when});
 }
 
 }  // namespace foretrain

@@ -12,29 +12,29 @@ inline constexpr std::int64_t kArenaAlignment = 256;
 // Queues as one bit a lane (link_step.h).
 using LaneSet = std::uint32_t;
 
+// Which of several free ranges a buffer goes to.
+enum class Fit {
+  kSmallest,  // that holds it; of equals, first one that its queue alone used last, so that the
+              // reuse waits for nothing, then the one that has been free for longest, then the
+              // lowest
+  kLowest,
+  kHighest,  // and there to its upper end
+};
+
 // Free ranges lie in pools, between which no range passes: who wants two groups of buffers never to
-// share memory takes and gives from two pools. A pool is used in one of two ways:
-//   Take and Give cut ranges and join free neighbours;
-//   Refill and GiveWhole keep the ranges of a pool as they are, like slots that are filled in turn.
-// All sizes are rounded up to 256 bytes. An operation costs O(free ranges of the pool).
+// share memory takes and gives from two pools. Neighbouring free ranges of a pool are one. All
+// sizes are rounded up to 256 bytes. An operation costs O(free ranges of the pool).
 class ArenaPlanner {
  public:
   explicit ArenaPlanner(int pools) : pools_(static_cast<std::size_t>(pools)) {}
 
-  // Address of a range of `bytes`: in the smallest free range that holds it; of several, first one
-  // that `lane` alone used last, so that the reuse waits for nothing, then the one that has been
-  // free for longest, then the lowest. The arena grows where none holds it.
-  std::int64_t Take(std::int64_t bytes, int pool, std::uint8_t lane);
+  // Address of a range of `bytes` for an op of `lane`: in a free range that holds it, or, where
+  // none does, at the end of the arena, which grows.
+  std::int64_t Take(std::int64_t bytes, int pool, std::uint8_t lane, Fit fit);
 
   // Gives back what Take gave. `used_by`: lanes of the accesses that a next user of the range must
   // wait for; `when`: a number that grows with time.
   void Give(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by, std::int32_t when);
-
-  // A range of just this size that was given back before `before`, or that `lane` alone used last;
-  // else a fresh one.
-  std::int64_t Refill(std::int64_t bytes, int pool, std::uint8_t lane, std::int32_t before);
-  void GiveWhole(std::int64_t begin, std::int64_t bytes, int pool, LaneSet used_by,
-                 std::int32_t when);
 
   // Memory that nobody has used.
   std::int64_t TakeFresh(std::int64_t bytes);
@@ -51,10 +51,10 @@ class ArenaPlanner {
 
     std::int64_t Size() const { return end - begin; }
   };
-  using Ranges = std::vector<FreeRange>;  // of Give: sorted by address
+  using Ranges = std::vector<FreeRange>;  // sorted by address
 
-  template <class Fits>
-  static Ranges::iterator FindBest(Ranges& ranges, std::uint8_t lane, Fits fits);
+  static Ranges::iterator FindSmallest(Ranges& ranges, std::int64_t size, std::uint8_t lane);
+  static Ranges::iterator Find(Ranges& ranges, std::int64_t size, std::uint8_t lane, Fit fit);
   Ranges& PoolAt(int pool) { return pools_[static_cast<std::size_t>(pool)]; }
 
   std::vector<Ranges> pools_;

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <limits>
+#include <numeric>
 
 #include "sim/program/link_arena.h"
 
@@ -17,6 +19,7 @@ struct Users {
   bool peers = false;  // touched by a send or receive
   bool placed = false;
   std::uint8_t first_lane = 0;
+  std::int32_t slot = -1;  // of an incoming buffer
 };
 
 bool IsPeerQueue(Queue queue) {
@@ -30,23 +33,42 @@ bool IsIncomingQueue(Queue queue) {
          queue == Queue::kNvme;
 }
 
+// Where buffers go that live within one instruction, and where those that outlive it.
+struct Strategy {
+  Fit within = Fit::kSmallest;
+  Fit beyond = Fit::kSmallest;
+};
+constexpr std::array<Strategy, 3> kStrategies = {Strategy{Fit::kSmallest, Fit::kSmallest},
+                                                 Strategy{Fit::kLowest, Fit::kLowest},
+                                                 Strategy{Fit::kHighest, Fit::kLowest}};
+
 class Layout {
  public:
   Layout(const FlatStep& step, Reuse reuse, RankProgram& rank)
       : step_(step), reuse_(reuse), rank_(rank), users_(rank.buffers.size()) {
-    previous_.fill(-1);
+    FindLives();
+    FindSlots();
   }
 
-  void Run() {
-    FindLives();
+  void Run(Strategy strategy) {
+    strategy_ = strategy;
+    held_.clear();
+    instructions_ = 0;
+    counted_ = -1;
+    for (Users& users : users_) users.placed = false;
+    arenas_.assign(kSpaceCount, ArenaPlanner(1 + kQueueCount));
     PlaceState();
+    PlaceSlots();
     for (std::int32_t op = 0; op < step_.Ops(); ++op) {
       for (const TensorAccess& access : step_.AccessesOf(op)) Place(op, access.buffer);
       const std::uint8_t lane = step_.LaneOf(op);
-      for (const std::int32_t buffer : held_[lane]) GiveBack(op, buffer, kShared);
-      held_[lane].clear();
+      CountInstruction(op);
+      std::erase_if(held_, [&](const Held& held) {
+        const bool is_due = held.lane == lane || held.until == instructions_;
+        if (is_due) GiveBack(op, held.buffer, kShared);
+        return is_due;
+      });
       for (const TensorAccess& access : step_.AccessesOf(op)) Release(op, access.buffer);
-      previous_[lane] = op;
     }
     for (std::size_t space = 0; space < arenas_.size(); ++space) {
       rank_.arena_bytes[space] = arenas_[space].HighWater();
@@ -100,19 +122,60 @@ class Layout {
     }
   }
 
+  // Deals incoming buffers to the slots of their lane: the slot of just their size that has been
+  // free for longest, from before the lane's op before, or a new one. Slots depend on nothing else,
+  // so that they can lie together, where they do not cut the arena into pieces.
+  void FindSlots() {
+    std::array<std::int32_t, kQueueCount> previous;
+    previous.fill(-1);
+    for (std::int32_t op = 0; op < step_.Ops(); ++op) {
+      const std::uint8_t lane = step_.LaneOf(op);
+      for (const TensorAccess& access : step_.AccessesOf(op)) {
+        const Buffer& buffer = BufferAt(access.buffer);
+        Users& users = UsersOf(access.buffer);
+        if (buffer.first_op == op && users.slot < 0 && IsIncoming(users) && !IsGuarded(users)) {
+          users.slot = FreeSlot(buffer, lane, previous[lane]);
+          slots_[static_cast<std::size_t>(users.slot)].free_since = kTaken;
+        }
+      }
+      for (const TensorAccess& access : step_.AccessesOf(op)) {
+        const std::int32_t slot = UsersOf(access.buffer).slot;
+        if (slot < 0 || BufferAt(access.buffer).last_op != op) continue;
+        slots_[static_cast<std::size_t>(slot)].free_since = op;
+      }
+      previous[lane] = op;
+    }
+  }
+
+  std::int32_t FreeSlot(const Buffer& buffer, std::uint8_t lane, std::int32_t before) {
+    std::size_t best = slots_.size();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      const Slot& slot = slots_[i];
+      if (slot.lane != lane || slot.space != buffer.space || slot.bytes != buffer.bytes) continue;
+      if (slot.free_since >= before) continue;
+      if (best == slots_.size() || slot.free_since < slots_[best].free_since) best = i;
+    }
+    if (best == slots_.size()) slots_.push_back({buffer.bytes, buffer.space, lane});
+    return static_cast<std::int32_t>(best);
+  }
+
+  void PlaceSlots() {
+    for (Slot& slot : slots_) {
+      slot.offset = arenas_[static_cast<std::size_t>(slot.space)].TakeFresh(slot.bytes);
+    }
+  }
+
   void Place(std::int32_t op, std::int32_t number) {
     Buffer& buffer = BufferAt(number);
     Users& users = UsersOf(number);
     if (users.placed) return;
     users.placed = true;
     const std::uint8_t lane = step_.LaneOf(op);
-    ArenaPlanner& arena = ArenaOf(buffer);
-    if (IsGuarded(users)) {
-      buffer.offset = arena.Take(buffer.bytes, PoolOf(lane), lane);
-    } else if (IsIncoming(users)) {
-      buffer.offset = arena.Refill(buffer.bytes, PoolOf(lane), lane, previous_[lane]);
+    if (users.slot >= 0) {
+      buffer.offset = slots_[static_cast<std::size_t>(users.slot)].offset;
     } else {
-      buffer.offset = arena.Take(buffer.bytes, kShared, lane);
+      const int pool = IsGuarded(users) ? PoolOf(lane) : kShared;
+      buffer.offset = ArenaOf(buffer).Take(buffer.bytes, pool, lane, FitOf(buffer));
     }
   }
 
@@ -121,6 +184,7 @@ class Layout {
     Users& users = UsersOf(number);
     if (buffer.persistent || buffer.last_op != op || !users.placed) return;
     users.placed = false;
+    if (users.slot >= 0) return;
     if (IsGuarded(users)) {
       // Where several queues used it last nobody may have it again in this step.
       if (std::has_single_bit(users.final)) {
@@ -128,14 +192,12 @@ class Layout {
       }
       return;
     }
-    if (IsIncoming(users)) {
-      GiveBack(op, number, PoolOf(users.first_lane));
-      return;
-    }
     for (LaneSet lanes = users.final; lanes != 0; lanes &= lanes - 1) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
       if (step_.queues[lane] == Queue::kCompute) continue;
-      held_[lane].push_back(number);
+      const bool peer = IsPeerQueue(step_.queues[lane]);
+      held_.push_back({number, static_cast<std::uint8_t>(lane),
+                       peer ? kForever : instructions_ + kInstructionsHeld});
       return;
     }
     GiveBack(op, number, kShared);
@@ -143,12 +205,7 @@ class Layout {
 
   void GiveBack(std::int32_t op, std::int32_t number, int pool) {
     const Buffer& buffer = BufferAt(number);
-    const Users& users = UsersOf(number);
-    if (!IsGuarded(users) && IsIncoming(users)) {
-      ArenaOf(buffer).GiveWhole(buffer.offset, buffer.bytes, pool, users.final, op);
-    } else {
-      ArenaOf(buffer).Give(buffer.offset, buffer.bytes, pool, users.final, op);
-    }
+    ArenaOf(buffer).Give(buffer.offset, buffer.bytes, pool, UsersOf(number).final, op);
   }
 
   bool IsGuarded(const Users& users) const {
@@ -158,23 +215,72 @@ class Layout {
     return IsIncomingQueue(step_.queues[users.first_lane]);
   }
 
+  // Memory that the ops of one lane fill in turn.
+  struct Slot {
+    std::int64_t bytes = 0;
+    Space space = Space::kDevice;
+    std::uint8_t lane = 0;
+    std::int32_t free_since = kTaken;
+    std::int64_t offset = 0;
+  };
+  static constexpr std::int32_t kTaken = std::numeric_limits<std::int32_t>::max();
+
+  // A buffer that is free once its lane has its next op, or with the compute instruction `until`.
+  struct Held {
+    std::int32_t buffer = 0;
+    std::uint8_t lane = 0;
+    int until = 0;
+  };
+  static constexpr int kInstructionsHeld = 2;
+  static constexpr int kForever = -1;
+
+  void CountInstruction(std::int32_t op) {
+    if (step_.QueueOf(op) != Queue::kCompute) return;
+    const std::int32_t instruction = step_.instruction[static_cast<std::size_t>(op)];
+    if (instruction != counted_) ++instructions_;
+    counted_ = instruction;
+  }
+
+  Fit FitOf(const Buffer& buffer) const {
+    const auto instruction_of = [this](std::int32_t op) {
+      return step_.instruction[static_cast<std::size_t>(op)];
+    };
+    return instruction_of(buffer.first_op) == instruction_of(buffer.last_op) ? strategy_.within
+                                                                             : strategy_.beyond;
+  }
+
   static constexpr int kShared = 0;  // pools: this one, then one a lane
   static int PoolOf(int lane) { return 1 + lane; }
 
   const FlatStep& step_;
   Reuse reuse_;
+  Strategy strategy_;
   RankProgram& rank_;
   std::vector<Users> users_;
-  std::array<std::vector<std::int32_t>, kQueueCount> held_;  // by lane: free after its next op
-  std::array<std::int32_t, kQueueCount> previous_;           // by lane: its latest op
-  std::vector<ArenaPlanner> arenas_ =
-      std::vector<ArenaPlanner>(kSpaceCount, ArenaPlanner(1 + kQueueCount));
+  std::vector<Slot> slots_;
+  std::vector<Held> held_;
+  int instructions_ = 0;                            // of the compute queue, so far
+  std::int32_t counted_ = -1;                       // the last of them
+  std::array<std::int32_t, kQueueCount> previous_;  // by lane: its latest op
+  std::vector<ArenaPlanner> arenas_;                // by space
 };
 
 }  // namespace
 
 void LayOut(const FlatStep& step, Reuse reuse, RankProgram& rank) {
-  Layout(step, reuse, rank).Run();
+  Layout layout(step, reuse, rank);
+  const auto total = [&rank] {
+    return std::accumulate(rank.arena_bytes.begin(), rank.arena_bytes.end(), std::int64_t{0});
+  };
+  std::size_t best = 0;
+  std::int64_t least = 0;
+  for (std::size_t i = 0; i < kStrategies.size(); ++i) {
+    layout.Run(kStrategies[i]);
+    if (i > 0 && total() >= least) continue;
+    best = i;
+    least = total();
+  }
+  if (best + 1 < kStrategies.size()) layout.Run(kStrategies[best]);
 }
 
 }  // namespace foretrain

@@ -7,26 +7,33 @@ namespace foretrain {
 
 // Which buffers may share memory, from freest to strictest. Memory that one queue used and another
 // uses next makes the second wait for the first.
-//
-//   kAny       all, with two rules that keep transfers beside the compute:
-//              - what a queue other than `compute` used last is free again once that queue has been
-//                given its next op, so that compute does not wait for the transfer just issued;
-//              - what a receive, load or copy in fills is kept for such fills, and filled again
-//              only
-//                if it was free before the queue's op before, so that the next transfer does not
-//                wait for the compute just issued.
-//              Each costs about one buffer a queue.
-//   kNotPeers  as kAny, but what a send or receive touches is shared as under kOwnQueue. A send
-//   waits
-//              for its peer, whose own ops may wait for this rank: memory could close a circle.
-//   kOwnQueue  only what the queue of the new buffer's first op alone used last: within a step no
-//   op
-//              waits for memory, at the price of much of it
-enum class Reuse { kAny, kNotPeers, kOwnQueue };
+enum class Reuse {
+  // All, with two rules that keep transfers beside the compute, each at the cost of about one
+  // buffer a queue:
+  // - what a queue other than `compute` used last is free again once that queue has been given its
+  //   next op, or, but for sends, once compute is given its next instruction but one; so compute
+  //   does not wait for the transfer just issued;
+  // - what a receive, load or copy in fills is kept for such fills, and filled again only if it was
+  //   free before the queue's op before; so the next transfer does not wait for the compute just
+  //   issued.
+  kAny,
+  // As kAny, but what a send or receive touches is shared as under kOwnQueue: a send waits for its
+  // peer, whose own ops may wait for this rank, so that waits for memory can close a circle.
+  kNotPeers,
+  // Only what the queue of the new buffer's first op alone used last: within a step no op waits for
+  // memory, at the price of much of it.
+  kOwnQueue,
+};
 
 // Sets first_op, last_op and offset of all buffers of `rank`, and its arena_bytes. State comes
-// first, in order of number; the others by first access in issue order, best fit, and live through
-// their last accessor. A buffer that no op touches has no place: its fields stay -1.
+// first, in order of number; the others by first access in issue order, into memory that is free
+// then, and live through their last accessor. A buffer that no op touches has no place: its fields
+// stay -1.
+//
+// Best fit is tried first, then first fit, then first fit with what lives within one instruction at
+// the upper end; the layout of the smallest arena stands, the first of equals. For models of 0.1 to
+// 175 billion parameters under GPipe, 1F1B, ZB-H1 and ZeRO 0 to 3 the arena is 0 to 7 % above the
+// live bytes; best fit alone reached 23 %, where it cut the place of a 1.6 GB tensor.
 // O(accesses + buffers * free ranges).
 void LayOut(const FlatStep& step, Reuse reuse, RankProgram& rank);
 

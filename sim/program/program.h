@@ -2,13 +2,11 @@
 // tensors and their order. The simulator and the runtime execute the same Program. docs/program.md
 // has the format with worked listings.
 //
-//   Program ── blocks[]                     templates, shared by all ranks
-//           └─ ranks[] ── step[]            instructions in issue order; each names a block and its
-//           bindings
-//                      ├─ bindings[]        slot -> (buffer, byte offset, bytes), one run of them
-//                      per instruction ├─ buffers[]         bytes, category, space; life and arena
-//                      offset are filled by Link └─ edges[]           between ops of different
-//                      queues; filled by Link
+//   Program ── blocks[]           templates, shared by all ranks
+//           └─ ranks[] ── step[]      instructions in issue order; each names a block and bindings
+//                      ├─ bindings[]  slot -> (buffer, byte offset, bytes), one run an instruction
+//                      ├─ buffers[]   bytes, category, space; Link fills in life and offset
+//                      └─ edges[]     between ops of different queues, by Link
 #pragma once
 
 #include <array>
@@ -152,9 +150,9 @@ struct CompileOptions {
 Result<Program> Compile(const ModelSpec& model, const Plan& plan,
                         const CompileOptions& options = {});
 
-// Derives op numbers, lives of buffers, arena offsets (best fit in issue order, 256-byte aligned),
-// the edges between ops of different queues, from reads and writes of byte ranges over two
-// consecutive steps, and the hash. Idempotent.
+// Derives op numbers, lives of buffers, arena offsets (link_layout.h; 256-byte aligned), the edges
+// between ops of different queues, from reads and writes of byte ranges over two consecutive steps,
+// and the hash. Idempotent.
 //
 // Memory is shared by buffers of all queues; where the waits that this makes close a circle between
 // ranks, the whole program is laid out again with less sharing (link_layout.h), which needs more

@@ -203,7 +203,8 @@ void Engine::TryStart(std::int32_t slot_number) {
   double start_s = std::max(inputs_s, slot.free_s);
   // A queue that had to wait has gone to sleep.
   if (!IsHostQueue(slot_number) && inputs_s > slot.free_s) start_s += costs_.wake_s;
-  slot.ready_s = std::min(inputs_s, start_s);
+  // Without what the host adds: an op that is issued late was ready before.
+  slot.ready_s = std::max(slot.inputs_s, slot.ended_s);
   if (start_s <= now_s_) {
     Arrive(slot_number);
     return;
@@ -269,6 +270,7 @@ void Engine::End(std::int32_t slot_number) {
   const std::int32_t op = HeadOf(slot, slot_number);
   const std::int32_t step = slot.step;
   EndOfOp(rank, op, slot);
+  slot.ended_s = now_s_;
   slot.free_s = IsHostQueue(slot_number) ? now_s_ : now_s_ + costs_.gap_s;
   slot.inputs_s = 0.0;
   ++slot.position;

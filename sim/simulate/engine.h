@@ -18,7 +18,7 @@ namespace foretrain {
 struct OpRecord {
   std::int32_t op = 0;  // StepGraph number
   std::int32_t step = 0;
-  double ready_s = 0;  // inputs there; communication: arrived at the rendezvous
+  double ready_s = 0;  // inputs and queue there; communication: arrived at the rendezvous
   double start_s = 0;
   double end_s = 0;
 };
@@ -77,6 +77,7 @@ class Engine {
     std::int32_t pred = 0;   // next predecessor to look at
     std::int32_t next = -1;  // in the list of waiters or arrivals that it stands in
     State state = State::kIssue;
+    double ended_s = 0;   // of the op before
     double free_s = 0;    // since when it may start another op
     double inputs_s = 0;  // latest end of the predecessors looked at
     double ready_s = 0;

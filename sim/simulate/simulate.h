@@ -66,7 +66,8 @@ struct Simulation {
 // that ended `run_ahead` before; ops on the host queue run on the host, which waits for them. Any
 // other op starts when it has been issued, its queue is free, its edges are met and, for
 // collectives and p2p, when the k-th op of every member on the (group, queue) is ready. Ops of one
-// domain share it as a fluid: busy threads set the rate at which each progresses (contention.h).
+// domain share it as a fluid: busy threads set the rate at which each progresses (contention.h);
+// hosts that launch count for none.
 // The period is the time between the ends of two steps, of all ranks.
 //
 // Errors: kInvalidArgument, costs that do not match the program, a group without this rank, peers

@@ -11,9 +11,11 @@ namespace foretrain {
 
 class TempFolder {
  public:
-  TempFolder() {
+  // In memory: where syncing costs nothing, if there is such a place.
+  explicit TempFolder(bool in_memory = false) {
     static std::atomic<int> count = 0;
-    path_ = std::filesystem::temp_directory_path() /
+    const bool memory = in_memory && std::filesystem::is_directory("/dev/shm");
+    path_ = (memory ? "/dev/shm" : std::filesystem::temp_directory_path()) /
             ("foretrain-" + std::to_string(getpid()) + "-" + std::to_string(count++));
     std::filesystem::create_directories(path_);
   }

@@ -280,6 +280,21 @@ Result<std::int64_t> Database::Number(std::string_view sql) const {
   return row ? statement.Int(0) : 0;
 }
 
+void Database::CheckpointByHand() {
+  sqlite3_wal_hook(
+      handle(),
+      [](void* database, sqlite3*, const char*, int pages) {
+        static_cast<Database*>(database)->log_pages_ = pages;
+        return SQLITE_OK;
+      },
+      this);
+}
+
+void Database::CheckpointAt(int pages) {
+  if (log_pages_ < pages) return;
+  sqlite3_wal_checkpoint_v2(handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+}
+
 std::int64_t Database::LastInsertId() const { return sqlite3_last_insert_rowid(handle()); }
 
 std::int64_t Database::ChangedRows() const { return sqlite3_changes64(handle()); }

@@ -75,6 +75,13 @@ class Database {
   // The first column of the first row of `sql`, an integer.
   Result<std::int64_t> Number(std::string_view sql) const;
 
+  // From now on the log is moved into the file by Checkpoint alone. Otherwise a COMMIT would do it
+  // and could fail after its rows had been committed.
+  void CheckpointByHand();
+  // Moves the log into the file once it has grown to `pages`. An error leaves the rows safe in the
+  // log, to be moved later: it is not told.
+  void CheckpointAt(int pages);
+
   std::int64_t LastInsertId() const;
   std::int64_t ChangedRows() const;
   bool InTransaction() const;
@@ -95,6 +102,7 @@ class Database {
 
   std::unique_ptr<sqlite3, Closer> handle_;
   std::string path_;
+  int log_pages_ = 0;  // after the last commit
 };
 
 // A transaction that ends as it leaves its scope: rolled back unless Commit was called.

@@ -23,6 +23,7 @@ constexpr std::int64_t kMostCheckedBytes = std::int64_t{32} << 20;
 constexpr std::size_t kMostSpare = 32;
 constexpr std::size_t kMostSpareRows = 65'536;
 constexpr int kMostWorld = 1 << 24;
+constexpr int kLogPages = 2'000;  // 16 MiB
 
 std::int64_t TimeOf(const Span& span) { return span.start_ns; }
 std::int64_t TimeOf(const MemorySample& sample) { return sample.time_ns; }
@@ -81,8 +82,8 @@ Result<std::shared_ptr<Writer>> Writer::Open(const std::string& path, const Stor
                                       .vfs = options.vfs,
                                       .most_checked_bytes = kMostCheckedBytes}));
   FT_TRY(database->Execute("PRAGMA synchronous = NORMAL"));
-  FT_TRY(database->Execute("PRAGMA cache_size = -65536"));            // 64 MiB
-  FT_TRY(database->Execute("PRAGMA wal_autocheckpoint = 2000"));      // 16 MiB
+  FT_TRY(database->Execute("PRAGMA cache_size = -65536"));  // 64 MiB
+  database->CheckpointByHand();
   FT_TRY(database->Execute("PRAGMA journal_size_limit = 67108864"));  // 64 MiB
   FT_ASSIGN(auto tables, RunTables::Prepare(*database));
   std::shared_ptr<Writer> writer(new Writer(std::move(database), std::move(tables), options));
@@ -484,6 +485,7 @@ Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& i
     return transaction.Commit();
   }();
   if (!result.has_value()) tables_->Forget();
+  if (result.has_value()) database_->CheckpointAt(kLogPages);
   if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = NORMAL"));
   return result;
 }

@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ui/view/panels.h"
 #include "ui/view_model/ticks.h"
@@ -34,26 +38,31 @@ struct StepEnd {
 
 std::vector<StepEnd> StepEndsOf(const Frame& frame) {
   std::vector<StepEnd> ends;
+  std::array<double, 2> lengths{};
   for (const Side side : kSides) {
     const SideModel& of = frame.model.Of(side);
     if (!of.IsPresent() || of.step < 0) continue;
-    const auto length = static_cast<double>(of.step_end_ns - of.step_start_ns);
+    lengths[Index(side)] = static_cast<double>(of.step_end_ns - of.step_start_ns);
     ends.push_back({side, std::round(frame.X(of.Displayed(of.step_end_ns))),
                     fmt::format("{} {}", side == Side::kPredicted ? "predicted" : "measured",
-                                PreciseTime(length))});
+                                PreciseTime(lengths[Index(side)]))});
+  }
+  if (ends.size() == 2 && lengths[0] > 0.0) {
+    ends[1].label += "  " + SignedPercent(lengths[1] / lengths[0] - 1.0);
   }
   return ends;
 }
 
-// Flags on the axis: the earlier end to the left of its line, the later one to the right where
-// there is room.
-void DrawFlag(const Frame& frame, const StepEnd& end, bool to_right) {
+float FlagWidth(const Frame& frame, const StepEnd& end) {
+  return frame.canvas.WidthOf(frame.canvas.fonts.mono_small, end.label) + frame.canvas.Px(12);
+}
+
+void DrawFlag(const Frame& frame, const StepEnd& end, float x0) {
   Canvas& canvas = frame.canvas;
   const Box& axis = frame.layout.axis;
-  const float width = canvas.WidthOf(canvas.fonts.mono_small, end.label) + canvas.Px(12);
-  const bool fits = end.x + width <= frame.layout.window.x1;
-  const float x0 = to_right && fits ? end.x : end.x - width;
-  const Box box{x0, axis.y0 + canvas.Px(4), x0 + width, axis.y1 - canvas.Px(3)};
+  const Box box{x0, axis.y0 + canvas.Px(4), x0 + FlagWidth(frame, end), axis.y1 - canvas.Px(3)};
+  canvas.Fill({box.x0 - canvas.Px(8), axis.y0, box.x1 + canvas.Px(8), axis.y1},
+              canvas.theme.ground);
   if (end.side == Side::kMeasured) {
     canvas.Fill(box, canvas.theme.text, canvas.Px(2));
     canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, canvas.theme.ground, end.label);
@@ -61,6 +70,22 @@ void DrawFlag(const Frame& frame, const StepEnd& end, bool to_right) {
     canvas.Fill(box, canvas.theme.panel, canvas.Px(2));
     canvas.Outline(box, canvas.theme.predicted, 1.0F, canvas.Px(2));
     canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, canvas.theme.predicted, end.label);
+  }
+}
+
+// Flags on the axis: the last end's to the right of its line where there is room, the others to the
+// left of theirs, none over another.
+void DrawFlags(const Frame& frame, std::vector<StepEnd> ends) {
+  std::stable_sort(ends.begin(), ends.end(),
+                   [](const StepEnd& a, const StepEnd& b) { return a.x < b.x; });
+  float right = frame.layout.window.x1;
+  for (std::size_t i = ends.size(); i-- > 0;) {
+    const float width = FlagWidth(frame, ends[i]);
+    const bool last = i + 1 == ends.size();
+    float x0 = std::min(ends[i].x, right) - width;
+    if (last && ends[i].x + width <= right) x0 = ends[i].x;
+    DrawFlag(frame, ends[i], x0);
+    right = x0 - frame.canvas.Px(4);
   }
 }
 
@@ -135,12 +160,10 @@ void DrawStepEnds(const Frame& frame) {
   }
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), frame.layout.axis.y0,
                    frame.layout.window.x1, frame.layout.axis.y1});
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (!visible(ends[i].x)) continue;
-    const bool later =
-        ends.size() == 1 || ends[i].x > ends[1 - i].x || (ends[i].x == ends[1 - i].x && i == 1);
-    DrawFlag(frame, ends[i], later);
-  }
+  std::vector<StepEnd> shown;
+  std::copy_if(ends.begin(), ends.end(), std::back_inserter(shown),
+               [&](const StepEnd& end) { return visible(end.x); });
+  DrawFlags(frame, std::move(shown));
   canvas.PopClip();
 }
 

@@ -12,7 +12,7 @@ namespace foretrain {
 namespace {
 
 constexpr std::size_t kMostNamed = 8;  // lines in a colour of their own, with a name
-constexpr float kLabelHeight = 15.0F;
+constexpr float kNames = 22.0F;        // height of the row of names
 
 struct Curve {
   std::size_t lane = 0;
@@ -65,7 +65,7 @@ Range RangeOf(const std::vector<Curve>& curves) {
     }
   }
   const double least = std::max(10.0, range.high - range.low);
-  return {range.low - 0.08 * least, range.high + 0.14 * least};
+  return {range.low - 0.08 * least, range.high + 0.06 * least};
 }
 
 float YOf(const Box& plot, const Range& range, double drift_ns) {
@@ -90,45 +90,24 @@ void DrawCurve(const Frame& frame, const Box& plot, const Range& range, const Cu
   frame.canvas.Lines(points, curve.colour, (curve.named ? 1.8F : 1.0F) * frame.canvas.scale);
 }
 
-struct Label {
-  float y = 0.0F;
-  float x = 0.0F;
-  const Curve* curve = nullptr;
-  std::string text;
-};
-
-// Names beside the ends of the lines, pushed apart where they would cover one another.
-void DrawNames(const Frame& frame, const Box& plot, const Range& range,
-               const std::vector<Curve>& curves) {
+// Who is who, above the lines.
+void DrawNames(const Frame& frame, const Box& plot, const std::vector<Curve>& curves) {
   Canvas& canvas = frame.canvas;
-  std::vector<Label> labels;
+  float x = plot.x0 + canvas.Px(8);
+  const float y = plot.y0 + canvas.Px(5);
   for (const Curve& curve : curves) {
-    if (!curve.named || curve.columns.empty()) continue;
-    const DriftColumn& end = curve.columns.back();
+    if (!curve.named) continue;
     const Lane& lane = frame.model.lanes[curve.lane];
-    labels.push_back({YOf(plot, range, end.last_ns), plot.x0 + static_cast<float>(end.column),
-                      &curve, lane.name + "  " + SignedTime(end.last_ns)});
-  }
-  std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
-  const float height = canvas.Px(kLabelHeight);
-  float next = plot.y0;
-  for (Label& label : labels) {
-    label.y = std::max(label.y - height / 2, next);
-    next = label.y + height;
-  }
-  float below = plot.y1;
-  for (auto label = labels.rbegin(); label != labels.rend(); ++label) {
-    label->y = std::min(label->y, below - height);
-    below = label->y;
-  }
-  for (const Label& label : labels) {
-    const float width = canvas.WidthOf(canvas.fonts.mono_small, label.text) + canvas.Px(10);
-    const bool right = label.x + canvas.Px(8) + width <= plot.x1;
-    const float x0 =
-        right ? label.x + canvas.Px(8) : std::min(label.x, plot.x1) - width - canvas.Px(6);
-    const Box box{x0, label.y, x0 + width, label.y + height};
-    canvas.Fill(box, Faded(canvas.theme.lane, 0.85F), canvas.Px(2));
-    canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, label.curve->colour, label.text);
+    const std::string drift = SignedTime(static_cast<double>(lane.drift.back().drift_ns));
+    const float width = canvas.WidthOf(canvas.fonts.small, lane.name) +
+                        canvas.WidthOf(canvas.fonts.mono_small, drift) + canvas.Px(46);
+    if (x + width > plot.x1) break;
+    const float middle = y + canvas.Px(7);
+    canvas.Fill({x, middle - canvas.Px(1), x + canvas.Px(14), middle + canvas.Px(1)}, curve.colour);
+    x += canvas.Px(20);
+    x += canvas.Text(canvas.fonts.small, {x, y}, canvas.theme.muted, lane.name) + canvas.Px(6);
+    x += canvas.Text(canvas.fonts.mono_small, {x, y + canvas.Px(1)}, canvas.theme.text, drift) +
+         canvas.Px(20);
   }
 }
 
@@ -139,11 +118,13 @@ void DrawDrift(const Frame& frame) {
   if (box.IsEmpty()) return;
   Canvas& canvas = frame.canvas;
   const Theme& theme = canvas.theme;
-  const Box plot = frame.PlotOf(box);
   canvas.Text(canvas.fonts.bold, {canvas.Px(14), box.y0 + canvas.Px(6)}, theme.text, "drift");
   canvas.Text(canvas.fonts.small, {canvas.Px(14), box.y0 + canvas.Px(25)}, theme.muted, "behind");
   canvas.Text(canvas.fonts.small, {canvas.Px(14), box.y0 + canvas.Px(40)}, theme.muted, "forecast");
+  Box plot = frame.PlotOf(box);
   const std::vector<Curve> curves = CurvesOf(frame);
+  DrawNames(frame, plot, curves);
+  plot.y0 += canvas.Px(kNames);
   const Range range = RangeOf(curves);
   for (const Tick& tick : DriftTicks(range.low, range.high, 4)) {
     const float y = std::round(YOf(plot, range, tick.value));
@@ -153,14 +134,12 @@ void DrawDrift(const Frame& frame) {
                   {canvas.Px(40), y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},
                   Align::kRight, theme.faint, tick.label);
   }
-  canvas.PushClip(plot);
-  for (const Curve& curve : curves) {
-    if (!curve.named) DrawCurve(frame, plot, range, curve);
+  canvas.PushClip({plot.x0, plot.y0 - canvas.Px(2), plot.x1, plot.y1});
+  for (const bool named : {false, true}) {
+    for (const Curve& curve : curves) {
+      if (curve.named == named) DrawCurve(frame, plot, range, curve);
+    }
   }
-  for (const Curve& curve : curves) {
-    if (curve.named) DrawCurve(frame, plot, range, curve);
-  }
-  DrawNames(frame, plot, range, curves);
   canvas.PopClip();
   canvas.Fill({0.0F, box.y1, frame.layout.window.x1, box.y1 + 1.0F}, theme.line);
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr float kText = 15.0F;
 constexpr float kSmall = 12.5F;
 constexpr float kMono = 13.0F;
-constexpr float kMonoSmall = 11.5F;
+constexpr float kMonoSmall = 12.0F;
 constexpr float kMonoLarge = 21.0F;
 constexpr float kBuiltIn = 13.0F;  // the size it is drawn for
 

@@ -27,7 +27,8 @@ void DrawSwatch(Canvas& canvas, const Box& box, Colour colour, Side side) {
 std::string StepText(const SideModel& side) {
   if (side.step < 0) return "no steps";
   const bool median = side.metrics->overall.has_value() && side.metrics->overall->step == side.step;
-  return fmt::format("step {} of {}{}", side.step, side.steps.size(), median ? ", median" : "");
+  return fmt::format("step {}, {} {}", side.step, median ? "median of" : "one of",
+                     side.steps.size());
 }
 
 // Draws `text` in a rounded frame that ends at `right`; returns where it starts.
@@ -83,16 +84,16 @@ void DrawQualities(const Frame& frame, float least_x) {
   const std::size_t columns = (numbers.size() + kQualityRows - 1) / kQualityRows;
   const float height = canvas.Px(18);
   const float width = canvas.Px(kQualityColumn);
-  const float x0 = panel.x1 - static_cast<float>(columns) * width;
+  const float x0 = std::max(least_x, panel.x1 - static_cast<float>(columns) * width);
   // Amber ones first where there is no room for all.
   std::stable_sort(numbers.begin(), numbers.end(), [](const Number* a, const Number* b) {
     return (a->tone == Tone::kAmber) > (b->tone == Tone::kAmber);
   });
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const std::size_t column = columns - 1 - i / kQualityRows;
+    const std::size_t column = i / kQualityRows;
     const float x = x0 + static_cast<float>(column) * width;
     const float y = panel.y0 + canvas.Px(8) + static_cast<float>(i % kQualityRows) * height;
-    if (x < least_x) break;
+    if (x < least_x || x + width > panel.x1) continue;
     DrawQuality(canvas, *numbers[i], {x, y, x + width, y + height});
   }
 }

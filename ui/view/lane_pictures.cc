@@ -1,14 +1,16 @@
 #include "ui/view/lane_pictures.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace foretrain {
 namespace {
 
 constexpr float kLeastError = 0.02F;  // an op within 2 % of its forecast is on the mark
-constexpr float kFullError = 0.40F;   // drawn at full strength from here on
+constexpr float kFullError = 0.35F;   // drawn at full strength from here on
 
 TrackWindow WindowOf(const SideModel& side, const Viewport& viewport, int columns) {
   return {side.Own(viewport.start_ns), side.Own(viewport.end_ns), columns};
@@ -26,6 +28,9 @@ std::size_t CountTracks(const CompareModel& model, const Layout& layout) {
   return tracks;
 }
 
+// Launch gaps of a few percent would fray the edge of a busy strip.
+constexpr float kFullColumn = 0.95F;
+
 using HueColours = std::array<Colour, kHueCount>;
 
 HueColours ColoursOf(const Theme& theme, Side side) {
@@ -42,13 +47,15 @@ HueColours ColoursOf(const Theme& theme, Side side) {
 void PaintColumn(const HueShares& shares, const HueColours& colours, int x, int y0, int y1,
                  Image& image) {
   const auto height = static_cast<float>(y1 - y0);
+  const float total = std::accumulate(shares.begin(), shares.end(), 0.0F);
+  const float stretch = total > kFullColumn ? 1.0F / total : 1.0F;
   float sum = 0.0F;
   int bottom = y1;
   std::size_t largest = 0;
   for (std::size_t hue = 0; hue < kHueCount; ++hue) {
     if (shares[hue] <= 0.0F) continue;
     if (shares[hue] > shares[largest]) largest = hue;
-    sum = std::min(1.0F, sum + shares[hue]);
+    sum = std::min(1.0F, sum + stretch * shares[hue]);
     const int top = y1 - static_cast<int>(std::lround(sum * height));
     image.Fill(x, top, bottom, colours[hue]);
     bottom = std::min(bottom, top);
@@ -126,7 +133,7 @@ class Painter {
     const float relative = error.Relative();
     const float size = std::abs(relative);
     if (size < kLeastError) return theme_.line;
-    const float strength = 0.30F + 0.70F * std::min(1.0F, size / kFullError);
+    const float strength = 0.28F + 0.72F * std::min(1.0F, size / kFullError);
     return Mixed(theme_.lane, relative > 0.0F ? theme_.more : theme_.less, strength);
   }
 

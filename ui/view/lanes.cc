@@ -13,7 +13,8 @@ namespace foretrain {
 namespace {
 
 constexpr float kLabelPad = 4.0F;
-constexpr float kLeastSlot = 7.0F;  // narrower slots get no edge
+constexpr float kLeastSlot = 7.0F;   // narrower slots get no edge
+constexpr float kLeastEdge = 10.0F;  // narrower spans get none
 constexpr float kLeastInstruction = 46.0F;
 constexpr float kLeastOp = 30.0F;
 constexpr std::size_t kMostEdges = 2000;  // edges of slots in all lanes together
@@ -30,19 +31,20 @@ class LanePainter {
         track_(row_.tracks[track.track]) {}
 
   void DrawSpans() {
+    const float edge = canvas_.Px(kLeastEdge);
     for (const SpanRect& rect : rects_.rects) {
       const Span& span = side_.run->timeline.spans[rect.span];
       const Box box = BoxOf(rect.x0, rect.x1);
       const Hue hue = HueOf(span);
       if (predicted_) {
         canvas_.Fill(box, canvas_.theme.Tinted(hue));
-        if (box.Width() >= canvas_.Px(5)) {
-          canvas_.Outline(box, Faded(canvas_.theme.Of(hue), 0.55F));
-        }
+        if (box.Width() >= edge) canvas_.Outline(box, Faded(canvas_.theme.Of(hue), 0.55F));
       } else {
-        Box body = box;
-        if (box.Width() >= canvas_.Px(5)) body.x1 -= 1.0F;
-        canvas_.Fill(body, ShadeOf(span, hue));
+        const Colour colour = ShadeOf(span, hue);
+        canvas_.Fill(box, colour);
+        if (box.Width() < edge) continue;
+        canvas_.Fill({box.x1 - 1.0F, box.y0, box.x1, box.y1},
+                     Mixed(colour, canvas_.theme.ground, 0.45F));
       }
     }
   }
@@ -77,6 +79,11 @@ class LanePainter {
             std::min(frame_.layout.plot_x1, std::round(x1)), rects_.box.y1};
   }
 
+  // Of the whole, on the screen or not.
+  float WidthOf(std::int64_t start_ns, std::int64_t end_ns) const {
+    return frame_.X(side_.Displayed(end_ns)) - frame_.X(side_.Displayed(start_ns));
+  }
+
   // Attention a little lighter, small kernels a little darker than the matrix products.
   Colour ShadeOf(const Span& span, Hue hue) const {
     const Colour colour = canvas_.theme.Of(hue);
@@ -92,7 +99,8 @@ class LanePainter {
     } else {
       canvas_.Fill({box.x0, box.y0, box.x0 + 1.0F, box.y1}, canvas_.theme.lane);
     }
-    const float instruction = box.Width() / static_cast<float>(slot.instructions);
+    const float instruction =
+        WidthOf(slot.start_ns, slot.end_ns) / static_cast<float>(slot.instructions);
     if (slot.instructions > 1 && instruction >= canvas_.Px(kLeastInstruction)) {
       return DrawInstructions(slot);
     }
@@ -121,7 +129,8 @@ class LanePainter {
     } else {
       canvas_.Fill({box.x0, box.y0, box.x0 + 1.0F, box.y1}, canvas_.theme.lane);
     }
-    const float op = box.Width() / static_cast<float>(end - first);
+    const float whole = WidthOf(track_.SpanAt(first).start_ns, track_.SpanAt(end - 1).end_ns);
+    const float op = whole / static_cast<float>(end - first);
     if (op >= canvas_.Px(kLeastOp)) return DrawOpLabels(first, end);
     const std::string text = InstructionLabel(*side_.run, track_.SpanAt(first).op);
     Label(box, SlotLabel(track_.SpanAt(first).op, false) + " " + text, text);
@@ -145,7 +154,7 @@ class LanePainter {
 
   void LabelOp(const Box& box, const Span& span) {
     if (box.Width() < canvas_.Px(kLeastOp)) return;
-    Label(box, OpTitle(*side_.run, span.op), InstructionLabel(*side_.run, span.op));
+    Label(box, OpTitle(*side_.run, span.op), {});
   }
 
   // The first of the two texts that fits.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -13,7 +14,7 @@
 namespace foretrain {
 namespace {
 
-constexpr double kHeadroom = 1.34;  // above the highest curve: names of categories lie there
+constexpr double kHeadroom = 1.28;  // above the highest curve: names of categories lie there
 
 // The run whose bytes are stacked: the measured one where it has samples.
 Side StackedSide(const MemoryPanel& panel) {
@@ -47,7 +48,7 @@ void DrawForecast(const Frame& frame, const Box& plot, const MemoryPanel& panel,
 }
 
 void DrawPeak(const Frame& frame, const Box& plot, const MemoryPanel& panel, Side side,
-              double top_bytes, float& taken_y) {
+              double top_bytes) {
   const MemoryLevel& peak = panel.peaks[Index(side)];
   if (panel.curves[Index(side)].empty() || peak.total_bytes <= 0) return;
   Canvas& canvas = frame.canvas;
@@ -55,19 +56,23 @@ void DrawPeak(const Frame& frame, const Box& plot, const MemoryPanel& panel, Sid
   if (x < plot.x0 || x >= plot.x1) return;
   const float y = YOf(plot, top_bytes, peak.total_bytes);
   const bool measured = side == Side::kMeasured;
-  const Colour colour = measured ? canvas.theme.text : canvas.theme.predicted;
-  canvas.Dot({x, y}, canvas.Px(4), canvas.theme.ground);
-  canvas.Dot({x, y}, canvas.Px(3), colour);
-  const std::string text =
-      fmt::format("{} peak {}", measured ? "measured" : "predicted", FormatBytes(peak.total_bytes));
-  const float width = canvas.WidthOf(canvas.fonts.mono_small, text) + canvas.Px(10);
-  float y0 = y - canvas.Px(19);
-  if (std::abs(y0 - taken_y) < canvas.Px(16)) y0 = taken_y - canvas.Px(16);
-  taken_y = y0;
-  const float x0 = std::clamp(x - width / 2, plot.x0, plot.x1 - width);
-  const Box box{x0, y0, x0 + width, y0 + canvas.Px(15)};
-  canvas.Fill(box, Faded(canvas.theme.ground, 0.80F), canvas.Px(2));
-  canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, colour, text);
+  canvas.Dot({x, y}, canvas.Px(5), canvas.theme.ground);
+  canvas.Dot({x, y}, canvas.Px(4), measured ? canvas.theme.text : canvas.theme.predicted);
+  if (!measured) canvas.Dot({x, y}, canvas.Px(2), canvas.theme.ground);
+}
+
+// "peak 10.6 GiB  predicted 10.5 GiB"; returns where it ends.
+float DrawPeakText(const Frame& frame, const MemoryPanel& panel, Point at) {
+  Canvas& canvas = frame.canvas;
+  for (const Side side : {Side::kMeasured, Side::kPredicted}) {
+    if (panel.curves[Index(side)].empty()) continue;
+    const std::string_view name = side == Side::kMeasured ? "measured peak" : "predicted peak";
+    at.x += canvas.Text(canvas.fonts.small, at, canvas.theme.muted, name) + canvas.Px(6);
+    at.x += canvas.Text(canvas.fonts.mono_small, {at.x, at.y + canvas.Px(1)}, canvas.theme.text,
+                        FormatBytes(panel.peaks[Index(side)].total_bytes)) +
+            canvas.Px(18);
+  }
+  return at.x + canvas.Px(10);
 }
 
 // Names of the categories at the peak, largest first, as far as there is room.
@@ -80,8 +85,8 @@ void DrawCategories(const Frame& frame, const Box& plot, const MemoryPanel& pane
   }
   std::stable_sort(order.begin(), order.end(),
                    [&parts](std::size_t a, std::size_t b) { return parts[a] > parts[b]; });
-  float x = plot.x0 + canvas.Px(8);
   const float y = plot.y0 + canvas.Px(6);
+  float x = DrawPeakText(frame, panel, {plot.x0 + canvas.Px(8), y});
   for (const std::size_t c : order) {
     const std::string name(Name(static_cast<Category>(c)));
     const std::string bytes = FormatBytes(parts[c]);
@@ -186,11 +191,12 @@ void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPictur
   Canvas& canvas = frame.canvas;
   const Box plot = frame.PlotOf(box);
   DrawTitle(frame, panel);
-  for (const Tick& tick : ByteTicks(static_cast<std::int64_t>(picture.top_bytes), 4)) {
+  const int ticks = std::max(1, static_cast<int>(box.Height() / canvas.Px(18)));
+  for (const Tick& tick : ByteTicks(static_cast<std::int64_t>(picture.top_bytes), ticks)) {
     const float y = std::round(YOf(plot, picture.top_bytes, static_cast<std::int64_t>(tick.value)));
     canvas.Fill({plot.x0, y, plot.x1, y + 1.0F}, canvas.theme.grid);
     // The title lies at the top of the gutter.
-    if (y < box.y0 + canvas.Px(48) || y > box.y1 - canvas.Px(6)) continue;
+    if (y < box.y0 + canvas.Px(46) || y > box.y1 - canvas.Px(6)) continue;
     canvas.TextIn(canvas.fonts.mono_small,
                   {canvas.Px(8), y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},
                   Align::kRight, canvas.theme.faint, tick.label);
@@ -202,8 +208,7 @@ void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPictur
   }
   DrawCapacity(frame, plot, picture.top_bytes);
   DrawCategories(frame, plot, panel);
-  float taken_y = -1e6F;
-  for (const Side side : kSides) DrawPeak(frame, plot, panel, side, picture.top_bytes, taken_y);
+  for (const Side side : kSides) DrawPeak(frame, plot, panel, side, picture.top_bytes);
   canvas.PopClip();
 }
 

@@ -10,6 +10,7 @@ constexpr float kClickSlop = 4.0F;  // pixels a click may wander
 constexpr std::size_t kMostUndo = 100;
 constexpr double kHeldScreens = 0.8;    // of the screen a second while a key is held
 constexpr double kHeldNotches = 7.0;    // a second
+constexpr double kFarthestTwin = 16.0;  // lengths of a span
 constexpr double kWheelScreens = 0.08;  // of the screen a notch of a sideways wheel
 
 // Where a view may go: over everything.
@@ -258,9 +259,18 @@ void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, 
   const std::optional<std::size_t> lane = LaneOfRank(model, pair.rank);
   if (!lane.has_value()) return;
   Remember(state);
-  const SideModel& side = model.Of(Side::kMeasured);
-  state.viewport = Around(side.Displayed(pair.measured->start_ns),
-                          side.Displayed(pair.measured->end_ns), RoamOf(model));
+  const SideModel& measured = model.Of(Side::kMeasured);
+  const SideModel& predicted = model.Of(Side::kPredicted);
+  double start = measured.Displayed(pair.measured->start_ns);
+  double end = measured.Displayed(pair.measured->end_ns);
+  // With its twin, unless that is so far away that neither would be seen.
+  const double first = std::min(start, predicted.Displayed(pair.predicted->start_ns));
+  const double last = std::max(end, predicted.Displayed(pair.predicted->end_ns));
+  if (last - first <= kFarthestTwin * (end - start)) {
+    start = first;
+    end = last;
+  }
+  state.viewport = Around(start, end, RoamOf(model));
   state.worst = at;
   state.selected_lane = *lane;
   state.selected.reset();

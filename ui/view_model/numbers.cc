@@ -121,8 +121,8 @@ void AddRecording(const RunView& run, const Metrics& metrics, std::vector<Number
 
 void AddPairing(const PairingCounts& pairing, std::vector<Number>& numbers) {
   const std::int64_t alone = pairing.predicted_alone + pairing.measured_alone;
-  numbers.push_back(Quality("unpaired ops", fmt::format("{}", alone), alone == 0));
   numbers.push_back(Quality("drift", SignedTime(static_cast<double>(pairing.drift_ns)), true));
+  numbers.push_back(Quality("unpaired ops", fmt::format("{}", alone), alone == 0));
 }
 
 }  // namespace

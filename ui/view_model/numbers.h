@@ -19,10 +19,10 @@ enum class Tone : std::uint8_t {
 };
 
 struct Number {
-  std::string name;       // "step time"
-  std::string predicted;  // "182 ms"; empty where unknown
-  std::string measured;
-  std::string error;  // "+3.9 %", or "+1.2 pt" between two shares
+  std::string name{};       // "step time"
+  std::string predicted{};  // "182 ms"; empty where unknown
+  std::string measured{};
+  std::string error{};  // "+3.9 %", or "+1.2 pt" between two shares
   Tone tone = Tone::kPlain;
   bool quality = false;  // says how far the others can be trusted
 };

@@ -119,16 +119,19 @@ TrackPicture Track::Fold(const TrackWindow& window, double least_columns) const 
       picture.columns[column][hue] += static_cast<float>(block.busy_ns[hue] * scale);
     }
   };
-  const auto on_span = [&](std::size_t i, double x0, double x1) {
-    if (x1 - x0 >= least_columns) {
-      picture.rects.push_back(
-          {std::max(x0, 0.0), std::min(x1, static_cast<double>(window.columns)), order_[i]});
-      return;
-    }
-    const auto hue = static_cast<std::size_t>(HueOf(SpanAt(i)));
+  const auto spread = [&](std::size_t hue, double x0, double x1) {
     Spread(x0, x1, window.columns, [&](std::size_t column, double part) {
       picture.columns[column][hue] += static_cast<float>(part);
     });
+  };
+  const auto on_span = [&](std::size_t i, double x0, double x1) {
+    const auto hue = static_cast<std::size_t>(HueOf(SpanAt(i)));
+    if (x1 - x0 < least_columns) return spread(hue, x0, x1);
+    picture.rects.push_back(
+        {std::max(x0, 0.0), std::min(x1, static_cast<double>(window.columns)), order_[i]});
+    // A rectangle is drawn on whole columns: those that it fills in part are shared.
+    spread(hue, x0, std::min(x1, std::ceil(x0)));
+    spread(hue, std::max(x0, std::floor(x1)), x1);
   };
   picture.visited = Walk(window, least_columns / scale, on_block, on_span);
   return picture;

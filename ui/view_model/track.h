@@ -31,9 +31,11 @@ struct SpanRect {
 };
 
 struct TrackPicture {
-  std::vector<SpanRect> rects{};     // in order of time
-  std::vector<HueShares> columns{};  // window.columns of them; shares of a column sum to at most 1
-  std::size_t visited = 0;           // spans and blocks looked at: the cost
+  std::vector<SpanRect> rects{};  // in order of time
+  // window.columns of them: shares of folded spans and of the columns a wide one fills in part. A
+  // column's shares sum to at most 1.
+  std::vector<HueShares> columns{};
+  std::size_t visited = 0;  // spans and blocks looked at: the cost
 };
 
 // What the paired ops of one column were off by.

@@ -65,6 +65,12 @@ FT_INLINE Vector Set(float x) { return x - Vector{}; }
 FT_INLINE Vector Load(const float* from) { return *reinterpret_cast<const LooseVector*>(from); }
 FT_INLINE void Store(float* to, Vector v) { *reinterpret_cast<LooseVector*>(to) = v; }
 
+// Asks for what lies 4 KiB on. For loops that go through each line of memory once in an order that
+// the processor does not foresee; the gain is noted where it is used.
+FT_INLINE void PrefetchAhead(const float* at) {
+  __builtin_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(at) + 4096));
+}
+
 FT_INLINE Vector AsFloats(BitVector bits) { return Vector(bits); }
 FT_INLINE BitVector AsBits(Vector v) { return BitVector(v); }
 

@@ -33,12 +33,10 @@ std::vector<Slot> ZbH1Slots(int p, int m, int rank);
 
 // Step time of the whole pipeline, first forward to last backward, in seconds.
 //
-//   p, m                          ranks and micro-batches, >= 1
-//   forward_s, input_s, weight_s  one rank's forward, input-gradient and weight-gradient time of
-//   one
-//                                 micro-batch, >= 0; F, I, W below, B = I + W
-//   send_s                        one send between neighbours, >= 0; sends of one direction queue
-//   up
+//   p, m    ranks and micro-batches, >= 1
+//   F, I, W forward_s, input_s, weight_s: one rank's forward, input-gradient and weight-gradient
+//           time of one micro-batch, >= 0; B = I + W
+//   send_s  one send between neighbours, >= 0; sends of one direction queue up
 //
 // A backward gives its input gradient at its end. With sends no longer than F and B:
 //   GPipe   (m + p - 1) (F + B) + 2 (p - 1) send

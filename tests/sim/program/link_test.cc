@@ -133,30 +133,47 @@ TEST(LinkEdges, OrderNewUsersOfMemoryBehindOldOnes) {
   EXPECT_EQ(draft.BufferAt(0, a).offset, draft.BufferAt(0, b).offset);
 }
 
-TEST(LinkLayout, PutsStateFirstAndReusesTheSmallestRangeThatFits) {
+// a 768, keep1 1792, b 2048, keep2 2560, top 2816. Behind op 1, 768-1792 and 2048-2560 are free.
+Draft TwoHoles() {
   Draft draft(1);
   const int a = draft.Temporary(0, 1000);   // 1024 with alignment
   const int keep1 = draft.Temporary(0, 1);  // 256; keeps a and b apart
   const int b = draft.Temporary(0, 300);    // 512
   const int keep2 = draft.Temporary(0, 1);
-  const int state = draft.State(0, 600);   // 768, at 0
-  const int c = draft.Temporary(0, 200);   // 256: into b's place
-  const int d = draft.Temporary(0, 512);   // into a's: b's has 256 left
-  const int e = draft.Temporary(0, 2000);  // 2048: nothing holds it; what is free at the end grows
+  const int state = draft.State(0, 600);                                         // 768, at 0
   draft.Add(0, kCompute, {Writes(a), Writes(keep1), Writes(b), Writes(keep2)});  // 0
   draft.Add(0, kCompute, {Reads(a), Reads(b), Changes(state)});                  // 1
-  draft.Add(0, kCompute, {Writes(c), Writes(d)});                                // 2
-  draft.Add(0, kCompute, {Reads(keep2), Reads(keep1)});                          // 3
-  draft.Add(0, kCompute, {Writes(e), Reads(c), Reads(d)});                       // 4
-  // a 768, keep1 1792, b 2048, keep2 2560, top 2816. Behind op 1: 768-1792 and 2048-2560 are free.
-  // c 2048, d 768; behind op 3 keep1 joins d's rest: 1280-2048, keep2 joins c's: 2304-2816, the
-  // top: e grows it from 2304 to 4352.
-  EXPECT_THAT(LinkedOffsets(draft), ElementsAre(768, 1792, 2048, 2560, 0, 2048, 768, 2304));
-  EXPECT_EQ(draft.Rank(0).arena_bytes[0], 4352);
-  EXPECT_EQ(draft.BufferAt(0, a).first_op, 0);
-  EXPECT_EQ(draft.BufferAt(0, a).last_op, 1);
+  return draft;
+}
+
+TEST(LinkLayout, PutsStateFirstAndReusesTheSmallestRangeThatHoldsABuffer) {
+  Draft draft = TwoHoles();
+  const int c = draft.Temporary(0, 200);  // 256
+  const int d = draft.Temporary(0, 1024);
+  draft.Add(0, kCompute, {Writes(c), Writes(d)});                    // 2
+  draft.Add(0, kCompute, {Reads(1), Reads(3), Reads(c), Reads(d)});  // 3
+  // c into b's place, so that d finds a's whole.
+  EXPECT_THAT(LinkedOffsets(draft), ElementsAre(768, 1792, 2048, 2560, 0, 2048, 768));
+  EXPECT_EQ(draft.Rank(0).arena_bytes[0], 2816);
+  EXPECT_EQ(draft.BufferAt(0, 0).first_op, 0);
+  EXPECT_EQ(draft.BufferAt(0, 0).last_op, 1);
   EXPECT_EQ(draft.BufferAt(0, c).first_op, 2);
-  EXPECT_EQ(draft.BufferAt(0, e).last_op, 4);
+  EXPECT_EQ(draft.BufferAt(0, d).last_op, 3);
+}
+
+TEST(LinkLayout, ReusesTheLowestRangeWhereThatTakesLess) {
+  Draft draft = TwoHoles();
+  const int c = draft.Temporary(0, 200);  // 256
+  const int d = draft.Temporary(0, 512);
+  const int e = draft.Temporary(0, 2000);                   // 2048
+  draft.Add(0, kCompute, {Writes(c), Writes(d)});           // 2
+  draft.Add(0, kCompute, {Reads(3), Reads(1)});             // 3
+  draft.Add(0, kCompute, {Writes(e), Reads(c), Reads(d)});  // 4
+  // Best fit: c 2048, d 768; what is free at the end is keep2's place and b's rest, 2304-2816, and
+  // e grows it to 4352. First fit: c 768, d 1024; free at the end is all from 1536 on, and e grows
+  // it to 3584.
+  EXPECT_THAT(LinkedOffsets(draft), ElementsAre(768, 1792, 2048, 2560, 0, 768, 1024, 1536));
+  EXPECT_EQ(draft.Rank(0).arena_bytes[0], 3584);
 }
 
 TEST(LinkLayout, KeepsInputsOfAnOpApartFromItsOutputs) {

@@ -183,6 +183,18 @@ TEST(Simulate, ShowsLaunchesOnTheHostQueueWhenAsked) {
   EXPECT_EQ(simulation.timeline.spans[0].op, simulation.timeline.spans[1].op);
 }
 
+// Issued at 5 although its input was there at 2: idle time before it is the host's.
+TEST(Simulate, CallsAnOpReadyWhenItsInputsAreThereWhateverTheHostDoes) {
+  HandMade made(1);
+  const int load = made.Add(0, Queue::kH2d, 2.0);
+  const int use = made.Add(0, Queue::kCompute, 1.0);
+  made.Edge(0, load, use);
+  made.costs.launch_s[1] = 5.0;
+  const Simulation simulation = Play(made);
+  EXPECT_THAT(StartAndEnd(simulation, 0, use), From(5, 6));
+  EXPECT_EQ(SpanOf(simulation, 0, use).ready_ns, 2'000'000'000);
+}
+
 // Launches of 1 s, ops of 10 s, window 2. Op 0 runs 1-11, op 1 11-21. Op 2 is issued when op 0 has
 // ended, at 12; op 3, alone on its queue, when op 1 has ended: 21 + 1.
 TEST(Simulate, RunsTheHostAheadByTheWindowAtMost) {
@@ -233,11 +245,11 @@ TEST(Simulate, RefusesADeadlockAndNamesTheBlockedOps) {
   // Rank 1 issues them the other way round.
   made.AddCollective(1, Queue::kReduce, 1.0, {0, 1, 2}, "all");
   made.AddCollective(1, Queue::kReduce, 1.0, {0, 1}, "pair");
-  // Two groups of one kind: each op is on the group its rank last named, so name them apart.
-  made.program.ranks[0].groups[static_cast<std::size_t>(GroupKind::kWorld)] = 1;
-  made.program.ranks[1].groups[static_cast<std::size_t>(GroupKind::kWorld)] = 1;
-  made.program.ranks[2].groups[static_cast<std::size_t>(GroupKind::kWorld)] = 1;
-  made.program.ranks[0].groups[static_cast<std::size_t>(GroupKind::kDp)] = 0;
+  // Both groups are made as kDp; the wider one is told apart as kWorld.
+  for (RankProgram& rank : made.program.ranks) {
+    rank.groups[static_cast<std::size_t>(GroupKind::kDp)] = 0;
+    rank.groups[static_cast<std::size_t>(GroupKind::kWorld)] = 1;
+  }
   for (Block& block : made.program.blocks) {
     if (block.name == "all") block.ops[0].group = GroupKind::kWorld;
   }
