@@ -14,6 +14,7 @@ CommandList AllCommands() {
   list.push_back(MakeAnalyze());
   list.push_back(MakeExport());
   list.push_back(MakeRuns());
+  list.push_back(MakeCalibrate());
   return list;
 }
 
