@@ -1,0 +1,202 @@
+#include "app/calibration.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <set>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "kernels/cpu/cpu_device.h"
+#include "sim/cost/op_features.h"
+#include "sim/cost/profile_json.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kReportEveryNs = 1'000'000'000;
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+// A line on stderr that says what is timed and how long it will take.
+class ProgressLine {
+ public:
+  ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
+  ~ProgressLine() {
+    if (terminal_ && shown_) std::fputs("\r\x1b[K", stderr);
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Show(const CalibrationProgress& progress) {
+    const std::int64_t now = clock_.MonotonicNs();
+    if (!terminal_ && shown_ && now - last_ns_ < kReportEveryNs) return;
+    last_ns_ = now;
+    shown_ = true;
+    std::fprintf(stderr, "%scalibrating %3.0f %%, %s left: %s%s", terminal_ ? "\r\x1b[K" : "",
+                 100 * progress.done, FormatSeconds(progress.left_s).c_str(), progress.what.c_str(),
+                 terminal_ ? "" : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  SystemClock clock_;
+  const bool terminal_;
+  bool shown_ = false;
+  std::int64_t last_ns_ = 0;
+};
+
+// The point of a class that does most work: what a rate is read from.
+const ProfilePoint* Largest(const DeviceProfile& profile, int concurrency,
+                            const std::vector<OpKind>& kinds) {
+  const ProfilePoint* largest = nullptr;
+  const auto work = [](const ProfilePoint& point) {
+    const OpWork of = WorkOf(OpOf(point));
+    return of.flop + of.bytes;
+  };
+  for (const ProfilePoint& point : profile.points) {
+    if (point.concurrency != concurrency ||
+        std::find(kinds.begin(), kinds.end(), point.kind) == kinds.end()) {
+      continue;
+    }
+    if (largest == nullptr || work(point) > work(*largest)) largest = &point;
+  }
+  return largest;
+}
+
+std::string RateCell(const DeviceProfile& profile, int concurrency,
+                     const std::vector<OpKind>& kinds, bool flop) {
+  const ProfilePoint* point = Largest(profile, concurrency, kinds);
+  if (point == nullptr) return "-";
+  const OpWork work = WorkOf(OpOf(*point));
+  const double rate = (flop ? work.flop : work.bytes) / point->seconds;
+  const double spread = (point->p90_s - point->p10_s) / 2 / point->seconds;
+  return fmt::format("{} +-{:.0f} %", FormatSi(rate, flop ? "FLOP/s" : "B/s"), 100 * spread);
+}
+
+std::string TimeCell(const DeviceProfile& profile, int concurrency,
+                     const std::vector<OpKind>& kinds) {
+  const ProfilePoint* point = Largest(profile, concurrency, kinds);
+  if (point == nullptr) return "-";
+  return fmt::format("{} for {}", FormatSeconds(point->seconds),
+                     FormatBytes(point->shape.elements * 4));
+}
+
+std::string OverheadCell(const DeviceProfile& profile, int concurrency, OverheadKind kind) {
+  for (const OverheadPoint& point : profile.overheads) {
+    if (point.kind == kind && point.concurrency == concurrency) {
+      return FormatSeconds(point.seconds);
+    }
+  }
+  return "-";
+}
+
+std::vector<int> Concurrencies(const DeviceProfile& profile) {
+  std::set<int> levels{1};
+  for (const ProfilePoint& point : profile.points) levels.insert(point.concurrency);
+  return {levels.begin(), levels.end()};
+}
+
+}  // namespace
+
+std::vector<CalibrationTarget> UsualTargets(const ModelSpec& model, const Plan& base, int ranks) {
+  std::vector<CalibrationTarget> targets;
+  const auto add = [&](int dp, int tp, int pp) {
+    Plan plan = base;
+    plan.dp = dp;
+    plan.tp = tp;
+    plan.pp = pp;
+    // Two micro-batches: the first of a step overwrites gradients, the others add to them.
+    plan.global_batch = std::max<std::int64_t>(2, pp) * plan.micro_batch * dp;
+    if (ValidatePlan(plan, model).has_value()) targets.push_back({model, plan});
+  };
+  add(1, 1, 1);
+  if (ranks < 2) return targets;
+  add(ranks, 1, 1);
+  add(1, ranks, 1);
+  add(1, 1, ranks);
+  return targets;
+}
+
+Result<DeviceProfile> CalibrateThisMachine(const CalibrationRequest& request) {
+  const Machine machine = ThisMachine();
+  SystemClock system;
+  CalibrateOptions options;
+  options.targets = request.targets;
+  FT_ASSIGN(options.cluster, LocalCluster(machine.cores, machine.memory_bytes, request.ranks));
+  options.seconds = request.seconds;
+  options.grid = request.grid;
+  options.machine = HostName() + ": " + machine.name;
+  options.date = IsoTime(system.RealtimeNs());
+  options.stop = request.stop;
+  ProgressLine line;
+  if (request.show_progress) {
+    options.progress = [&line](const CalibrationProgress& progress) { line.Show(progress); };
+  }
+  RealClock clock;
+  return Calibrate(options, CpuDeviceApi(), clock);
+}
+
+Result<void> WriteProfile(const std::string& path, const DeviceProfile& profile) {
+  PosixFileSystem files;
+  FT_TRY(files.CreateDirectories(ParentFolder(path)));
+  return WriteFileAtomically(files, path, ProfileToJson(profile) + "\n");
+}
+
+std::string ProfileText(const DeviceProfile& profile) {
+  const std::vector<int> levels = Concurrencies(profile);
+  std::vector<TableColumn> columns{{.title = "", .align = Align::kLeft}};
+  for (const int level : levels) {
+    columns.push_back({.title = level == 1 ? "alone" : fmt::format("{} ranks at once", level),
+                       .align = Align::kRight});
+  }
+  Table table(columns);
+  const auto row = [&](const std::string& name, auto cell) {
+    std::vector<std::string> cells{name};
+    for (const int level : levels) cells.push_back(cell(level));
+    table.AddRow(std::move(cells));
+  };
+  const auto rate = [&](const std::string& name, std::vector<OpKind> kinds, bool flop) {
+    row(name, [&](int level) { return RateCell(profile, level, kinds, flop); });
+  };
+  rate("GEMM", {OpKind::kGemm}, true);
+  rate("attention", {OpKind::kAttentionForward}, true);
+  rate("attention backward", {OpKind::kAttentionBackward}, true);
+  rate("memory", {OpKind::kAdamW}, false);
+  const auto time = [&](const std::string& name, OpKind kind) {
+    if (std::none_of(levels.begin(), levels.end(),
+                     [&](int level) { return Largest(profile, level, {kind}) != nullptr; })) {
+      return;
+    }
+    row(name, [&](int level) { return TimeCell(profile, level, {kind}); });
+  };
+  time("all-reduce", OpKind::kAllReduce);
+  time("reduce-scatter", OpKind::kReduceScatter);
+  time("all-gather", OpKind::kAllGather);
+  time("send", OpKind::kSend);
+  for (const auto& [name, kind] : {std::pair{"launch", OverheadKind::kLaunch},
+                                   {"gap", OverheadKind::kGap},
+                                   {"wake", OverheadKind::kWake}}) {
+    row(name, [&, kind = kind](int level) { return OverheadCell(profile, level, kind); });
+  }
+  return table.Text();
+}
+
+std::string IsoTime(std::int64_t realtime_ns) {
+  const std::time_t seconds = realtime_ns / 1'000'000'000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,105 @@
+#include "app/calibration.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "app/commands/commands.h"
+#include "app/forecasting.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "sim/cost/cost_model.h"
+
+namespace foretrain {
+namespace {
+
+class CalibrateCommand final : public Command {
+ public:
+  std::string_view Name() const override { return "calibrate"; }
+  std::string_view Summary() const override {
+    return "Measure this machine's ops, alone and together, for forecasts";
+  }
+
+  void Declare(Arguments& arguments) override {
+    model_.Declare(arguments);
+    plan_.Declare(arguments);
+    arguments.Section("Calibration");
+    arguments.Option("--ranks", ranks_, "N",
+                     "Ranks that run at once on this machine; 0: the plan's, else one per core");
+    arguments.Option("--seconds", seconds_, "S", "Time to take, about");
+    arguments.Option("--out", out_, "FILE",
+                     "Where to write the profile; default: where forecasts look for it");
+    DeclareJson(arguments);
+    arguments.Footer(
+        "  foretrain calibrate                              the usual splits of a small GPT\n"
+        "  foretrain calibrate --model gpt2-124m --tp 2     the ops of one plan");
+  }
+
+  Result<Exit> Run() override {
+    CalibrationRequest request;
+    request.seconds = seconds_;
+    FT_ASSIGN(request.targets, Targets());
+    request.ranks = 1;
+    for (const CalibrationTarget& target : request.targets) {
+      request.ranks = std::max(request.ranks, target.plan.World());
+    }
+    FT_ASSIGN(const DeviceProfile profile, CalibrateThisMachine(request));
+    const std::string path = out_.empty() ? LocalProfilePath() : out_;
+    FT_TRY(WriteProfile(path, profile));
+    Print(profile, path);
+    return Exit::kDone;
+  }
+
+ private:
+  bool OnePlan() const {
+    return !plan_.plan_file.empty() || plan_.dp != "auto" || plan_.tp != "auto" ||
+           plan_.pp != "auto";
+  }
+
+  Result<std::vector<CalibrationTarget>> Targets() const {
+    FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+    FT_ASSIGN(const ModelSpec model, model_.Resolve(catalogue));
+    const int ranks = ranks_ > 0 ? static_cast<int>(ranks_) : ThisMachine().cores;
+    if (OnePlan()) {
+      // What is not split takes one rank, unless --ranks says that dp takes the rest.
+      PlanFlags flags = plan_;
+      if (ranks_ == 0 && flags.dp == "auto") flags.dp = "1";
+      FT_ASSIGN(const Plan plan, PlanOf(flags, model, ranks));
+      return std::vector<CalibrationTarget>{{model, plan}};
+    }
+    PlanFlags flags = plan_;
+    flags.dp = flags.tp = flags.pp = "1";
+    FT_ASSIGN(const Plan base, PlanOf(flags, model, 1));
+    return UsualTargets(model, base, ranks);
+  }
+
+  void Print(const DeviceProfile& profile, const std::string& path) const {
+    if (!json_) {
+      std::printf("%s, %s: %zu times measured\n\n%s\nWritten to %s\n", profile.machine.c_str(),
+                  profile.date.c_str(), profile.points.size(), ProfileText(profile).c_str(),
+                  path.c_str());
+      return;
+    }
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Field("profile", path).Field("date", profile.date);
+    json.Field("points", profile.points.size());
+    json.Field("gemm_flop_per_s", BestGemmRate(profile).value);
+    json.Field("memory_bytes_per_s", profile.rates.memory_bytes_per_s.value);
+    json.Field("launch_s", profile.rates.launch_s.value);
+    json.Field("gap_s", profile.rates.gap_s.value);
+    json.Field("wake_s", profile.rates.wake_s.value);
+    json.Field("reference_gemm_s", profile.reference.seconds);
+    std::puts(json.EndObject().Take().c_str());
+  }
+
+  ModelFlags model_;
+  PlanFlags plan_;
+  std::int64_t ranks_ = 0;
+  double seconds_ = 20;
+  std::string out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCalibrate() { return std::make_unique<CalibrateCommand>(); }
+
+}  // namespace foretrain

@@ -1,0 +1,193 @@
+#include "runtime/calibrate/calibrate.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <set>
+
+#include "base/random.h"
+#include "base/units.h"
+#include "runtime/calibrate/profile_of.h"
+#include "runtime/calibrate/reference_gemm.h"
+#include "runtime/calibrate/sheet.h"
+#include "runtime/calibrate/sheet_data.h"
+#include "runtime/executor.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kTimeoutNs = 120'000'000'000;
+constexpr double kReferenceShare = 0.1;  // of the time, for the reference GEMM
+constexpr double kSliceSeconds = 0.4;    // a sheet's turn, if one step takes no longer
+constexpr int kReferenceTurns = 3;
+
+// Bytes of parameters between two uses of one, in caches of up to a few times less.
+constexpr double kRotatedBytes = 96e6;
+constexpr int kMostRepeats = 8;
+
+int RepeatsFor(const CalibrationTarget& target) {
+  const auto hidden = static_cast<double>(target.model.hidden);
+  const double layer_bytes = 12 * hidden * hidden * 4 / target.plan.tp;
+  return std::clamp(static_cast<int>(kRotatedBytes / layer_bytes) + 1, 2, kMostRepeats);
+}
+
+class Calibration {
+ public:
+  Calibration(const CalibrateOptions& options, const FtDeviceApi& api, RunClock& clock)
+      : options_(options), api_(api), clock_(clock), start_ns_(clock.Now()) {}
+
+  Result<DeviceProfile> Run() {
+    FT_TRY(MakeSheets());
+    FT_TRY(WarmUp());
+    FT_TRY(RunRounds());
+    return MakeProfile(options_, table_, references_);
+  }
+
+ private:
+  struct Running {
+    Sheet sheet;
+    std::unique_ptr<Executor> executor;
+    RandomTokens tokens;
+    double step_s = 0;
+  };
+
+  double Elapsed() const { return SecondsFromNs(clock_.Now() - start_ns_); }
+  bool Stopped() const { return options_.stop && options_.stop(); }
+
+  Result<void> Report(const std::string& what) const {
+    if (Stopped()) return Fail(ErrorCode::kAborted, "calibration was stopped");
+    if (!options_.progress) return {};
+    const double left = std::max(0.0, options_.seconds - Elapsed());
+    options_.progress({what, Elapsed(), left, std::min(1.0, Elapsed() / options_.seconds)});
+    return {};
+  }
+
+  Result<void> AddSheet(Sheet sheet) {
+    if (sheet.program->ranks.empty() || sheet.program->ranks.front().op_count == 0) return {};
+    ExecutorOptions executor_options;
+    executor_options.device = options_.device;
+    executor_options.timeout_ns = kTimeoutNs;
+    executor_options.record_memory = false;
+    FT_ASSIGN(std::unique_ptr<Executor> executor,
+              Executor::Make(sheet.program, api_, clock_, std::move(executor_options)));
+    FT_TRY(FillState(sheet, *executor, api_, options_.device));
+    const std::int64_t tokens = sheet.tokens;
+    running_.push_back({std::move(sheet), std::move(executor), RandomTokens(tokens), 0});
+    return {};
+  }
+
+  Result<void> MakeSheets() {
+    std::map<int, Coverage> covered;  // by concurrency
+    std::set<int> worlds{1};
+    for (const CalibrationTarget& target : options_.targets) {
+      FT_TRY(Report("compiling " + Describe(target.plan)));
+      FT_ASSIGN(const Program program, Compile(target.model, target.plan));
+      const int world = target.plan.World();
+      const int repeats = RepeatsFor(target);
+      FT_TRY(AddSheet(ComputeSheet(program, true, repeats, covered[1], table_)));
+      if (world == 1) continue;
+      worlds.insert(world);
+      FT_TRY(AddSheet(ComputeSheet(program, false, repeats, covered[world], table_)));
+      FT_TRY(AddSheet(CommunicationSheet(program, repeats, covered[world], table_)));
+    }
+    for (const int world : worlds) {
+      if (options_.grid) {
+        FT_TRY(AddSheet(ComputeGrid(world, covered[world], table_)));
+        if (world > 1) FT_TRY(AddSheet(CommunicationGrid(world, covered[world], table_)));
+      }
+      FT_TRY(AddSheet(OverheadSheet(world, table_)));
+      overhead_sheets_.insert(running_.size() - 1);
+    }
+    worlds_.assign(worlds.begin(), worlds.end());
+    return {};
+  }
+
+  Result<std::vector<Span>> RunSheet(Running& running, std::int64_t steps) {
+    FT_TRY(Report(running.sheet.name));
+    SpanSink sink;
+    FT_ASSIGN(const RunSummary summary, running.executor->Run(steps, running.tokens, sink));
+    running.step_s = summary.seconds / static_cast<double>(steps);
+    return sink.Take();
+  }
+
+  // The first step makes the libraries' code, and says how long a step takes.
+  Result<void> WarmUp() {
+    for (Running& running : running_) FT_TRY(RunSheet(running, 1));
+    return {};
+  }
+
+  Result<void> MeasureReferences() {
+    for (const int world : worlds_) {
+      FT_TRY(
+          Report("reference GEMM on " + std::to_string(world) + (world == 1 ? " rank" : " ranks")));
+      const double seconds = std::clamp(options_.seconds * kReferenceShare / kReferenceTurns /
+                                            static_cast<double>(worlds_.size()),
+                                        0.02, 1.0);
+      FT_ASSIGN(const Spread spread,
+                MeasureReferenceGemm(api_, options_.device, clock_, world, seconds));
+      references_[world].push_back(spread);
+    }
+    return {};
+  }
+
+  Result<void> RunRounds() {
+    FT_TRY(MeasureReferences());
+    const double reference_s = Elapsed();
+    bool halfway = false;
+    for (int round = 0; round == 0 || Elapsed() < options_.seconds; ++round) {
+      for (std::size_t i = 0; i < running_.size(); ++i) {
+        if (round > 0 && Elapsed() >= options_.seconds) break;
+        FT_TRY(RunTurn(i));
+      }
+      if (!halfway && Elapsed() > (reference_s + options_.seconds) / 2) {
+        halfway = true;
+        FT_TRY(MeasureReferences());
+      }
+    }
+    return MeasureReferences();
+  }
+
+  Result<void> RunTurn(std::size_t i) {
+    Running& running = running_[i];
+    const double slice = std::min(kSliceSeconds, options_.seconds / 20);
+    const auto steps = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(slice / std::max(running.step_s, 1e-6)), 1, 64);
+    FT_ASSIGN(const std::vector<Span> spans, RunSheet(running, steps));
+    AddSpans(spans, 0, running.sheet.concurrency, running.sheet.series, true, table_);
+    if (overhead_sheets_.count(i) > 0) {
+      AddLaunches(spans, running.sheet.concurrency, table_);
+    }
+    return {};
+  }
+
+  const CalibrateOptions& options_;
+  const FtDeviceApi& api_;
+  RunClock& clock_;
+  const std::int64_t start_ns_;
+  SampleTable table_;
+  std::vector<Running> running_;
+  std::set<std::size_t> overhead_sheets_;  // by place in running_
+  std::vector<int> worlds_;
+  ReferenceSpreads references_;
+};
+
+Result<void> CheckOptions(const CalibrateOptions& options) {
+  if (!(options.seconds > 0)) {
+    return Fail(ErrorCode::kInvalidArgument, "calibrate: --seconds must be above 0");
+  }
+  if (options.targets.empty() && !options.grid) {
+    return Fail(ErrorCode::kInvalidArgument, "calibrate: neither plans nor a grid to measure");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DeviceProfile> Calibrate(const CalibrateOptions& options, const FtDeviceApi& api,
+                                RunClock& clock) {
+  FT_TRY(CheckOptions(options));
+  return Calibration(options, api, clock).Run();
+}
+
+}  // namespace foretrain

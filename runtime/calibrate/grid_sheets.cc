@@ -1,0 +1,198 @@
+// Sheets of ops on their own, over a range of sizes.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "runtime/calibrate/sheet.h"
+
+namespace foretrain {
+namespace {
+
+constexpr auto kR = Access::kRead;
+constexpr auto kW = Access::kWrite;
+constexpr auto kRW = Access::kReadWrite;
+
+// `ranks` ranks in one group, each a neighbour of the next.
+SheetWriter Ranks(std::string name, int ranks, SampleTable& table) {
+  SheetWriter writer(std::move(name), ranks, table);
+  std::vector<std::vector<int>> groups(1);
+  groups[0].resize(static_cast<std::size_t>(ranks));
+  std::iota(groups[0].begin(), groups[0].end(), 0);
+  for (int rank = 0; rank + 1 < ranks; ++rank) groups.push_back({rank, rank + 1});
+  writer.SetGroups(std::move(groups));
+  for (int rank = 0; rank < ranks; ++rank) {
+    RankProgram like;
+    like.groups.fill(-1);
+    like.dp = rank;
+    if (ranks > 1) like.groups[static_cast<std::size_t>(GroupKind::kDp)] = 0;
+    if (rank + 1 < ranks) like.groups[static_cast<std::size_t>(GroupKind::kNext)] = rank + 1;
+    if (rank > 0) like.groups[static_cast<std::size_t>(GroupKind::kPrev)] = rank;
+    writer.AddRank(like);
+  }
+  return writer;
+}
+
+// Whether the op is new; it is not after.
+bool IsNew(const Op& op, int group, int concurrency, Coverage& coverage) {
+  return coverage[PointOf(op, group, 1, concurrency)]++ == 0;
+}
+
+Op Communication(OpKind kind, GroupKind group, Queue queue, std::int64_t elements) {
+  Op op;
+  op.kind = kind;
+  op.queue = queue;
+  op.op_class = OpClass::kDpComm;
+  op.group = group;
+  op.shape.elements = elements;
+  return op;
+}
+
+// The tensor is written by the compute queue before it is sent, as in a step.
+void AppendAfterWrite(SheetWriter& writer, int rank, std::int32_t buffer, std::int64_t elements,
+                      const Op& op, const std::vector<SheetWriter::Tensor>& tensors) {
+  Op fill;
+  fill.kind = OpKind::kFill;
+  fill.shape.elements = elements;
+  writer.AppendOp(rank, fill, {{buffer, kW}}, false);
+  writer.AfterPrevious(rank);
+  writer.AppendOp(rank, op, tensors, true);
+  writer.AfterPrevious(rank);
+}
+
+void AppendCollective(SheetWriter& writer, int ranks, OpKind kind, std::int64_t elements,
+                      Coverage& coverage) {
+  const Op op = Communication(kind, GroupKind::kDp, Queue::kReduce, elements);
+  if (!IsNew(op, ranks, ranks, coverage)) return;
+  const std::int64_t shard = elements / ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int32_t buffer = writer.Buffer(rank, elements, true);
+    const SheetWriter::Tensor whole{buffer, kRW};
+    const SheetWriter::Tensor in = kind == OpKind::kAllGather
+                                       ? SheetWriter::Tensor{buffer, kR, shard * rank, shard}
+                                       : SheetWriter::Tensor{buffer, kR};
+    const SheetWriter::Tensor out = kind == OpKind::kReduceScatter
+                                        ? SheetWriter::Tensor{buffer, kRW, shard * rank, shard}
+                                        : whole;
+    AppendAfterWrite(writer, rank, buffer, elements, op, {in, out});
+  }
+}
+
+void AppendTransfer(SheetWriter& writer, std::int64_t elements, int ranks, Coverage& coverage) {
+  const Op send = Communication(OpKind::kSend, GroupKind::kNext, Queue::kSendNext, elements);
+  const Op recv = Communication(OpKind::kRecv, GroupKind::kPrev, Queue::kRecvPrev, elements);
+  const bool fresh = IsNew(send, 2, ranks, coverage);
+  if (!IsNew(recv, 2, ranks, coverage) && !fresh) return;
+  const std::int32_t from = writer.Buffer(0, elements, true);
+  AppendAfterWrite(writer, 0, from, elements, send, {{from, kR}});
+  writer.AppendOp(1, recv, {{writer.Buffer(1, elements, true), kW}}, true);
+  writer.AfterPrevious(1);
+}
+
+}  // namespace
+
+Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table) {
+  SheetWriter writer = Ranks("communication by size", ranks, table);
+  for (const std::int64_t scale : {1, 64, 1024, 8192, 65536, 262144}) {
+    const std::int64_t elements = scale * 16 * ranks;
+    for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather}) {
+      AppendCollective(writer, ranks, kind, elements, coverage);
+    }
+    AppendTransfer(writer, elements, ranks, coverage);
+  }
+  return writer.Take(1);
+}
+
+namespace {
+
+// Appends an op to all ranks, on buffers of their own.
+void AppendEverywhere(SheetWriter& writer, int ranks, const Op& op,
+                      const std::vector<std::pair<std::int64_t, Access>>& tensors,
+                      Coverage& coverage) {
+  if (!IsNew(op, 1, ranks, coverage)) return;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<SheetWriter::Tensor> bound;
+    for (const auto& [floats, access] : tensors) {
+      bound.push_back({floats == 0 ? -1 : writer.Buffer(rank, floats, true), access});
+    }
+    writer.AppendOp(rank, op, bound, true);
+  }
+}
+
+Op Gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool trans_a, bool trans_b) {
+  Op op;
+  op.kind = OpKind::kGemm;
+  op.op_class = OpClass::kGemm;
+  op.trans_a = trans_a;
+  op.trans_b = trans_b;
+  op.accumulate = trans_a;
+  op.shape.rows = m;
+  op.shape.cols = n;
+  op.shape.inner = k;
+  return op;
+}
+
+Op Elements(OpKind kind, std::int64_t rows, std::int64_t cols) {
+  Op op;
+  op.kind = kind;
+  op.shape.rows = rows;
+  op.shape.cols = cols;
+  op.shape.elements = kind == OpKind::kAdamW || kind == OpKind::kSquaredNorm ? rows * cols : 0;
+  return op;
+}
+
+}  // namespace
+
+Sheet ComputeGrid(int ranks, Coverage& coverage, SampleTable& table) {
+  SheetWriter writer = Ranks("compute by size", ranks, table);
+  const auto append = [&](const Op& op, std::vector<std::pair<std::int64_t, Access>> tensors) {
+    AppendEverywhere(writer, ranks, op, tensors, coverage);
+  };
+  // Sizes of layers of small models: forward and both gradients, as the blocks lay them out.
+  for (const std::int64_t tokens : {128, 1024}) {
+    for (const std::int64_t hidden : {256, 768}) {
+      for (const std::int64_t wide : {hidden, 4 * hidden}) {
+        const std::int64_t in = tokens * hidden;
+        const std::int64_t weight = hidden * wide;
+        const std::int64_t out = tokens * wide;
+        append(Gemm(tokens, wide, hidden, false, true),
+               {{in, kR}, {weight, kR}, {0, kR}, {out, kW}});
+        append(Gemm(tokens, hidden, wide, false, false),
+               {{out, kR}, {weight, kR}, {0, kR}, {in, kW}});
+        append(Gemm(wide, hidden, tokens, true, false),
+               {{out, kR}, {in, kR}, {0, kR}, {weight, kRW}});
+      }
+    }
+  }
+  for (const std::int64_t rows : {64, 1024, 8192}) {
+    const std::int64_t n = rows * 512;
+    append(Elements(OpKind::kGeluForward, rows, 512), {{n, kR}, {n, kW}});
+    append(Elements(OpKind::kGeluBackward, rows, 512), {{n, kR}, {n, kR}, {n, kW}});
+    append(Elements(OpKind::kSquaredNorm, rows, 512), {{n, kR}, {1, kW}});
+    append(Elements(OpKind::kAdamW, rows, 512), {{n, kRW}, {n, kR}, {n, kRW}, {n, kRW}});
+  }
+  return writer.Take(1);
+}
+
+Sheet OverheadSheet(int ranks, SampleTable& table) {
+  SheetWriter writer = Ranks("launches and wakes", ranks, table);
+  constexpr std::int64_t kFloats = 1 << 16;  // tens of microseconds: longer than a queue spins
+  Op tiny;
+  tiny.kind = OpKind::kFill;
+  tiny.shape.elements = 16;
+  Op there = tiny;
+  there.shape.elements = kFloats;
+  Op back = there;
+  back.queue = Queue::kGather;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int32_t a = writer.Buffer(rank, kFloats, true);
+    const std::int32_t b = writer.Buffer(rank, kFloats, true);
+    for (int i = 0; i < kTinyOps; ++i) writer.AppendOp(rank, tiny, {{a, kW, 0, 16}}, false);
+    for (int i = 0; i < 32; ++i) {
+      writer.AppendOp(rank, there, {{a, kW}, {b, kR}}, false);
+      writer.AppendOp(rank, back, {{b, kW}, {a, kR}}, false);
+    }
+  }
+  return writer.Take(1);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,150 @@
+// Sheets that are excerpts of compiled plans.
+#include <algorithm>
+#include <tuple>
+
+#include "runtime/calibrate/sheet.h"
+#include "sim/program/groups.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+bool IsComputeInstruction(InstructionKind kind) {
+  return kind == InstructionKind::kBlock || kind == InstructionKind::kLoadBatch ||
+         kind == InstructionKind::kNorm || kind == InstructionKind::kOptimizerStep ||
+         kind == InstructionKind::kHostRead;
+}
+
+const Block& BlockOf(const Program& program, const Instruction& instruction) {
+  return program.blocks[At(instruction.block)];
+}
+
+int GroupSize(const Program& program, const RankProgram& rank, GroupKind kind) {
+  const std::int32_t group = rank.groups[static_cast<std::size_t>(kind)];
+  return group < 0 ? 1 : static_cast<int>(program.groups[At(group)].size());
+}
+
+// Takes an instruction while one of its ops has been taken less than `repeats` times.
+class Chooser {
+ public:
+  Chooser(const Program& program, int concurrency, bool alone, int repeats, Coverage& coverage)
+      : program_(program),
+        concurrency_(concurrency),
+        alone_(alone),
+        repeats_(repeats),
+        coverage_(coverage) {}
+
+  bool Take(const RankProgram& rank, const Instruction& instruction) {
+    bool wanted = false;
+    for (const Op& op : BlockOf(program_, instruction).ops) {
+      wanted = wanted || (Counts(op) && coverage_[KeyOf(rank, op)] < repeats_);
+    }
+    if (!wanted) return false;
+    for (const Op& op : BlockOf(program_, instruction).ops) {
+      if (Counts(op)) ++coverage_[KeyOf(rank, op)];
+    }
+    return true;
+  }
+
+ private:
+  bool Counts(const Op& op) const {
+    return op.kind != OpKind::kHostRead && op.kind != OpKind::kOpaque &&
+           !(alone_ && IsCommunication(op.kind));
+  }
+  ProfilePoint KeyOf(const RankProgram& rank, const Op& op) const {
+    const int group = IsCommunication(op.kind) ? GroupSize(program_, rank, op.group) : 1;
+    return PointOf(op, group, 1, concurrency_);
+  }
+
+  const Program& program_;
+  const int concurrency_;
+  const bool alone_;
+  const int repeats_;
+  Coverage& coverage_;
+};
+
+const RankProgram& RankAt(const Program& plan, int pp, int dp, int tp) {
+  return plan.ranks[At(RankOf(plan.plan, {pp, dp, tp}))];
+}
+
+// Order in which communication is timed, one op after the other, so that no two ranks wait for
+// each other: along the pipeline and back, then groups in one order on all ranks.
+std::tuple<int, int, int, std::int64_t> OrderOf(const Op& op) {
+  if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv) {
+    const bool forward = (op.kind == OpKind::kSend) == (op.group == GroupKind::kNext);
+    return {forward ? 0 : 1, op.kind == OpKind::kRecv ? 0 : 1, 0, 0};
+  }
+  return {2, static_cast<int>(op.group), static_cast<int>(op.kind), op.shape.elements};
+}
+
+// Numbers of the instructions of the rank that communicate and are taken, in that order.
+std::vector<std::int32_t> ChooseCommunication(const Program& plan, const RankProgram& rank,
+                                              int repeats, Coverage coverage) {
+  Chooser chooser(plan, plan.plan.World(), false, repeats, coverage);
+  std::vector<std::int32_t> chosen;
+  for (std::size_t i = 0; i < rank.step.size(); ++i) {
+    if (IsComputeInstruction(rank.step[i].key.kind)) continue;
+    if (chooser.Take(rank, rank.step[i])) chosen.push_back(static_cast<std::int32_t>(i));
+  }
+  std::stable_sort(chosen.begin(), chosen.end(), [&](std::int32_t a, std::int32_t b) {
+    const auto order = [&](std::int32_t i) {
+      return OrderOf(BlockOf(plan, rank.step[At(i)]).ops.front());
+    };
+    return order(a) < order(b);
+  });
+  return chosen;
+}
+
+}  // namespace
+
+Sheet ComputeSheet(const Program& plan, bool alone, int repeats, Coverage& coverage,
+                   SampleTable& table) {
+  const Plan& p = plan.plan;
+  const int concurrency = alone ? 1 : p.World();
+  SheetWriter writer(Describe(p), concurrency, table);
+  if (!alone) writer.SetGroups(plan.groups);
+  RankProgram single;
+  single.groups.fill(-1);
+  for (const RankProgram& rank : plan.ranks) {
+    writer.AddRank(alone ? single : rank);
+    if (alone) break;
+  }
+  Chooser chooser(plan, concurrency, alone, repeats, coverage);
+  for (int pp = 0; pp < p.pp; ++pp) {
+    const RankProgram& first = RankAt(plan, pp, 0, 0);
+    for (std::size_t i = 0; i < first.step.size(); ++i) {
+      const Instruction& instruction = first.step[i];
+      if (!IsComputeInstruction(instruction.key.kind)) continue;
+      // The host reads at the end of a step, once.
+      const bool reads = instruction.key.kind == InstructionKind::kHostRead;
+      if (reads ? pp + 1 < p.pp || writer.empty() : !chooser.Take(first, instruction)) continue;
+      for (std::size_t r = 0; r < (alone ? 1 : plan.ranks.size()); ++r) {
+        // Every rank does the work of all stages, so that all have as much to do.
+        const RankProgram& from =
+            RankAt(plan, pp, alone ? 0 : plan.ranks[r].dp, alone ? 0 : plan.ranks[r].tp);
+        writer.Append(static_cast<int>(r), 0, plan, from, from.step[i], alone);
+      }
+    }
+  }
+  return writer.Take(plan.model.vocab);
+}
+
+Sheet CommunicationSheet(const Program& plan, int repeats, Coverage& coverage, SampleTable& table) {
+  SheetWriter writer("communication of " + Describe(plan.plan), plan.plan.World(), table);
+  writer.SetGroups(plan.groups);
+  const Coverage before = coverage;
+  for (const RankProgram& rank : plan.ranks) {
+    const int to = writer.AddRank(rank);
+    for (const std::int32_t i : ChooseCommunication(plan, rank, repeats, before)) {
+      writer.Append(to, 0, plan, rank, rank.step[At(i)], false);
+      writer.AfterPrevious(to);
+      for (const Op& op : BlockOf(plan, rank.step[At(i)]).ops) {
+        ++coverage[PointOf(op, GroupSize(plan, rank, op.group), 1, plan.plan.World())];
+      }
+    }
+  }
+  return writer.Take(1);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,170 @@
+#include "runtime/calibrate/profile_of.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/units.h"
+#include "runtime/calibrate/reference_gemm.h"
+#include "runtime/calibrate/sheet.h"
+#include "sim/cost/cost_model.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/cost/op_features.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kClockTickS = 1e-9;  // a time shorter than the clock shows is one tick
+
+Figure Measured(double value) { return {value, Provenance::kMeasured}; }
+
+ProfilePoint PointFrom(const ProfilePoint& key, const Spread& spread) {
+  ProfilePoint point = key;
+  point.seconds = std::max(spread.median, kClockTickS);
+  point.p10_s = spread.p10;
+  point.p90_s = std::max(spread.p90, spread.p10);
+  point.samples = spread.samples;
+  return point;
+}
+
+// The best of `rate` over the points of one kind that were measured alone.
+template <class Rate>
+std::optional<double> BestRate(const DeviceProfile& profile, OpKind kind, Rate rate) {
+  std::optional<double> best;
+  for (const ProfilePoint& point : profile.points) {
+    if (point.kind != kind || point.concurrency != 1) continue;
+    const double value = rate(WorkOf(OpOf(point))) / point.seconds;
+    if (value > 0 && (!best.has_value() || value > *best)) best = value;
+  }
+  return best;
+}
+
+void SetIfMeasured(Figure& figure, std::optional<double> value) {
+  if (value.has_value()) figure = Measured(*value);
+}
+
+double Flop(const OpWork& work) { return work.flop; }
+double Bytes(const OpWork& work) { return work.bytes; }
+
+// Bytes a second of the point that moves most bytes without arithmetic to speak of.
+std::optional<double> MemoryRate(const DeviceProfile& profile) {
+  const ProfilePoint* widest = nullptr;
+  for (const ProfilePoint& point : profile.points) {
+    const bool streams = point.kind == OpKind::kAdamW || point.kind == OpKind::kAdd ||
+                         point.kind == OpKind::kSquaredNorm || point.kind == OpKind::kBiasGrad;
+    if (!streams || point.concurrency != 1) continue;
+    if (widest == nullptr || WorkOf(OpOf(point)).bytes > WorkOf(OpOf(*widest)).bytes) {
+      widest = &point;
+    }
+  }
+  if (widest == nullptr) return std::nullopt;
+  return WorkOf(OpOf(*widest)).bytes / widest->seconds;
+}
+
+// Base and rate of collectives: the time of the smallest, and what the largest adds to it.
+void SetLinkRates(DeviceProfile& profile) {
+  const ProfilePoint* small = nullptr;
+  const ProfilePoint* large = nullptr;
+  for (const ProfilePoint& point : profile.points) {
+    if (point.kind != OpKind::kAllReduce) continue;
+    if (small == nullptr || point.shape.elements < small->shape.elements) small = &point;
+    if (large == nullptr || point.shape.elements > large->shape.elements) large = &point;
+  }
+  if (small == nullptr) return;
+  profile.rates.link_base_s = Measured(small->seconds);
+  if (large->seconds <= small->seconds) return;
+  // Bytes that a member reads and writes in an all-reduce: sim/cost/communication_cost.h.
+  const double n = large->group;
+  const double moved = WorkOf(OpOf(*large)).bytes * (1 + 1 / n + 2 * (n - 1) / n);
+  profile.rates.link_bytes_per_s = Measured(moved / (large->seconds - small->seconds));
+}
+
+// The overhead with one busy rank, where it was measured.
+std::optional<double> OverheadAlone(const DeviceProfile& profile, OverheadKind kind) {
+  for (const OverheadPoint& point : profile.overheads) {
+    if (point.kind == kind && point.concurrency == 1) return point.seconds;
+  }
+  return std::nullopt;
+}
+
+void SetRates(DeviceProfile& profile, const SampleTable& table) {
+  ProfileRates& rates = profile.rates;
+  SetIfMeasured(rates.gemm_flop_per_s, BestRate(profile, OpKind::kGemm, Flop));
+  SetIfMeasured(rates.attention_forward_flop_per_s,
+                BestRate(profile, OpKind::kAttentionForward, Flop));
+  SetIfMeasured(rates.attention_backward_flop_per_s,
+                BestRate(profile, OpKind::kAttentionBackward, Flop));
+  SetIfMeasured(rates.copy_bytes_per_s, BestRate(profile, OpKind::kLoadBatch, Bytes));
+  SetIfMeasured(rates.memory_bytes_per_s, MemoryRate(profile));
+  SetIfMeasured(rates.launch_s, OverheadAlone(profile, OverheadKind::kLaunch));
+  SetIfMeasured(rates.gap_s, OverheadAlone(profile, OverheadKind::kGap));
+  SetIfMeasured(rates.wake_s, OverheadAlone(profile, OverheadKind::kWake));
+  const Spread reads = SpreadOf(table.host_reads());
+  if (reads.samples > 0) rates.host_read_s = Measured(reads.median);
+  SetLinkRates(profile);
+}
+
+void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
+  Op op;
+  op.kind = OpKind::kGemm;
+  op.op_class = OpClass::kGemm;
+  op.shape.rows = op.shape.cols = op.shape.inner = kReferenceGemmSize;
+  for (const auto& [ranks, spreads] : references) {
+    std::vector<double> medians;
+    Spread all = spreads.front();
+    all.samples = 0;
+    for (const Spread& spread : spreads) {
+      medians.push_back(spread.median);
+      all.p10 = std::min(all.p10, spread.p10);
+      all.p90 = std::max(all.p90, spread.p90);
+      all.samples += spread.samples;
+    }
+    std::sort(medians.begin(), medians.end());
+    all.median = medians[medians.size() / 2];
+    AddPoint(profile, PointFrom(PointOf(op, 1, 1, ranks), all));
+    if (ranks == 1) {
+      profile.reference = {kReferenceGemmSize, kReferenceGemmSize, kReferenceGemmSize, all.median};
+    }
+  }
+}
+
+}  // namespace
+
+void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& table) {
+  for (std::size_t i = 0; i < spans.size();) {
+    // One rank's compute queue in one step: its first ops are the tiny ones, in issue order.
+    std::size_t end = i;
+    while (end < spans.size() && spans[end].rank == spans[i].rank &&
+           spans[end].queue == spans[i].queue && spans[end].step == spans[i].step) {
+      ++end;
+    }
+    if (spans[i].queue == Queue::kCompute && end - i >= static_cast<std::size_t>(kTinyOps)) {
+      const std::int64_t issued = spans[i + kTinyOps - 1].ready_ns - spans[i].ready_ns;
+      table.AddOverhead(OverheadKind::kLaunch, concurrency, issued / kTinyOps);
+    }
+    i = end;
+  }
+}
+
+Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleTable& table,
+                                  const ReferenceSpreads& references) {
+  DeviceProfile profile = DeriveProfile(options.cluster);
+  profile.machine = options.machine;
+  profile.date = options.date;
+  profile.assumptions = "measured; figures that are not are marked as assumed";
+  for (const SampleTable::Series& series : table.series()) {
+    if (series.durations.empty()) continue;
+    AddPoint(profile, PointFrom(series.key, SpreadOf(series.durations)));
+  }
+  for (const auto& [key, durations] : table.overheads()) {
+    const Spread spread = SpreadOf(durations);
+    profile.overheads.push_back({key.first, key.second, std::max(spread.median, 0.0), spread.p10,
+                                 spread.p90, spread.samples});
+  }
+  AddReference(profile, references);
+  SetRates(profile, table);
+  FT_TRY(ValidateProfile(profile));
+  return profile;
+}
+
+}  // namespace foretrain

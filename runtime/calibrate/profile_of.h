@@ -1,0 +1,24 @@
+// From samples to a device profile. Leaves out how samples are taken.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/calibrate/calibrate.h"
+#include "runtime/calibrate/samples.h"
+
+namespace foretrain {
+
+using ReferenceSpreads = std::map<int, std::vector<Spread>>;  // by ranks, in order of time
+
+// Adds what the first kTinyOps ops of an OverheadSheet's steps show of the host: time from one
+// batch of issued ops to the next, by op.
+void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& table);
+
+// The profile: points, overheads, and the rates that follow from them for ops that have no points.
+// Errors: those of ValidateProfile, which a clock that stands still would bring about.
+Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleTable& table,
+                                  const ReferenceSpreads& references);
+
+}  // namespace foretrain

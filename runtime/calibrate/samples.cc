@@ -1,0 +1,105 @@
+#include "runtime/calibrate/samples.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+// A queue that had nothing to do for less than this may not have gone to sleep: runtime/gate.h.
+constexpr std::int64_t kAsleepNs = 5'000;
+
+double Quantile(const Durations& sorted, double part) {
+  const auto last = static_cast<double>(sorted.size() - 1);
+  return SecondsFromNs(sorted[static_cast<std::size_t>(part * last + 0.5)]);
+}
+
+bool Communicates(const Span& span) { return IsCommunication(span.op_class); }
+
+// One call of a group, as its members' spans show it. Members agree on the last arrival.
+struct Call {
+  std::int64_t start_ns = 0;
+  std::int32_t series = 0;
+  bool operator<(const Call& other) const {
+    return std::tie(start_ns, series) < std::tie(other.start_ns, other.series);
+  }
+};
+
+void AddOverheads(const Span& before, const Span& span, int concurrency, SampleTable& table) {
+  if (before.rank != span.rank || before.queue != span.queue || Communicates(span)) return;
+  if (span.ready_ns <= before.end_ns) {
+    table.AddOverhead(OverheadKind::kGap, concurrency, span.start_ns - before.end_ns);
+  } else if (span.ready_ns - before.end_ns >= kAsleepNs) {
+    table.AddOverhead(OverheadKind::kWake, concurrency, span.start_ns - span.ready_ns);
+  }
+}
+
+}  // namespace
+
+Spread SpreadOf(Durations durations) {
+  Spread spread;
+  if (durations.empty()) return spread;
+  std::sort(durations.begin(), durations.end());
+  double sum = 0;
+  for (const std::int64_t ns : durations) sum += SecondsFromNs(ns);
+  spread.mean = sum / static_cast<double>(durations.size());
+  spread.median = Quantile(durations, 0.5);
+  spread.p10 = Quantile(durations, 0.1);
+  spread.p90 = Quantile(durations, 0.9);
+  spread.samples = static_cast<int>(durations.size());
+  return spread;
+}
+
+bool PointOrder::operator()(const ProfilePoint& a, const ProfilePoint& b) const {
+  const auto key = [](const ProfilePoint& p) {
+    const OpShape& s = p.shape;
+    return std::tie(p.kind, p.concurrency, p.group, p.nodes, p.accumulate, p.trans_a, p.trans_b,
+                    p.rms, s.rows, s.cols, s.inner, s.batch, s.sequence, s.vocab, s.elements,
+                    s.decayed, s.heads, s.kv_heads, s.head_dim);
+  };
+  return key(a) < key(b);
+}
+
+std::int32_t SampleTable::SeriesOf(const ProfilePoint& key) {
+  const auto [found, is_new] = numbers_.try_emplace(key, static_cast<std::int32_t>(series_.size()));
+  if (is_new) series_.push_back({key, {}});
+  return found->second;
+}
+
+std::vector<Span> SpanSink::Take() {
+  std::vector<Span> spans = std::exchange(spans_, {});
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::tie(a.rank, a.queue, a.start_ns) < std::tie(b.rank, b.queue, b.start_ns);
+  });
+  return spans;
+}
+
+void AddSpans(const std::vector<Span>& spans, std::int32_t first_step, int concurrency,
+              const SeriesByOp& series, bool overheads, SampleTable& table) {
+  std::map<Call, std::int64_t> calls;  // to the latest end
+  const Span* before = nullptr;
+  for (const Span& span : spans) {
+    if (span.step < first_step) continue;
+    if (span.queue == Queue::kHost) {
+      table.AddHostRead(span.end_ns - span.start_ns);
+      continue;
+    }
+    if (overheads && before != nullptr) AddOverheads(*before, span, concurrency, table);
+    before = &span;
+    const auto& of_rank = series[static_cast<std::size_t>(span.rank)];
+    const auto found = of_rank.find(span.op);
+    if (found == of_rank.end()) continue;
+    if (!Communicates(span)) {
+      table.Add(found->second, span.end_ns - span.start_ns);
+      continue;
+    }
+    std::int64_t& end_ns = calls[{span.start_ns, found->second}];
+    end_ns = std::max(end_ns, span.end_ns);
+  }
+  for (const auto& [call, end_ns] : calls) table.Add(call.series, end_ns - call.start_ns);
+}
+
+}  // namespace foretrain
