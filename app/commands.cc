@@ -9,8 +9,10 @@ CommandList AllCommands() {
   list.push_back(MakeDevices());
   list.push_back(MakePlan());
   list.push_back(MakePredict());
+  list.push_back(MakeTrain());
   list.push_back(MakeCompare());
   list.push_back(MakeAnalyze());
+  list.push_back(MakeExport());
   list.push_back(MakeRuns());
   list.push_back(MakeCalibrate());
   return list;

@@ -32,3 +32,8 @@ function(ft_define name)
     target_compile_definitions(foretrain_${name} PUBLIC ${ARGN})
   endif()
 endfunction()
+
+# For sources whose own speed does not matter: a third less time to compile them.
+function(ft_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+endfunction()

@@ -1,11 +1,62 @@
 #include "runtime/trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <numbers>
 #include <utility>
 
+#include "base/units.h"
+
 namespace foretrain {
+namespace {
+
+// Hands everything on, and makes one report a step of what the program's first rank read.
+class Reporter final : public RunSink {
+ public:
+  Reporter(const Program& program, const LearningRate& rate, RunSink& sink)
+      : rank_(program.ranks.front().rank),
+        tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
+        rate_(rate),
+        sink_(sink) {}
+
+  void OnSpans(std::span<const Span> spans) override { sink_.OnSpans(spans); }
+  void OnMemory(std::span<const MemorySample> samples) override { sink_.OnMemory(samples); }
+  void OnStepWindow(const StepWindow& window) override { sink_.OnStepWindow(window); }
+  void OnScalars(const StepScalars& scalars) override {
+    sink_.OnScalars(scalars);
+    if (scalars.rank != rank_) return;
+    StepReport report;
+    report.step = scalars.step;
+    report.loss = scalars.loss.value_or(0.0F);
+    if (scalars.squared_norm)
+      report.gradient_norm = std::sqrt(static_cast<double>(*scalars.squared_norm));
+    report.learning_rate = rate_.At(scalars.step);
+    report.seconds = SecondsFromNs(scalars.time_ns - last_ns_);
+    report.tokens_per_s = report.seconds > 0 ? tokens_ / report.seconds : 0.0;
+    report.resident_bytes = ResidentBytes();
+    last_ns_ = scalars.time_ns;
+    sink_.OnStep(report);
+  }
+
+ private:
+  static std::int64_t ResidentBytes() {
+    std::ifstream file("/proc/self/statm");
+    std::int64_t pages = 0, resident = 0;
+    file >> pages >> resident;
+    return resident * sysconf(_SC_PAGESIZE);
+  }
+
+  int rank_;
+  double tokens_;
+  const LearningRate& rate_;
+  RunSink& sink_;
+  std::int64_t last_ns_ = 0;
+};
+
+}  // namespace
 
 float LearningRate::At(std::int64_t step) const {
   if (step < warmup) {
@@ -24,7 +75,8 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, std::move(options)));
   FT_TRY(FillParameters(*executor,
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
-  return executor->Run(job.steps, batches, sink, std::move(stop));
+  Reporter reporter(*job.program, job.learning_rate, sink);
+  return executor->Run(job.steps, batches, reporter, std::move(stop));
 }
 
 }  // namespace foretrain

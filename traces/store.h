@@ -57,7 +57,7 @@ class RunRecorder {
 
   // Takes the contents of `spans` and leaves it empty, with the capacity of an earlier one where
   // there is any. Any order, any ranks in [0, world), any number. Spans that end before they start,
-  // or lie beyond +-2^60 ns, are not stored but counted as invalid.
+  // lie beyond +-2^60 ns or have bytes outside [0, 2^56] are not stored but counted as invalid.
   Result<void> Add(std::vector<Span>& spans);
   // The same for memory samples. Samples of one rank come in the order in which they happened.
   Result<void> Add(std::vector<MemorySample>& samples);

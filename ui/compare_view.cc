@@ -13,6 +13,7 @@
 #include "ui/render/window.h"
 
 namespace foretrain {
+namespace ui {
 namespace {
 
 Result<void> CheckOptions(const ViewOptions& options) {
@@ -88,21 +89,24 @@ Result<std::unique_ptr<CompareScreen>> OpenScreen(const CompareInput& input,
   return screen;
 }
 
+}  // namespace ui
+
 Result<void> ScreenshotCompare(const CompareInput& input, const ViewOptions& options,
                                const std::string& path) {
-  FT_TRY(CheckOptions(options));
-  const ViewSize size{static_cast<float>(options.width), static_cast<float>(options.height),
-                      options.scale > 0.0 ? static_cast<float>(options.scale) : 1.0F};
-  FT_ASSIGN(const std::unique_ptr<HeadlessView> view,
-            HeadlessView::Create(size, options.font_folders.value_or(FontFolders())));
-  FT_ASSIGN(const std::unique_ptr<CompareScreen> screen, OpenScreen(input, options, view->fonts()));
+  FT_TRY(ui::CheckOptions(options));
+  const ui::ViewSize size{static_cast<float>(options.width), static_cast<float>(options.height),
+                          options.scale > 0.0 ? static_cast<float>(options.scale) : 1.0F};
+  FT_ASSIGN(const std::unique_ptr<ui::HeadlessView> view,
+            ui::HeadlessView::Create(size, options.font_folders.value_or(ui::FontFolders())));
+  FT_ASSIGN(const std::unique_ptr<ui::CompareScreen> screen,
+            ui::OpenScreen(input, options, view->fonts()));
   view->Frame(*screen);
-  return WritePng(view->Read(), path);
+  return ui::WritePng(view->Read(), path);
 }
 
 Result<void> ShowCompare(CompareInput input, const ViewOptions& options, const ReloadRuns& reload) {
-  FT_TRY(CheckOptions(options));
-  return RunWindow(std::make_unique<CompareInput>(std::move(input)), options, reload);
+  FT_TRY(ui::CheckOptions(options));
+  return ui::RunWindow(std::make_unique<CompareInput>(std::move(input)), options, reload);
 }
 
 }  // namespace foretrain

@@ -1,5 +1,5 @@
 // The compare view for whoever has two runs: as a picture, or in a window. Leaves out reading runs
-// from a store (ui/load_runs.h).
+// from a store (ui/stored_run.h).
 #pragma once
 
 #include <cstdint>

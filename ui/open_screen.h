@@ -6,10 +6,10 @@
 #include "ui/compare_view.h"
 #include "ui/view/compare_screen.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // `input` must outlive the screen. Errors: kInvalidArgument, as ScreenshotCompare.
 Result<std::unique_ptr<CompareScreen>> OpenScreen(const CompareInput& input,
                                                   const ViewOptions& options, const Fonts& fonts);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

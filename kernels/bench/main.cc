@@ -190,6 +190,7 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
 void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t cols) {
   const std::int64_t n = rows * cols;
   std::vector<std::shared_ptr<Buffer>> x;
+  x.reserve(5);
   for (int i = 0; i < 5; ++i) {
     x.push_back(std::make_shared<Buffer>(i == 0 ? 2 * n : n));
   }
@@ -257,6 +258,7 @@ void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t col
 
 void RegisterAdamW(const Variant& variant, std::int64_t n) {
   std::vector<std::shared_ptr<Buffer>> x;
+  x.reserve(4);
   for (int i = 0; i < 4; ++i) {
     x.push_back(std::make_shared<Buffer>(n, /*positive=*/i == 3));
   }
@@ -304,6 +306,7 @@ void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_
 void RegisterAll() {
   std::vector<Variant> variants;
   const UsableVectorKernels usable = FindUsableVectorKernels();
+  variants.reserve(static_cast<std::size_t>(usable.count));
   for (int i = 0; i < usable.count; ++i) {
     variants.push_back({usable.tables[i]->name, usable.tables[i], GemmBackend::kBuiltIn});
   }

@@ -81,6 +81,8 @@ Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t step) {
 Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t step) {
   RunShared& shared = rank_.shared_;
   values_.step = rank_.call_->first_step + step;
+  const auto& rate = rank_.shared_.options.learning_rate;
+  if (rate) values_.learning_rate = rate(values_.step);
   Span span;
   span.start_ns = shared.clock.Now();
   span.op = op.id;

@@ -25,95 +25,16 @@ std::size_t ClassOf(OpKind kind) {
   return arithmetic ? 0 : 1;
 }
 
-constexpr double kShortest = 1e-12;  // seconds of a measured op
-constexpr double kLongest = 1e6;
-
-struct FigureRange {
-  const char* name;
-  const Figure* figure;
-  double low;
-  double high;
-};
-
-Result<void> ValidateRates(const ProfileRates& rates) {
-  constexpr double kSlowest = 1e-3;  // of any rate, per second
-  constexpr double kFastest = 1e21;
-  const FigureRange ranges[] = {
-      {"gemm_flop_per_s", &rates.gemm_flop_per_s, kSlowest, kFastest},
-      {"gemm_fill_s", &rates.gemm_fill_s, 0, kLongest},
-      {"attention_forward_flop_per_s", &rates.attention_forward_flop_per_s, kSlowest, kFastest},
-      {"attention_backward_flop_per_s", &rates.attention_backward_flop_per_s, kSlowest, kFastest},
-      {"memory_bytes_per_s", &rates.memory_bytes_per_s, kSlowest, kFastest},
-      {"kernel_s", &rates.kernel_s, 0, kLongest},
-      {"launch_s", &rates.launch_s, 0, kLongest},
-      {"gap_s", &rates.gap_s, 0, kLongest},
-      {"wake_s", &rates.wake_s, 0, kLongest},
-      {"copy_bytes_per_s", &rates.copy_bytes_per_s, kSlowest, kFastest},
-      {"host_read_s", &rates.host_read_s, 0, kLongest},
-      {"link_bytes_per_s", &rates.link_bytes_per_s, kSlowest, kFastest},
-      {"link_base_s", &rates.link_base_s, 0, kLongest},
-      {"link_hop_s", &rates.link_hop_s, 0, kLongest},
-      {"network_bytes_per_s", &rates.network_bytes_per_s, kSlowest, kFastest},
-      {"network_base_s", &rates.network_base_s, 0, kLongest},
-      {"network_hop_s", &rates.network_hop_s, 0, kLongest},
-      {"overlap_slowdown", &rates.overlap_slowdown, 1, 100},
-      {"element_bytes", &rates.element_bytes, 0.125, 16}};
-  for (const auto& [name, figure, low, high] : ranges) {
-    if (!(figure->value >= low) || !(figure->value <= high)) {
-      return Refuse("rates.{} {}: must be from {} to {}", name, figure->value, low, high);
-    }
-  }
-  return {};
-}
-
-Result<void> ValidatePoint(const ProfilePoint& point, std::size_t index) {
-  const auto wrong = [&](std::string_view field, double value, std::string_view remedy) {
-    return Refuse("points[{}] ({}): {} {}: {}", index, Name(point.kind), field, value, remedy);
-  };
-  if (!(point.seconds >= kShortest) || !(point.seconds <= kLongest)) {
-    return wrong("seconds", point.seconds, "must be from 1e-12 to 1e6");
-  }
-  if (!(point.p10_s >= 0) || !(point.p90_s >= point.p10_s) || !(point.p90_s <= kLongest)) {
-    return wrong("p90_s", point.p90_s, "must be from p10_s, which is 0 or more, to 1e6");
-  }
-  if (point.concurrency < 1) return wrong("concurrency", point.concurrency, "must be at least 1");
-  if (point.group < 1) return wrong("group", point.group, "must be at least 1");
-  if (point.nodes < 1) return wrong("nodes", point.nodes, "must be at least 1");
-  if (point.samples < 1) return wrong("samples", point.samples, "must be at least 1");
-  const OpFeatures features = FeaturesOf(OpOf(point));
-  for (std::size_t d = 0; d < features.dimensions; ++d) {
-    if (!std::isfinite(features.at[d])) {
-      return Refuse("points[{}] ({}): a size is missing or 0; give all sizes that the kind has",
-                    index, Name(point.kind));
-    }
-  }
-  if (point.kind == OpKind::kOpaque) {
-    return Refuse("points[{}]: opaque ops have the time that they are given; leave the point out",
-                  index);
-  }
-  return {};
+// Bytes that the op moves at the profile's element size. Optimizer state and the sums of gradients
+// stay in fp32 whatever the GEMMs compute in [Micikevicius et al. 2018].
+double BytesOf(const Op& op, const ProfileRates& rates) {
+  const bool sums = op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter;
+  const bool fp32 = op.kind == OpKind::kAdamW || op.kind == OpKind::kSquaredNorm ||
+                    op.kind == OpKind::kFill || (sums && op.op_class == OpClass::kDpComm);
+  return WorkOf(op).bytes * (fp32 ? 1.0 : rates.element_bytes.value / 4);
 }
 
 }  // namespace
-
-Result<void> ValidateProfile(const DeviceProfile& profile) {
-  constexpr std::size_t kMaxPoints = 100'000;
-  FT_TRY(ValidateRates(profile.rates));
-  if (profile.points.size() > kMaxPoints) {
-    return Refuse("points: {}; at most {} are read", profile.points.size(), kMaxPoints);
-  }
-  for (std::size_t i = 0; i < profile.points.size(); ++i) {
-    FT_TRY(ValidatePoint(profile.points[i], i));
-  }
-  for (std::size_t i = 0; i < profile.overheads.size(); ++i) {
-    const OverheadPoint& point = profile.overheads[i];
-    if (!(point.seconds >= 0) || !(point.seconds <= kLongest) || point.concurrency < 1) {
-      return Refuse("overheads[{}] ({}): {} s at concurrency {}: must be 0 to 1e6 s at 1 or more",
-                    i, Name(point.kind), point.seconds, point.concurrency);
-    }
-  }
-  return {};
-}
 
 Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfile& profile) {
   FT_TRY(ValidateCluster(cluster));
@@ -239,7 +160,7 @@ CostModel::Estimate CostModel::FromTable(const Table& table, const Op& op) const
 CostModel::Estimate CostModel::FromRates(const Op& op) const {
   const ProfileRates& rates = profile_.rates;
   const OpWork work = WorkOf(op);
-  const double bytes = work.bytes * rates.element_bytes.value / 4;
+  const double bytes = BytesOf(op, rates);
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
@@ -275,7 +196,7 @@ const CostModel::Table* CostModel::FindGroup(OpKind kind, int group, bool many_n
 CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& place) const {
   if (place.members < 2) return {0, Provenance::kMeasured, 0};
   const bool many = place.nodes > 1;
-  const double bytes = WorkOf(op).bytes * profile_.rates.element_bytes.value / 4;
+  const double bytes = BytesOf(op, profile_.rates);
   const double assumed =
       CommunicationSeconds(profile_.rates, op.kind, bytes, place, cluster_.is_cpu);
   if (const Table* table = FindGroup(op.kind, place.members, many)) return FromTable(*table, op);

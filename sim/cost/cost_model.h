@@ -103,9 +103,4 @@ class CostModel {
   std::vector<std::vector<double>> class_slowdown_;  // [level][0 arithmetic, 1 memory]
 };
 
-// Refuses what no cost can be made of: rates outside 1e-3 to 1e21 a second, times outside 0 to 1e6
-// s (of a point: from 1e-12 s), points without sizes, concurrency or samples, points of opaque ops;
-// more than 100,000 points.
-Result<void> ValidateProfile(const DeviceProfile& profile);
-
 }  // namespace foretrain

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "sim/cost/provenance.h"
 #include "sim/program/op.h"
 #include "sim/spec/cluster_spec.h"
@@ -82,7 +83,7 @@ struct ProfileRates {
   Figure network_base_s;
   Figure network_hop_s;
   Figure overlap_slowdown;  // of compute while communication runs beside it; >= 1
-  Figure element_bytes;     // of activations and weights; ops count 4 bytes an element
+  Figure element_bytes;     // of weights and activations; optimizer state always has 4
 
   bool operator==(const ProfileRates&) const = default;
 };
@@ -122,5 +123,10 @@ void AddPoint(DeviceProfile& profile, const ProfilePoint& point);
 // The best rate of a measured GEMM alone on the machine, else the assumed one: what MFU is held
 // against where no peak is published. FLOP/s.
 Figure BestGemmRate(const DeviceProfile& profile);
+
+// Refuses what no cost can be made of: rates outside 1e-3 to 1e21 a second, times outside 0 to 1e6
+// s (of a point: from 1e-12 s), points without sizes, concurrency or samples, points of opaque ops;
+// more than 100,000 points.
+Result<void> ValidateProfile(const DeviceProfile& profile);
 
 }  // namespace foretrain

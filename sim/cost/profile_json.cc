@@ -5,7 +5,6 @@
 
 #include "base/checked.h"
 #include "base/json.h"
-#include "sim/cost/cost_model.h"
 #include "sim/spec/refuse.h"
 
 namespace foretrain {

@@ -128,7 +128,13 @@ class Coupler {
       stream.ranks = {IndexOfRank(sends ? self : peer), IndexOfRank(sends ? peer : self)};
       stream.ops.resize(2);
     }
-    stream.ops[sends ? 0 : 1].push_back(place.op);
+    std::vector<std::int32_t>& ops = stream.ops[sends ? 0 : 1];
+    const FlatStep& step = steps_[Index(place.rank)];
+    if (!ops.empty() && step.LaneOf(ops.back()) != step.LaneOf(place.op)) {
+      return Mismatch({place.rank, ops.back()}, place,
+                      "transfers of one direction on two queues have no order of their own");
+    }
+    ops.push_back(place.op);
     return {};
   }
 
@@ -176,7 +182,7 @@ class Coupler {
   }
 
   Result<void> Mismatch(OpPlace a, OpPlace b, const std::string& what) const {
-    return Fail(ErrorCode::kInvalidArgument, Text(a) + " meets " + Text(b) + ": " + what);
+    return Fail(ErrorCode::kInvalidArgument, Text(a) + " and " + Text(b) + ": " + what);
   }
 
   // Sizes and kinds of what one of them gives and the others take.

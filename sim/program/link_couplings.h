@@ -41,7 +41,8 @@ struct Couplings {
 //
 // Errors: kInvalidArgument, with the ops: partners of different number, kind, bytes or elements; a
 // send and its receive, or members of a tensor- or data-parallel group, that serve different
-// instructions; a group that the rank has not or is no member of. O(ops).
+// instructions; transfers of one direction on two queues; a group that the rank has not or is no
+// member of. O(ops).
 Result<Couplings> Couple(const Program& program, std::span<const FlatStep> steps);
 
 }  // namespace foretrain

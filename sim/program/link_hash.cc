@@ -31,6 +31,17 @@ std::uint64_t HashOfBlock(const Block& block) {
   return hash.Value();
 }
 
+// Members of each of the rank's groups: how many take part in a collective is part of what it is.
+void AddGroups(const Program& program, const RankProgram& rank, StableHash& hash) {
+  for (const std::int32_t group : rank.groups) {
+    hash.Add(group >= 0);
+    if (group < 0) continue;
+    const std::vector<int>& members = program.groups[static_cast<std::size_t>(group)];
+    hash.Add(members.size());
+    for (const int member : members) hash.Add(member);
+  }
+}
+
 void AddRank(const RankProgram& rank, const std::vector<std::uint64_t>& blocks, StableHash& hash) {
   hash.Add(rank.pp).Add(rank.step.size()).Add(rank.bindings.size()).Add(rank.buffers.size());
   for (const Instruction& instruction : rank.step) {
@@ -54,7 +65,9 @@ std::uint64_t HashOf(const Program& program) {
   for (const Block& block : program.blocks) blocks.push_back(HashOfBlock(block));
   StableHash hash;
   for (const RankProgram& rank : program.ranks) {
-    if (rank.dp == 0 && rank.tp == 0) AddRank(rank, blocks, hash);
+    if (rank.dp != 0 || rank.tp != 0) continue;
+    AddGroups(program, rank, hash);
+    AddRank(rank, blocks, hash);
   }
   return hash.Value();
 }

@@ -7,7 +7,7 @@
 
 namespace foretrain {
 
-// Hash of instructions, blocks, bindings and layout: equal for a forecast and the run it foresaw.
+// Hash of instructions, blocks, bindings, groups and layout: equal for a forecast and its run.
 // Covers the ranks with dp == 0 and tp == 0, so that a program compiled for representatives alone
 // and one of all ranks have the same; blocks count by content, not by number. O(program).
 std::uint64_t HashOf(const Program& program);

@@ -17,6 +17,7 @@ void PrintTo(const Variant& variant, std::ostream* out) { *out << Name(variant);
 std::vector<Variant> AllVariants() {
   std::vector<Variant> variants;
   const UsableVectorKernels usable = FindUsableVectorKernels();
+  variants.reserve(static_cast<std::size_t>(usable.count) + 1);
   for (int i = 0; i < usable.count; ++i) {
     variants.push_back({usable.tables[i], GemmBackend::kBuiltIn});
   }

@@ -8,7 +8,7 @@
 #include "ui/render/headless.h"
 #include "ui/render/png.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 TEST(Screenshot, Draft) {
@@ -59,4 +59,4 @@ TEST(Screenshot, DraftHover) {
 }
 
 }  // namespace
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -58,9 +58,9 @@ std::vector<RankStep> RankStepsOf(const Timeline& timeline) {
 // Mean seconds over `ranks`.
 ClassSeconds MeanOf(std::span<const RankStep> ranks) {
   const auto mean = [ranks](auto figure) {
-    std::int64_t sum = 0;
-    for (const RankStep& rank : ranks) sum += figure(rank);
-    return SecondsFromNs(sum) / static_cast<double>(ranks.size());
+    double sum = 0.0;
+    for (const RankStep& rank : ranks) sum += SecondsFromNs(figure(rank));
+    return sum / static_cast<double>(ranks.size());
   };
   return {
       .window_s = mean([](const RankStep& r) { return r.end_ns - r.start_ns; }),
@@ -98,17 +98,15 @@ void FillThroughput(const MetricOptions& options, StepMetrics& step) {
 StepMetrics StepOf(std::span<const RankStep> ranks) {
   StepMetrics step{.step = ranks.front().step, .classes = MeanOf(ranks)};
   std::int64_t longest = 0;
-  std::int64_t communication = 0;
-  std::int64_t hidden = 0;
+  double communication = 0.0;
+  double hidden = 0.0;
   for (const RankStep& rank : ranks) {
     longest = std::max(longest, rank.end_ns - rank.start_ns);
-    communication += rank.communication_ns;
-    hidden += rank.hidden_communication_ns;
+    communication += static_cast<double>(rank.communication_ns);
+    hidden += static_cast<double>(rank.hidden_communication_ns);
   }
   step.time_s = SecondsFromNs(longest);
-  if (communication > 0) {
-    step.overlap = static_cast<double>(hidden) / static_cast<double>(communication);
-  }
+  if (communication > 0.0) step.overlap = hidden / communication;
   return step;
 }
 
@@ -185,14 +183,15 @@ void FillOverall(const MetricOptions& options, Metrics& metrics) {
 }
 
 double CoverageOf(const Timeline& timeline) {
-  std::int64_t all = 0;
-  std::int64_t known = 0;
+  double all = 0.0;
+  double known = 0.0;
   for (const Span& span : timeline.spans) {
     if (span.op_class == OpClass::kHost) continue;
-    all += span.end_ns - span.start_ns;
-    if (span.op != kNoOp) known += span.end_ns - span.start_ns;
+    const auto length = static_cast<double>(span.end_ns - span.start_ns);
+    all += length;
+    if (span.op != kNoOp) known += length;
   }
-  return all == 0 ? 1.0 : static_cast<double>(known) / static_cast<double>(all);
+  return all == 0.0 ? 1.0 : known / all;
 }
 
 // Appends figures under one (rank, step).

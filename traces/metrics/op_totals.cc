@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <tuple>
 
@@ -9,6 +10,8 @@
 
 namespace foretrain {
 namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 // What orders the spans of one rank by op: small, so that sorting moves little.
 struct Key {
@@ -53,7 +56,7 @@ void AddSpan(const Span& span, OpTotal& total) {
   const std::int64_t from = std::max(span.start_ns, total.end_ns);
   total.busy_ns += std::max<std::int64_t>(0, span.end_ns - from);
   total.end_ns = std::max(total.end_ns, span.end_ns);
-  total.bytes += span.bytes;
+  if (__builtin_add_overflow(total.bytes, span.bytes, &total.bytes)) total.bytes = kMost;
   ++total.spans;
 }
 

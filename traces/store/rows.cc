@@ -16,6 +16,8 @@ static_assert(std::endian::native == std::endian::little, "checksums are of litt
 
 bool InTime(std::int64_t time_ns) { return time_ns >= -kMostTimeNs && time_ns <= kMostTimeNs; }
 
+bool InBytes(std::int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
+
 auto SortKey(const Span& span) {
   return std::tuple(span.queue, span.start_ns, span.end_ns, span.step, span.op);
 }
@@ -24,13 +26,15 @@ auto SortKey(const Span& span) {
 
 bool IsStorable(const Span& span) {
   return span.start_ns <= span.end_ns && InTime(span.start_ns) && InTime(span.end_ns) &&
-         InTime(span.ready_ns) && static_cast<int>(span.queue) < kQueueCount &&
+         InTime(span.ready_ns) && InBytes(span.bytes) &&
+         static_cast<int>(span.queue) < kQueueCount &&
          static_cast<int>(span.op_class) < kOpClassCount &&
          (span.op == kNoOp || IsValidId(span.op));
 }
 
 bool IsStorable(const MemorySample& sample) {
-  return InTime(sample.time_ns) && static_cast<int>(sample.category) < kCategoryCount &&
+  return InTime(sample.time_ns) && InBytes(sample.bytes) &&
+         static_cast<int>(sample.category) < kCategoryCount &&
          static_cast<int>(sample.space) < kSpaceCount;
 }
 

@@ -12,12 +12,13 @@
 namespace foretrain::store_internal {
 
 inline constexpr std::int64_t kMostTimeNs = std::int64_t{1} << 60;  // 36 years either way
+inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;   // as base/units.h reads
 inline constexpr int kMostRanks = 1 << 15;                          // Span::rank
 
 // The checksum of spans is that of their bytes, so these must hold nothing but the fields.
 static_assert(sizeof(Span) == 48 && std::has_unique_object_representations_v<Span>);
 
-// Whether the times can be stored and shown.
+// Whether times, bytes and ids are in range: what metrics may add up without overflow.
 bool IsStorable(const Span& span);
 bool IsStorable(const MemorySample& sample);
 bool IsStorable(const StepWindow& window);

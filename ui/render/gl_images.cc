@@ -4,7 +4,7 @@
 
 #include "ui/render/gl.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 GlImages::~GlImages() {
   for (const unsigned& texture : textures_) {
@@ -27,4 +27,4 @@ void* GlImages::Keep(Picture picture, const Image& image) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(texture));
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -5,7 +5,7 @@
 
 #include "ui/view/image_sink.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // Needs a current OpenGL context from the first Keep to the end.
 class GlImages : public ImageSink {
@@ -21,4 +21,4 @@ class GlImages : public ImageSink {
   std::array<unsigned, 2> textures_{};  // 0: not made yet
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -13,7 +13,7 @@
 #include "ui/render/gl.h"
 #include "ui/view/input.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kMostPixels = 16384.0F;
@@ -134,4 +134,4 @@ const FrameRecord& HeadlessView::Frame(CompareScreen& screen) {
   return record;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -11,7 +11,7 @@
 #include "ui/view/compare_screen.h"
 #include "ui/view/image_sink.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // An OpenGL 3.3 context of its own with a framebuffer of `size`; current on the thread that made
 // it. The EGL display is never terminated: drivers do not survive that within one process.
@@ -64,4 +64,4 @@ class HeadlessView {
   GlImages images_;
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

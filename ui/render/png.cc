@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr unsigned kMostPixels = 16384;
@@ -78,4 +78,4 @@ Result<Image> ReadPng(const std::string& path) {
   return image;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

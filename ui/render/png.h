@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "ui/view/canvas.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // Writes `image` to `path` without its alpha: first beside it, then renamed, so that `path` is
 // never half a picture. Errors: kIo.
@@ -16,4 +16,4 @@ Result<void> WritePng(const Image& image, const std::string& path);
 // side.
 Result<Image> ReadPng(const std::string& path);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

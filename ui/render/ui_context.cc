@@ -5,7 +5,7 @@
 
 #include "ui/render/gl.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 float ChannelOf(Colour colour, int shift) {
@@ -38,4 +38,4 @@ void UiContext::Render(const ViewSize& size, Colour ground) {
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -11,7 +11,7 @@
 
 struct ImGuiContext;
 
-namespace foretrain {
+namespace foretrain::ui {
 
 class UiContext {
  public:
@@ -31,4 +31,4 @@ class UiContext {
   Fonts fonts_;
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -16,7 +16,7 @@
 #include "ui/render/ui_context.h"
 #include "ui/view/input.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr double kReloadSeconds = 1.0;
@@ -160,4 +160,4 @@ Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& o
   return {};
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -6,11 +6,11 @@
 #include "base/result.h"
 #include "ui/compare_view.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // Shows `input` until the window is closed. It sleeps while nothing changes.
 // Errors: kUnsupported, no display or no OpenGL 3.3; as OpenScreen.
 Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& options,
                        const ReloadRuns& reload);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

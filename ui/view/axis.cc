@@ -12,7 +12,7 @@
 #include "ui/view/panels.h"
 #include "ui/view_model/ticks.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kTickDistance = 110.0F;
@@ -184,4 +184,4 @@ void DrawCursor(const Frame& frame, float mouse_x, float mouse_y) {
   canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, canvas.theme.text, text);
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

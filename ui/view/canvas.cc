@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 ImVec2 Vec(Point point) { return {point.x, point.y}; }
@@ -112,4 +112,4 @@ void Canvas::PushClip(const Box& box) {
 
 void Canvas::PopClip() { list.PopClipRect(); }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

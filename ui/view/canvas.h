@@ -14,7 +14,7 @@
 
 struct ImDrawList;
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // What a frame showed: tests look at this, not at pixels.
 struct FrameRecord {
@@ -74,4 +74,4 @@ struct Canvas {
   void PopClip();
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

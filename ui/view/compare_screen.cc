@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 bool SameOptions(const CompareOptions& a, const CompareOptions& b) {
@@ -106,4 +106,4 @@ const FrameRecord& CompareScreen::Draw(const ViewSize& size, const Fonts& fonts,
   return record_;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -13,7 +13,7 @@
 #include "ui/view/panels.h"
 #include "ui/view_model/interaction.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 class CompareScreen {
  public:
@@ -69,4 +69,4 @@ class CompareScreen {
   bool moving_ = false;
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

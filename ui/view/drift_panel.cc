@@ -8,7 +8,7 @@
 #include "ui/view_model/drift.h"
 #include "ui/view_model/ticks.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr std::size_t kMostNamed = 8;  // lines in a colour of their own, with a name
@@ -144,4 +144,4 @@ void DrawDrift(const Frame& frame) {
   canvas.Fill({0.0F, box.y1, frame.layout.window.x1, box.y1 + 1.0F}, theme.line);
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kText = 15.0F;
@@ -80,4 +80,4 @@ Fonts LoadFonts(ImFontAtlas& atlas, const std::vector<std::string>& folders, flo
   return fonts;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -8,7 +8,7 @@
 struct ImFont;
 struct ImFontAtlas;
 
-namespace foretrain {
+namespace foretrain::ui {
 
 struct Fonts {
   ImFont* text = nullptr;
@@ -27,4 +27,4 @@ std::vector<std::string> FontFolders();
 // Mono; none: the built-in font. `scale`: 1 for text of 15 pixels.
 Fonts LoadFonts(ImFontAtlas& atlas, const std::vector<std::string>& folders, float scale);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -8,7 +8,7 @@
 #include "ui/view_model/interaction.h"
 #include "ui/view_model/layout.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 struct Frame {
   const CompareModel& model;
@@ -26,4 +26,4 @@ struct Frame {
   }
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -6,7 +6,7 @@
 
 #include "ui/view/panels.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kTile = 128.0F;
@@ -232,4 +232,4 @@ void DrawLegend(const Frame& frame) {
   }
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -3,7 +3,7 @@
 
 #include "ui/view/canvas.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // Images that are kept at once, each under its own name.
 enum class Picture { kLanes, kMemory };
@@ -17,4 +17,4 @@ class ImageSink {
   virtual void* Keep(Picture picture, const Image& image) = 0;
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace foretrain {
+namespace foretrain::ui {
 
 InputFrame ReadInput() {
   const ImGuiIO& io = ImGui::GetIO();
@@ -36,4 +36,4 @@ InputFrame ReadInput() {
   return input;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -3,7 +3,7 @@
 
 #include "ui/view_model/interaction.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // Indices into ImGuiIO::KeysDown, those of GLFW.
 inline constexpr int kKeyA = 65;
@@ -15,4 +15,4 @@ inline constexpr int kKeyEscape = 256;
 // After ImGui::NewFrame.
 InputFrame ReadInput();
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kLeastError = 0.02F;  // an op within 2 % of its forecast is on the mark
@@ -160,4 +160,4 @@ LanePictures MakeLanePictures(const CompareModel& model, const Layout& layout,
   return pictures;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

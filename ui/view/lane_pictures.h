@@ -9,7 +9,7 @@
 #include "ui/view_model/compare_model.h"
 #include "ui/view_model/layout.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 struct TrackRects {
   std::size_t lane = 0;
@@ -34,4 +34,4 @@ inline constexpr std::size_t kMostSpans = 7000;
 LanePictures MakeLanePictures(const CompareModel& model, const Layout& layout,
                               const Viewport& viewport, const Theme& theme);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

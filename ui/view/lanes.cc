@@ -9,7 +9,7 @@
 #include "ui/view_model/hover.h"
 #include "ui/view_model/ticks.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kLabelPad = 4.0F;
@@ -309,4 +309,4 @@ void DrawLanes(const Frame& frame, const LanePictures& pictures, void* texture) 
   canvas.record.visited += pictures.visited;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -11,7 +11,7 @@
 #include "ui/view/panels.h"
 #include "ui/view_model/ticks.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr double kHeadroom = 1.28;  // above the highest curve: names of categories lie there
@@ -212,4 +212,4 @@ void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPictur
   canvas.PopClip();
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -7,7 +7,7 @@
 
 #include "ui/view/panels.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kPad = 12.0F;
@@ -118,4 +118,4 @@ void DrawHelp(const Frame& frame) {
   }
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -8,7 +8,7 @@
 #include "ui/view_model/hover.h"
 #include "ui/view_model/memory_curve.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // What the memory panel shows: one rank's curves in one space.
 struct MemoryPanel {
@@ -47,4 +47,4 @@ void DrawCursor(const Frame& frame, float mouse_x, float mouse_y);
 void DrawTooltip(const Frame& frame, const HoverText& text, float mouse_x, float mouse_y);
 void DrawHelp(const Frame& frame);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

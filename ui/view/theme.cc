@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 std::uint32_t Channel(Colour colour, int shift) { return colour >> shift & 0xFF; }
@@ -77,4 +77,4 @@ Theme LightTheme() {
   };
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -7,7 +7,7 @@
 #include "traces/kinds.h"
 #include "ui/view_model/hue.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // Red, green, blue, alpha from the low byte up: what the renderer and an image take.
 using Colour = std::uint32_t;
@@ -49,4 +49,4 @@ struct Theme {
 Theme DarkTheme();
 Theme LightTheme();
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

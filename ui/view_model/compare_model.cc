@@ -9,7 +9,7 @@
 
 #include "traces/metrics/classes.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 const RunView* RunOf(const CompareInput& input, Side side) {
@@ -283,4 +283,4 @@ std::optional<SpanRef> TwinOf(const CompareModel& model, int lane_rank, const Sp
   return std::nullopt;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

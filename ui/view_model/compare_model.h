@@ -15,7 +15,7 @@
 #include "ui/view_model/numbers.h"
 #include "ui/view_model/viewport.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 enum class Alignment : std::uint8_t {
   kStepStart,  // the two steps begin together
@@ -88,4 +88,4 @@ std::optional<std::size_t> LaneOfRank(const CompareModel& model, int rank);
 // The lane in which a span shows: for a forecast that stands for several ranks, the first of them.
 std::optional<std::size_t> LaneOf(const CompareModel& model, const SpanRef& ref);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

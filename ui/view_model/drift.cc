@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 // The first point after `time_ns`.
@@ -80,4 +80,4 @@ std::int64_t DriftAt(std::span<const DriftPoint> points, double time_ns) {
   return i == 0 ? 0 : points[i - 1].drift_ns;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

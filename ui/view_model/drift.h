@@ -8,7 +8,7 @@
 
 #include "ui/view_model/pairing.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 struct DriftPoint {
   std::int64_t time_ns = 0;   // measured end of the op, since the measured step began
@@ -45,4 +45,4 @@ std::vector<DriftColumn> FoldDrift(std::span<const DriftPoint> points, double st
 // The drift at `time_ns`: that of the last op that ended by then, 0 before the first.
 std::int64_t DriftAt(std::span<const DriftPoint> points, double time_ns);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "ui/view_model/ticks.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 std::string Duration(std::int64_t ns) { return FormatSeconds(SecondsFromNs(ns)); }
@@ -223,4 +223,4 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
   return text;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -10,7 +10,7 @@
 #include "traces/metrics/idle.h"
 #include "ui/view_model/compare_model.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // One line of a tooltip: "measured", "4.31 ms".
 struct HoverLine {
@@ -59,4 +59,4 @@ HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& r
 std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane, Side side,
                                     double displayed_ns);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

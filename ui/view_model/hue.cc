@@ -1,6 +1,6 @@
 #include "ui/view_model/hue.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 Hue HueOfPass(Pass pass) {
@@ -66,4 +66,4 @@ std::string_view Name(Hue hue) {
   return "unnamed";
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

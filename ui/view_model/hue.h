@@ -7,7 +7,7 @@
 
 #include "traces/timeline.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // In the order in which classes are stacked in a column, from below.
 enum class Hue : std::uint8_t {
@@ -30,4 +30,4 @@ Hue HueOf(const Span& span);
 // As the legend calls it: "send and receive".
 std::string_view Name(Hue hue);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr float kClickSlop = 4.0F;  // pixels a click may wander
@@ -300,4 +300,4 @@ void Update(const CompareModel& model, const Layout& layout, const InputFrame& i
   OnMouse(model, layout, input, state);
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

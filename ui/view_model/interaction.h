@@ -10,7 +10,7 @@
 #include "ui/view_model/compare_model.h"
 #include "ui/view_model/layout.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // One frame of input. Positions in pixels of the window.
 struct InputFrame {
@@ -73,4 +73,4 @@ void Update(const CompareModel& model, const Layout& layout, const InputFrame& i
 // Puts place `at` of CompareModel::worst in the middle of the screen and selects it.
 void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, ViewState& state);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

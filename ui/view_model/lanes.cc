@@ -8,7 +8,7 @@
 
 #include "traces/metrics/classes.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr std::uint32_t Bit(Queue queue) { return 1U << static_cast<unsigned>(queue); }
@@ -88,4 +88,4 @@ std::vector<float> ErrorsOf(const Track& track, std::span<const OpPair> pairs, i
   return errors;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -12,7 +12,7 @@
 #include "ui/view_model/pairing.h"
 #include "ui/view_model/track.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 enum class Side : std::uint8_t { kPredicted, kMeasured };
 inline constexpr std::array<Side, 2> kSides{Side::kPredicted, Side::kMeasured};
@@ -63,4 +63,4 @@ std::uint32_t QueuesOf(const Timeline& timeline, int rank);
 std::vector<float> ErrorsOf(const Track& track, std::span<const OpPair> pairs, int rank,
                             std::int32_t step);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 // In pixels at scale 1.
@@ -257,4 +257,4 @@ std::optional<std::size_t> LaneAt(const Layout& layout, float x, float y) {
   return std::nullopt;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -6,7 +6,7 @@
 
 #include "ui/view_model/compare_model.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // [x0, x1) x [y0, y1) in pixels; empty panels have no height.
 struct Box {
@@ -91,4 +91,4 @@ std::optional<Hit> HitTest(const CompareModel& model, const Layout& layout,
 // The lane at a point, its gutter too.
 std::optional<std::size_t> LaneAt(const Layout& layout, float x, float y);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

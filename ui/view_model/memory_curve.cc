@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace foretrain {
+namespace foretrain::ui {
 
 MemoryCurve::MemoryCurve(const Timeline& timeline, int rank, Space space) {
   MemoryLevel now;
@@ -60,4 +60,4 @@ std::vector<MemoryColumn> MemoryCurve::Fold(double start_ns, double end_ns, int 
   return folded;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -7,7 +7,7 @@
 
 #include "traces/timeline.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 using CategoryBytes = std::array<std::int64_t, kCategoryCount>;
 
@@ -50,4 +50,4 @@ class MemoryCurve {
   std::vector<MemoryLevel> levels_;
 };
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

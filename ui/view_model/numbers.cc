@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "ui/view_model/ticks.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 using Value = std::optional<double>;
@@ -145,4 +145,4 @@ std::vector<Number> NumbersOf(const RunView* predicted, const Metrics* predicted
   return numbers;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

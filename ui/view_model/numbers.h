@@ -9,7 +9,7 @@
 #include "traces/metrics/metrics.h"
 #include "ui/run_view.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 enum class Tone : std::uint8_t {
   kPlain,
@@ -42,4 +42,4 @@ std::vector<Number> NumbersOf(const RunView* predicted, const Metrics* predicted
                               const RunView* measured, const Metrics* measured_metrics,
                               const PairingCounts& pairing);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

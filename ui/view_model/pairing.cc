@@ -6,7 +6,7 @@
 
 #include "traces/metrics/classes.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 std::span<const OpTotal> TotalsOfRank(std::span<const OpTotal> totals, int rank) {
@@ -123,4 +123,4 @@ const OpPair* FindPair(std::span<const OpPair> pairs, int rank, OpId op) {
   return pair != nullptr ? pair : find(InstructionOf(op));
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -10,7 +10,7 @@
 #include "traces/metrics/op_totals.h"
 #include "traces/timeline.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // One op on one rank of the measured run. At least one side has a value.
 struct OpPair {
@@ -41,4 +41,4 @@ std::vector<OpPair> PairOps(std::span<const OpTotal> predicted, std::span<const 
 // O(log n).
 const OpPair* FindPair(std::span<const OpPair> pairs, int rank, OpId op);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 struct Unit {
@@ -122,4 +122,4 @@ std::string SignedPercent(double fraction) {
   return fmt::format("{:+.{}f} %", percent, decimals);
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace foretrain {
+namespace foretrain::ui {
 
 struct Tick {
   double value = 0.0;
@@ -35,4 +35,4 @@ std::string SignedTime(double time_ns);
 // "+3.9 %", always with its sign.
 std::string SignedPercent(double fraction);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 // Adds the part of [x0, x1) that lies in each column to what `add(column, part)` keeps.
@@ -216,4 +216,4 @@ PackedTracks PackTracks(const std::vector<Span>& spans, std::span<const std::uin
   return packed;
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

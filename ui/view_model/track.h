@@ -12,7 +12,7 @@
 #include "traces/timeline.h"
 #include "ui/view_model/hue.h"
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // A stretch of a timeline's own time, cut into columns of one pixel.
 struct TrackWindow {
@@ -125,4 +125,4 @@ struct PackedTracks {
 };
 PackedTracks PackTracks(const std::vector<Span>& spans, std::span<const std::uint32_t> indices);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace foretrain {
+namespace foretrain::ui {
 namespace {
 
 constexpr double kNotch = 1.25;
@@ -51,4 +51,4 @@ Viewport Around(double start_ns, double end_ns, const Extent& extent) {
   return {middle - length / 2, middle + length / 2};
 }
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -2,7 +2,7 @@
 // time axis (ui/view_model/layout.h).
 #pragma once
 
-namespace foretrain {
+namespace foretrain::ui {
 
 // [start_ns, end_ns) of displayed time over a plot of some width in pixels. Doubles, since a view
 // lies between nanoseconds; times up to 2^53 ns (104 days) keep their nanosecond.
@@ -42,4 +42,4 @@ Viewport Fitted(const Extent& extent);
 // [start_ns, end_ns) in the middle fifth of the screen, held to the limits.
 Viewport Around(double start_ns, double end_ns, const Extent& extent);
 
-}  // namespace foretrain
+}  // namespace foretrain::ui

@@ -118,20 +118,19 @@ inline void Add(const FtAdd& g) {
 // Prefetching gains a seventh from memory.
 inline void SquaredNorm(const FtSquaredNorm& g) {
   const float* x = Floats(g.x);
-  DoubleVector sum[4] = {};
+  DoubleVector low[2] = {};
+  DoubleVector high[2] = {};
   int64_t i = 0;
   for (; i + 2 * kLanes <= g.elements; i += 2 * kLanes) {
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
       PrefetchAhead(x + i + j * kLanes);
       const Vector v = Load(x + i + j * kLanes);
-      const DoubleVector low = LowDoubles(v);
-      const DoubleVector high = HighDoubles(v);
-      sum[2 * j] += low * low;
-      sum[2 * j + 1] += high * high;
+      low[j] += LowDoubles(v) * LowDoubles(v);
+      high[j] += HighDoubles(v) * HighDoubles(v);
     }
   }
-  double total = SumLanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  double total = SumLanes((low[0] + high[0]) + (low[1] + high[1]));
   for (; i < g.elements; ++i) {
     total += double{x[i]} * double{x[i]};
   }

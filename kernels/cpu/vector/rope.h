@@ -16,7 +16,8 @@ class RopeAngles {
  public:
   static constexpr int64_t kRenewal = 512;
 
-  FT_INLINE RopeAngles(const FtRope& g) : pairs_(g.head_dim / 2), inverse_(g.inverse != 0) {
+  FT_INLINE explicit RopeAngles(const FtRope& g)
+      : pairs_(g.head_dim / 2), inverse_(g.inverse != 0) {
     for (int64_t i = 0; i < pairs_; ++i) {
       frequency_[i] = __builtin_pow(
           double{g.theta}, -2.0 * static_cast<double>(i) / static_cast<double>(g.head_dim));

@@ -27,7 +27,7 @@ constexpr int kTileVectors = 3;
 constexpr int kStripRows = 4;
 constexpr int kStripVectors = 3;
 #endif
-constexpr int kTileColumns = kTileVectors * kLanes;
+constexpr int64_t kTileColumns = kTileVectors * kLanes;
 
 // tile[i][j] += sum over k of a[i * a_row + k * a_depth] * b[k * b_depth + j], in the order of k.
 template <int kRows, int kVectors>

@@ -38,15 +38,20 @@ TEST(CostModel, TakesUnmeasuredGemmsFromRates) {
   EXPECT_DOUBLE_EQ(cost.launch_s, 4e-6);
 }
 
-// 4 MB at 0.85 TB/s and 3 us; in bf16 half the bytes.
+// GELU of a million elements reads and writes 8 MB at 0.85 TB/s, in bf16 half of it; 3 us a kernel.
+// The gradient norm stays in fp32.
 TEST(CostModel, TakesUnmeasuredMemoryBoundOpsFromBandwidth) {
   const ClusterSpec cluster = GpuCluster(1, 8);
-  EXPECT_NEAR(Make(cluster, DeriveProfile(cluster)).CostOf(SquaredNormOp(1'000'000)).Alone(),
-              4e6 / 0.85e12 + 3e-6, 1e-12);
-  EXPECT_NEAR(Make(cluster, DeriveProfile(cluster, MathPrecision::kBf16))
-                  .CostOf(SquaredNormOp(1'000'000))
-                  .Alone(),
-              2e6 / 0.85e12 + 3e-6, 1e-12);
+  const CostModel fp32 = Make(cluster, DeriveProfile(cluster));
+  const CostModel bf16 = Make(cluster, DeriveProfile(cluster, MathPrecision::kBf16));
+  Op gelu;
+  gelu.kind = OpKind::kGeluForward;
+  gelu.shape.rows = 1000;
+  gelu.shape.cols = 1000;
+  EXPECT_NEAR(fp32.CostOf(gelu).Alone(), 8e6 / 0.85e12 + 3e-6, 1e-12);
+  EXPECT_NEAR(bf16.CostOf(gelu).Alone(), 4e6 / 0.85e12 + 3e-6, 1e-12);
+  EXPECT_NEAR(fp32.CostOf(SquaredNormOp(1'000'000)).Alone(), 4e6 / 0.85e12 + 3e-6, 1e-12);
+  EXPECT_NEAR(bf16.CostOf(SquaredNormOp(1'000'000)).Alone(), 4e6 / 0.85e12 + 3e-6, 1e-12);
 }
 
 TEST(CostModel, GivesOpaqueOpsTheirOwnTimeAtEveryLevel) {

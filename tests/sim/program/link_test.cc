@@ -298,6 +298,7 @@ TEST(ProgramHash, ChangesWithInstructionsBlocksBindingsAndLayout) {
   EXPECT_NE(hash_with([](Program& p) { p.blocks[0].ops[0].name = "other"; }), program.hash);
   EXPECT_NE(hash_with([](Program& p) { p.ranks[1].buffers[0].bytes = 8; }), program.hash);
   EXPECT_NE(hash_with([](Program& p) { p.ranks[1].bindings[0].bytes = 8; }), program.hash);
+  EXPECT_NE(hash_with([](Program& p) { p.groups[0].push_back(7); }), program.hash);
 }
 
 TEST(ProgramHash, DoesNotDependOnTheNumbersOfBlocks) {

@@ -202,7 +202,7 @@ TEST(VerifyPartners, RefusesAReceiveOfAnotherTensor) {
   std::swap(rank.step[Find(rank, InstructionKind::kRecv, Pass::kForward, 0)].key,
             rank.step[Find(rank, InstructionKind::kRecv, Pass::kForward, 1)].key);
   EXPECT_THAT(LinkedRefusal(program), AllOf(HasSubstr("rank 0: send forward block 0 mb 0"),
-                                            HasSubstr("meets rank 1: recv forward block 0 mb 1"),
+                                            HasSubstr("and rank 1: recv forward block 0 mb 1"),
                                             HasSubstr("they move different tensors")));
 }
 
@@ -217,8 +217,20 @@ TEST(VerifyPartners, RefusesUnequalBytes) {
     if (binding.buffer == small.buffer) binding = small;
   }
   EXPECT_THAT(LinkedRefusal(program), AllOf(HasSubstr("rank 0: send forward block 0 mb 2"),
-                                            HasSubstr("meets rank 1: recv forward block 0 mb 2"),
+                                            HasSubstr("and rank 1: recv forward block 0 mb 2"),
                                             HasSubstr("256 bytes against 128")));
+}
+
+TEST(VerifyPartners, RefusesSendsOfOneDirectionOnTwoQueues) {
+  Draft draft(2);
+  for (int i = 0; i < 2; ++i) {
+    draft.Send(0, true, Reads(draft.State(0, 256)));
+    draft.Recv(1, true, Writes(draft.State(1, 256)));
+  }
+  draft.OpAt(0, 1).queue = Queue::kTp;
+  EXPECT_THAT(LinkedRefusal(draft.program),
+              AllOf(HasSubstr("(send) on send+1 and rank 0: "), HasSubstr("(send) on tp: "),
+                    HasSubstr("on two queues have no order of their own")));
 }
 
 // Two ranks sum a small and a large tensor over the group.
@@ -237,7 +249,7 @@ TEST(VerifyPartners, RefusesCollectivesInAnotherOrderOnOneRank) {
   Draft draft = TwoSums();
   std::swap(draft.Rank(1).step[0], draft.Rank(1).step[1]);
   EXPECT_THAT(LinkedRefusal(draft.program),
-              AllOf(HasSubstr("rank 0: all_reduce bucket 0 op 0 (sum) on tp meets rank 1: "),
+              AllOf(HasSubstr("rank 0: all_reduce bucket 0 op 0 (sum) on tp and rank 1: "),
                     HasSubstr("256 bytes against 512")));
 }
 

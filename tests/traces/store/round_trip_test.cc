@@ -51,13 +51,13 @@ TEST(Store, KeepsExtremeValuesAndTies) {
                            4095);
   Span far = SpanOf(Queue::kNvme, OpClass::kHost, -kFarNs, kFarNs, last, 32'767,
                     std::numeric_limits<std::int32_t>::max());
-  far.bytes = std::numeric_limits<std::int64_t>::max();
+  far.bytes = std::int64_t{1} << 56;
   far.ready_ns = kFarNs;
   timeline.spans = {far};
   for (int i = 0; i < 5; ++i) {
     timeline.spans.push_back(SpanOf(Queue::kCompute, OpClass::kGemm, 7, 7, i));
   }
-  timeline.memory = {{.time_ns = -kFarNs, .bytes = -1, .rank = 3},
+  timeline.memory = {{.time_ns = -kFarNs, .bytes = std::int64_t{1} << 56, .rank = 3},
                      {.time_ns = -kFarNs, .bytes = 5, .rank = 3}};
   timeline.steps = {{-kFarNs, kFarNs, -1, 0}};
   SortTimeline(timeline);
@@ -79,11 +79,15 @@ TEST(Store, CountsRowsThatCannotBeInsteadOfStoringThem) {
       SpanOf(Queue::kCompute, OpClass::kGemm, 0, 5, 0, /*rank=*/2),
       SpanOf(Queue::kCompute, OpClass::kGemm, 0, 5, /*op=*/-5),
   };
-  timeline.memory = {{.time_ns = 0, .bytes = 1, .rank = -1}};
+  timeline.spans.push_back(timeline.spans.front());
+  timeline.spans.back().bytes = -1;
+  timeline.memory = {{.time_ns = 0, .bytes = 1, .rank = -1}, {.time_ns = 0, .bytes = -1}};
+  timeline.steps = {{0, 9, 0, 1}, {9, 5, 1, 1}, {0, 9, 0, 2}};
   const auto run = LoadFrom(path, StoreTimeline(path, timeline));
   ASSERT_TRUE(run.has_value()) << run.error().message;
   EXPECT_EQ(run->timeline.spans.size(), 1U);
-  EXPECT_EQ(run->info.totals.invalid, 5);
+  EXPECT_EQ(run->timeline.steps.size(), 1U);
+  EXPECT_EQ(run->info.totals.invalid, 5 + 2 + 2);
   EXPECT_EQ(run->info.totals.dropped, 0);
 }
 

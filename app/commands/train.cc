@@ -1,0 +1,123 @@
+#include <csignal>
+#include <cstdio>
+
+#include "app/commands/commands.h"
+#include "app/report.h"
+#include "app/training.h"
+#include "base/json.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+class TrainCommand final : public Command {
+ public:
+  std::string_view Name() const override { return "train"; }
+  std::string_view Summary() const override { return "Run a plan on real data and record it"; }
+
+  void Declare(Arguments& arguments) override {
+    model_.Declare(arguments);
+    cluster_.Declare(arguments);
+    plan_.Declare(arguments);
+    arguments.Section("Training");
+    arguments.Option("--data", options_.data, "FILE",
+                     "A text (one token a byte) or a shard of 16-bit tokens");
+    arguments.Option("--init", options_.init, "FILE", "Start from these safetensors weights");
+    arguments.Option("--steps", options_.steps, "N", "Steps to run");
+    arguments.Option("--lr", options_.learning_rate.peak, "RATE", "Peak learning rate of AdamW");
+    arguments.Option("--warmup", options_.learning_rate.warmup, "N",
+                     "Steps over which the rate rises");
+    arguments.Flag("--cosine", options_.learning_rate.cosine,
+                   "Let the rate fall to a tenth over the steps");
+    arguments.Option("--seed", seed_, "N", "Seed of the weights");
+    arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
+    arguments.Section("Output");
+    arguments.Option("--store", store_, "FILE", "Store that the run is recorded in");
+    arguments.Option("--capture", capture_, "off|full", "What is recorded of each step");
+    DeclareJson(arguments);
+    arguments.Footer(
+        "  foretrain train --data book.txt --dp 2 --steps 50\n"
+        "Ctrl-C ends the run at a step boundary and keeps what there is; a second one ends it at "
+        "once.");
+  }
+
+  Result<Exit> Run() override {
+    if (options_.data.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "--data: give a text or a token shard to train on");
+    }
+    if (options_.steps < 1) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--steps: " + std::to_string(options_.steps) + " is below 1");
+    }
+    if (capture_ != "off" && capture_ != "full") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--capture: \"" + capture_ + "\" is none of off, full");
+    }
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    if (!context.cluster.is_cpu) {
+      return Fail(ErrorCode::kUnsupported,
+                  "--cluster: training runs on this machine; use --cluster local --ranks N");
+    }
+    FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    if (!budget_.empty()) {
+      FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
+    }
+    options_.seed = static_cast<std::uint64_t>(seed_);
+    options_.capture = capture_ == "full";
+    options_.json_lines = json_;
+    options_.learning_rate.steps = options_.steps;
+    if (!json_)
+      std::printf("%s, %s on %s\n", context.model.name.c_str(), foretrain::Describe(plan).c_str(),
+                  context.cluster.name.c_str());
+    FT_ASSIGN(const auto store, Store::Open(store_));
+    FT_ASSIGN(const TrainingResult result, RunTraining(*store, context, plan, options_));
+    FT_TRY(store->Close());
+    json_ ? PrintJson(result) : Print(context, result);
+    if (!result.summary.stopped) return Exit::kDone;
+    return StopSignal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
+  }
+
+ private:
+  void Print(const ForecastContext& /*context*/, const TrainingResult& result) const {
+    std::printf("\n%lld steps, loss %.4f -> %.4f%s\n", static_cast<long long>(result.summary.steps),
+                result.first_loss, result.last_loss, result.summary.stopped ? " (stopped)" : "");
+    if (result.metrics.overall) std::fputs(StepText(*result.metrics.overall).c_str(), stdout);
+    std::printf(
+        "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
+        "--run %lld\n",
+        static_cast<long long>(result.run), store_.c_str(), static_cast<long long>(result.forecast),
+        store_.c_str(), static_cast<long long>(result.run));
+  }
+
+  static void PrintJson(const TrainingResult& result) {
+    JsonWriter json;
+    json.BeginObject()
+        .Field("schema", 1)
+        .Field("run", result.run)
+        .Field("forecast", result.forecast);
+    json.Field("steps", result.summary.steps).Field("loss", result.last_loss);
+    std::int64_t most = 0;
+    for (const std::int64_t bytes : result.summary.peak_bytes) most = std::max(most, bytes);
+    json.Field("peak_memory_gib", GibFromBytes(most));
+    if (result.metrics.overall) {
+      json.Field("step_time_s", result.metrics.overall->time_s);
+      json.Field("tokens_per_s", result.metrics.overall->tokens_per_s.value_or(0));
+    }
+    std::puts(json.Field("stopped", result.summary.stopped).EndObject().Take().c_str());
+  }
+
+  ModelFlags model_;
+  ClusterFlags cluster_;
+  PlanFlags plan_;
+  TrainingOptions options_;
+  std::string store_ = kDefaultStore;
+  std::string budget_;
+  std::string capture_ = "full";
+  std::int64_t seed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTrain() { return std::make_unique<TrainCommand>(); }
+
+}  // namespace foretrain

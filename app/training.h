@@ -1,0 +1,52 @@
+// Runs a plan under the store and a progress bar: what `train`, `demo` and `bench` share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/forecasting.h"
+#include "app/stored_runs.h"
+#include "base/result.h"
+#include "runtime/trainer.h"
+
+namespace foretrain {
+
+struct TrainingOptions {
+  std::int64_t steps = 100;
+  LearningRate learning_rate;
+  std::uint64_t seed = 0;
+  std::string data;  // file; empty: `text`
+  std::string text;  // bytes to train on, named `data_name`
+  std::string data_name;
+  std::string init;               // safetensors; empty: fresh weights
+  std::int64_t budget_bytes = 0;  // of each rank; 0: the machine's
+  std::int64_t timeout_ns = 600'000'000'000;
+  bool json_lines = false;  // a line a step on stdout
+  bool progress = true;     // a bar on stderr where that is a terminal, else a line now and then
+  bool capture = true;      // record spans and memory
+};
+
+struct TrainingResult {
+  RunId run = 0;  // measured
+  RunId forecast = 0;
+  RunSummary summary;
+  Metrics metrics;  // of the measured timeline, the first step left out
+  double first_loss = 0;
+  double last_loss = 0;
+  double machine_drift = 0;  // reference GEMM after and before, against the profile's; 0: unknown
+};
+
+// Stores the forecast, commits the run's row, trains, and stores what was measured as it comes. A
+// signal (SIGINT, SIGTERM) ends the run at a step boundary; `stopped` in the summary says so.
+//
+// Errors: those of data, weights, training and the store. What was stored before stays.
+Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
+                                   const TrainingOptions& options);
+
+// The signal that asked the process to stop, or 0.
+int StopSignal();
+
+}  // namespace foretrain

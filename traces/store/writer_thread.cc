@@ -1,0 +1,311 @@
+// The thread that writes: takes what recorders queued, commits it batch by batch, keeps what fails.
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#include "base/stop_point.h"
+#include "traces/store/writer.h"
+
+namespace foretrain::store_internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kRetryInterval = std::chrono::seconds(1);
+constexpr auto kHeartbeatInterval = std::chrono::seconds(5);
+constexpr std::size_t kMostSpare = 32;
+constexpr std::size_t kMostSpareRows = 65'536;
+constexpr int kLogPages = 2'000;  // 16 MiB
+
+std::int64_t TimeOf(const Span& span) { return span.start_ns; }
+std::int64_t TimeOf(const MemorySample& sample) { return sample.time_ns; }
+
+// Rows that are stored together come in the order of the file.
+void SortBatch(std::vector<Span>& spans) { SortForStore(spans); }
+void SortBatch(std::vector<MemorySample>& samples) {
+  std::stable_sort(
+      samples.begin(), samples.end(),
+      [](const MemorySample& a, const MemorySample& b) { return a.time_ns < b.time_ns; });
+}
+
+std::optional<std::int32_t> LastStepOf(const std::vector<Span>& spans) {
+  std::optional<std::int32_t> last;
+  for (const Span& span : spans) last = std::max(last.value_or(span.step), span.step);
+  return last;
+}
+
+std::optional<std::int32_t> LastStepOf(const std::vector<MemorySample>&) { return std::nullopt; }
+
+std::optional<std::int32_t> LastStepOf(const SmallRows& rows) {
+  std::optional<std::int32_t> last;
+  for (const StepWindow& window : rows.steps)
+    last = std::max(last.value_or(window.step), window.step);
+  for (const Counter& counter : rows.counters) {
+    if (counter.step >= 0) last = std::max(last.value_or(counter.step), counter.step);
+  }
+  return last;
+}
+
+// Takes out windows that no reader would accept, and says how many.
+std::int64_t DropInvalid(int world, std::vector<StepWindow>& windows) {
+  return static_cast<std::int64_t>(std::erase_if(windows, [world](const StepWindow& window) {
+    return window.rank < 0 || window.rank >= world || !IsStorable(window);
+  }));
+}
+
+}  // namespace
+
+void Writer::Loop() {
+  while (database_ != nullptr) Turn();
+}
+
+// When there is something to do without being asked; the past: now.
+steady_clock::time_point Writer::WakeTimeLocked() const {
+  if (failing_.has_value()) return last_turn_ + kRetryInterval;
+  if (outbox_rows_ >= options_.batch_rows) return last_turn_;
+  const auto heartbeat = last_turn_ + kHeartbeatInterval;
+  if (!oldest_.has_value()) return heartbeat;
+  return std::min<steady_clock::time_point>(
+      heartbeat, *oldest_ + std::chrono::nanoseconds(options_.batch_interval_ns));
+}
+
+// Waits for something to do and takes all of it: what was posted before a command is in `work`.
+std::deque<Writer::Command> Writer::TakeWork(Work& work) {
+  std::unique_lock lock(mutex_);
+  while (commands_.empty()) {
+    const auto wake = WakeTimeLocked();
+    if (steady_clock::now() >= wake) break;
+    work_.wait_until(lock, wake);
+  }
+  for (const auto& [id, run] : runs_) {
+    if (!failing_.has_value()) {
+      run->outbox.small.totals.dropped += std::exchange(run->lost, 0);
+    }
+    work.emplace_back(run, std::exchange(run->outbox, {}));
+  }
+  outbox_rows_ = 0;
+  oldest_.reset();
+  last_turn_ = steady_clock::now();
+  return std::exchange(commands_, {});
+}
+
+Result<void> Writer::WriteWork(Work work, bool beat) {
+  try {
+    for (auto& [run, box] : work) AddToBacklog(run, std::move(box));
+    if (!backlog_.empty()) return WriteBacklog();
+    if (beat) return Commit(/*durable=*/false, [] { return Result<void>(); });
+    return {};
+  } catch (const std::exception& exception) {
+    return Fail(ErrorCode::kResourceExhausted, path_ + ": recording failed: " + exception.what());
+  }
+}
+
+// One round of the thread: what waits, then the commands behind it.
+void Writer::Turn() {
+  Work work;
+  std::deque<Command> commands = TakeWork(work);
+  const Result<void> status = WriteWork(std::move(work), commands.empty());
+  SetStatus(status);
+  for (Command& command : commands) {
+    // Where the rows before a command could not be written, that is its answer.
+    Result<void> result = status;
+    try {
+      if (status.has_value() || command.always) {
+        const Result<void> done = command.run();
+        if (result.has_value()) result = done;
+      }
+    } catch (const std::exception& exception) {
+      result = Fail(ErrorCode::kResourceExhausted, path_ + ": " + exception.what());
+    }
+    command.done.set_value(std::move(result));
+  }
+}
+
+void Writer::SetStatus(const Result<void>& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (status.has_value()) {
+      failing_.reset();
+    } else {
+      failing_ = status.error();
+    }
+  }
+  room_.notify_all();
+}
+
+template <class Row>
+void Writer::AddRows(const std::shared_ptr<RunState>& run, std::vector<std::vector<Row>> boxes,
+                     std::vector<Row> Piece::*rows, std::vector<std::vector<Row>>& spare) {
+  std::map<int, std::vector<Row>> by_rank;
+  std::int64_t invalid = 0;
+  std::vector<Row>* of_rank = nullptr;
+  int rank = -1;
+  for (std::vector<Row>& box : boxes) {
+    for (const Row& row : box) {
+      if (row.rank < 0 || row.rank >= run->world || !IsStorable(row)) {
+        ++invalid;
+        continue;
+      }
+      if (row.rank != rank) {
+        rank = row.rank;
+        of_rank = &by_rank[rank];
+      }
+      of_rank->push_back(row);
+    }
+    box.clear();
+    const std::lock_guard lock(mutex_);
+    if (spare.size() < kMostSpare && box.capacity() <= kMostSpareRows) {
+      spare.push_back(std::move(box));
+    }
+  }
+  if (invalid > 0) {
+    Piece piece{.run = run, .small = SmallRows{}, .rows = invalid};
+    piece.small->totals.invalid = invalid;
+    backlog_.push_back(std::move(piece));
+  }
+  for (auto& [of, all] : by_rank) AddPieces(run, of, std::move(all), rows);
+}
+
+template <class Row>
+void Writer::AddPieces(const std::shared_ptr<RunState>& run, int rank, std::vector<Row> all,
+                       std::vector<Row> Piece::*rows) {
+  const auto add = [&](std::vector<Row> part) {
+    Piece piece{.run = run, .rank = rank, .rows = static_cast<std::int64_t>(part.size())};
+    SortBatch(part);
+    piece.batch = run->next_batch++;
+    piece.last_step = LastStepOf(part);
+    piece.*rows = std::move(part);
+    backlog_.push_back(std::move(piece));
+  };
+  const auto most = static_cast<std::ptrdiff_t>(options_.batch_rows);
+  if (std::ssize(all) <= most) return add(std::move(all));
+  // Cut by time, so that a window of a long run lies in few batches.
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Row& a, const Row& b) { return TimeOf(a) < TimeOf(b); });
+  for (std::ptrdiff_t from = 0; from < std::ssize(all); from += most) {
+    const std::ptrdiff_t to = std::min(std::ssize(all), from + most);
+    add(std::vector<Row>(all.begin() + from, all.begin() + to));
+  }
+}
+
+void Writer::AddToBacklog(const std::shared_ptr<RunState>& run, Outbox box) {
+  AddRows(run, std::move(box.spans), &Piece::spans, spare_spans_);
+  AddRows(run, std::move(box.samples), &Piece::samples, spare_samples_);
+  const std::int64_t rows = box.small.Rows();
+  box.small.totals.invalid += DropInvalid(run->world, box.small.steps);
+  if (rows == 0 && box.small.totals == RecordingTotals{}) return;
+  Piece piece{.run = run, .rows = rows, .last_step = LastStepOf(box.small)};
+  piece.small = std::move(box.small);
+  backlog_.push_back(std::move(piece));
+}
+
+// Commits the backlog, a batch's rows at a time; what a failed commit held stays in it.
+Result<void> Writer::WriteBacklog() {
+  while (!backlog_.empty()) {
+    std::size_t count = 0;
+    std::int64_t rows = 0;
+    while (count < backlog_.size() &&
+           (count == 0 || rows + backlog_[count].rows <= options_.batch_rows)) {
+      rows += backlog_[count++].rows;
+    }
+    FT_TRY(Commit(/*durable=*/false, [this, count] { return InsertPieces(count); }));
+    DropWritten(count);
+  }
+  return {};
+}
+
+Result<void> Writer::InsertPieces(std::size_t count) {
+  std::map<RunId, std::int32_t> last_steps;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Piece& piece = backlog_[i];
+    const RunId run = piece.run->id;
+    if (piece.small.has_value()) {
+      FT_TRY(tables_->InsertSmall(run, *piece.small));
+    } else {
+      FT_TRY(tables_->InsertBatch(run, piece.rank, piece.batch, piece.spans, piece.samples));
+    }
+    if (!piece.last_step.has_value()) continue;
+    const auto [at, is_new] = last_steps.try_emplace(run, *piece.last_step);
+    at->second = std::max(at->second, *piece.last_step);
+  }
+  for (const auto& [run, step] : last_steps) FT_TRY(tables_->SetLastStep(run, step));
+  FT_STOP_POINT("store.batch");
+  return {};
+}
+
+void Writer::DropWritten(std::size_t count) {
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    rows += backlog_.front().rows;
+    backlog_.pop_front();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_rows_ -= rows;
+  }
+  room_.notify_all();
+}
+
+// One transaction, with the heartbeat in it. Durable: it and all before it survive a loss of power.
+Result<void> Writer::Commit(bool durable, const std::function<Result<void>()>& insert) {
+  // In WAL mode FULL syncs the log at the commit, and with it every commit before
+  // [sqlite.org/wal.html].
+  if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = FULL"));
+  const Result<void> result = [&]() -> Result<void> {
+    FT_ASSIGN(Transaction transaction, Transaction::Begin(*database_, /*write=*/true));
+    FT_TRY(insert());
+    FT_ASSIGN(Statement beat, database_->Prepare("UPDATE writer SET heartbeat_unix_ns = ?"));
+    FT_TRY(beat.Bind(1, NowUnixNs()).Run());
+    return transaction.Commit();
+  }();
+  if (!result.has_value()) tables_->Forget();
+  if (result.has_value()) database_->CheckpointAt(kLogPages);
+  if (durable) FT_TRY(database_->Execute("PRAGMA synchronous = NORMAL"));
+  return result;
+}
+
+// What the file will never hold, by run.
+std::map<RunId, std::int64_t> Writer::LostRowsLocked() const {
+  std::map<RunId, std::int64_t> lost;
+  for (const Piece& piece : backlog_) lost[piece.run->id] += piece.rows;
+  for (const auto& [id, run] : runs_) lost[id] += run->lost + run->outbox.rows;
+  return lost;
+}
+
+// The last command: closes what is open, gives the file back and ends the thread.
+Result<void> Writer::CloseFile() {
+  std::map<RunId, std::int64_t> lost;
+  std::vector<std::shared_ptr<RunState>> left;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    lost = LostRowsLocked();
+    for (const auto& [id, run] : runs_) left.push_back(run);
+    runs_.clear();
+  }
+  room_.notify_all();
+  const auto finish = [this, &left, &lost]() -> Result<void> {
+    for (const auto& [run, rows] : lost) {
+      SmallRows small;
+      small.totals.dropped = rows;
+      FT_TRY(tables_->InsertSmall(run, small));
+    }
+    for (const auto& run : left) {
+      FT_TRY(tables_->FinishRun(run->id, run->ending, run->ending_message, NowUnixNs()));
+    }
+    return database_->Execute("DELETE FROM writer");
+  };
+  const Result<void> result = Commit(/*durable=*/true, finish);
+  if (result.has_value()) {
+    // A reader may hold the log: then the last connection to close does this.
+    static_cast<void>(database_->Execute("PRAGMA wal_checkpoint(TRUNCATE)").has_value());
+  }
+  backlog_.clear();
+  tables_.reset();
+  database_.reset();
+  return result;
+}
+
+}  // namespace foretrain::store_internal
