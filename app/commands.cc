@@ -17,6 +17,7 @@ CommandList AllCommands() {
   list.push_back(MakeCalibrate());
   list.push_back(MakeView());
   list.push_back(MakeDemo());
+  list.push_back(MakeBench());
   return list;
 }
 
