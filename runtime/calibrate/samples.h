@@ -3,6 +3,7 @@
 // (runtime/calibrate/sheet.h) and what becomes of the figures (runtime/calibrate/calibrate.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -59,7 +60,8 @@ class SampleTable {
   double Stretch(int concurrency) const;
 
   void AddOverhead(OverheadKind kind, int concurrency, std::int64_t duration_ns) {
-    overheads_[{kind, concurrency}].push_back(duration_ns);
+    // Spans of one queue may touch within a reading of the clock.
+    overheads_[{kind, concurrency}].push_back(std::max<std::int64_t>(0, duration_ns));
   }
   void AddHostRead(std::int64_t duration_ns) { host_reads_.push_back(duration_ns); }
 

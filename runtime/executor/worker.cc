@@ -80,9 +80,7 @@ Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t step) {
 
 Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t step) {
   RunShared& shared = rank_.shared_;
-  values_.step = rank_.call_->first_step + step;
-  const auto& rate = rank_.shared_.options.learning_rate;
-  if (rate) values_.learning_rate = rate(values_.step);
+  SetStep(rank_.call_->first_step + step);
   Span span;
   span.start_ns = shared.clock.Now();
   span.op = op.id;
@@ -107,6 +105,13 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   shared.flight.SetPhase(rank_.plan_.rank, queue_, FlightPhase::kEnded);
   rank_.End(number, step, span.end_ns);
   return {};
+}
+
+void Worker::SetStep(std::int64_t step) {
+  if (values_.step == step) return;
+  const ExecutorOptions& options = rank_.shared_.options;
+  values_.step = step;
+  values_.learning_rate = options.learning_rate ? options.learning_rate(step) : 0.0F;
 }
 
 std::int64_t Worker::ReadyAt(const PlannedOp& op, std::int32_t number) const {

@@ -39,6 +39,7 @@ class Worker {
   Result<void> CheckDevice(FtStatus status) const;
   void Bear(const PlannedOp& op, std::int64_t now_ns);
   void Bury(const PlannedOp& op, std::int64_t now_ns);
+  void SetStep(std::int64_t step);  // of the whole training
   std::int64_t ReadyAt(const PlannedOp& op, std::int32_t number) const;
   Error Named(const PlannedOp& op, std::int64_t step, Error error) const;
 
@@ -47,7 +48,7 @@ class Worker {
   DeviceQueue device_queue_;
   SpanLane* lane_ = nullptr;
   bool tracks_buffers_ = false;
-  StepValues values_;
+  StepValues values_{-1, 0.0F};
   std::int64_t seen_issued_ = 0;
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
   std::vector<std::int32_t> staging_;  // tokens on their way to the device

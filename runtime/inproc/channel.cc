@@ -99,6 +99,8 @@ InprocChannel::InprocChannel(const ChannelContext& context, std::vector<int> mem
       left_(members_.size()),
       gate_(context.clock, context.control) {
   for (Slot& slot : slots_) slot.calls.resize(members_.size());
+  sources_.resize(members_.size());
+  for (auto& sources : sources_) sources.reserve(members_.size() + 1);
 }
 
 Result<CommTimes> InprocChannel::Call(int member, std::int64_t sequence, const CommCall& call,
@@ -173,7 +175,7 @@ Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, 
   return {};
 }
 
-Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue) const {
+Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue) {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
   const std::int64_t size = BytesOf(call.dtype);
   const bool scatter = call.kind == OpKind::kReduceScatter;
@@ -181,8 +183,8 @@ Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue)
   const Part part = scatter ? Part{shard * member, shard} : PartOf(call.elements, Count(), member);
   if (part.size == 0) return {};
   void* const out = scatter ? call.out : At(call.out, part.begin * size);
-  std::vector<const void*> sources;
-  sources.reserve(members_.size() + 1);
+  std::vector<const void*>& sources = sources_[static_cast<std::size_t>(member)];
+  sources.clear();
   if (call.accumulate) sources.push_back(out);
   for (const CommCall& other : slot.calls) sources.push_back(At(other.in, part.begin * size));
   const FtSumRanks sum{sources.data(), out, part.size, static_cast<std::int32_t>(sources.size()),

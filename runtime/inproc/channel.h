@@ -92,15 +92,16 @@ class InprocChannel {
   std::string CallText(const CommCall& call, std::int64_t sequence) const;
   std::string LastText(int rank) const;
 
-  Result<void> Reduce(const Slot& slot, int member, FtQueue* queue) const;
+  Result<void> Reduce(const Slot& slot, int member, FtQueue* queue);
   Result<void> Gather(const Slot& slot, int member, FtQueue* queue) const;
   Result<void> Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) const;
 
   const ChannelContext& context_;
   const std::vector<int> members_;
   std::array<Slot, 2> slots_;
-  std::vector<std::atomic<std::int64_t>> begun_;  // calls each member has begun
-  std::vector<std::atomic<std::int64_t>> left_;   // calls each member has finished its part of
+  std::vector<std::vector<const void*>> sources_;  // of each member's sums: room, made once
+  std::vector<std::atomic<std::int64_t>> begun_;   // calls each member has begun
+  std::vector<std::atomic<std::int64_t>> left_;    // calls each member has finished its part of
   Gate gate_;
 };
 

@@ -1,0 +1,199 @@
+// A plan changes who computes what and when, never what is computed: every plan trains the same
+// model as one rank does. All runs have poisoned memory, so that a use of what is dead shows as
+// NaN.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "kernels/cpu/cpu_device.h"
+#include "training.h"
+
+namespace foretrain {
+namespace {
+
+// fp32 sums of 128 tokens in another order: 2^-24 * sqrt(128) = 7e-7 of the terms' size, and some
+// more through 4 layers.
+constexpr double kLossTolerance = 1e-5;
+constexpr double kGradientTolerance = 5e-5;
+
+struct Case {
+  const char* name;
+  Plan plan;
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << Describe(one.plan); }
+
+Plan With(void (*change)(Plan&)) {
+  Plan plan = TinyPlan();
+  change(plan);
+  return plan;
+}
+
+std::vector<Case> Cases() {
+  return {
+      {"MicroBatch2", With([](Plan& p) { p.micro_batch = 2; })},
+      {"Recompute", With([](Plan& p) { p.recompute = RecomputeKind::kFull; })},
+      {"Dp2", With([](Plan& p) { p.dp = 2; })},
+      {"Dp4", With([](Plan& p) { p.dp = 4; })},
+      {"Dp2Zero1", With([](Plan& p) { p.dp = 2, p.zero_stage = 1; })},
+      {"Dp4Zero3", With([](Plan& p) { p.dp = 4, p.zero_stage = 3; })},
+      {"Dp2Zero3Recompute",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; })},
+      {"Tp2", With([](Plan& p) { p.tp = 2; })},
+      {"Pp2Gpipe", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kGpipe; })},
+      {"Pp2", With([](Plan& p) { p.pp = 2; })},
+      {"Pp4", With([](Plan& p) { p.pp = 4; })},
+      {"Pp4ZbH1", With([](Plan& p) { p.pp = 4, p.schedule = ScheduleKind::kZbH1; })},
+      {"Pp3", With([](Plan& p) { p.pp = 3; })},
+      {"Pp2Recompute", With([](Plan& p) { p.pp = 2, p.recompute = RecomputeKind::kFull; })},
+      {"Dp2Tp2", With([](Plan& p) { p.dp = 2, p.tp = 2; })},
+      {"Dp2Pp2", With([](Plan& p) { p.dp = 2, p.pp = 2; })},
+      {"Tp2Pp2", With([](Plan& p) { p.tp = 2, p.pp = 2; })},
+      {"Dp2Tp2Pp2", With([](Plan& p) { p.dp = 2, p.tp = 2, p.pp = 2; })},
+      {"Dp2Tp2Pp2Zero1", With([](Plan& p) { p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 1; })},
+      {"Dp2Pp2Zero3", With([](Plan& p) { p.dp = 2, p.pp = 2, p.zero_stage = 3; })},
+      {"Dp2Pp2Zero1ZbH1", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 1, p.schedule = ScheduleKind::kZbH1;
+       })},
+      {"Dp2Tp2Pp2Zero3Recompute", With([](Plan& p) {
+         p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
+       })},
+  };
+}
+
+struct Family {
+  const char* name;
+  ModelSpec model;
+  double clip_norm;
+};
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+
+std::vector<Family> Families() {
+  return {{"Gpt", TinyGpt(true), 0.0},
+          {"GptUntiedClipped", TinyGpt(false), 0.5},
+          {"GptClipped", TinyGpt(true), 0.5},
+          {"LlamaClipped", TinyLlama(), 0.5}};
+}
+
+class Equality : public testing::TestWithParam<std::tuple<Family, Case>> {};
+
+TEST_P(Equality, LossesAndGradientsAreThoseOfOneRank) {
+  const auto& [family, one] = GetParam();
+  Plan single = TinyPlan();
+  single.clip_norm = family.clip_norm;
+  Plan plan = one.plan;
+  plan.clip_norm = family.clip_norm;
+  const Trained expected = TrainTiny(family.model, single);
+  const Trained actual = TrainTiny(family.model, plan);
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  ASSERT_NEAR(expected.losses[0], std::log(256.0), 0.2) << "an untrained model guesses";
+  EXPECT_LT(expected.losses.back(), expected.losses[0] - 0.3) << "it does not learn";
+  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+    EXPECT_NEAR(actual.losses[step], expected.losses[step], kLossTolerance * expected.losses[step])
+        << "step " << step;
+  }
+  ASSERT_EQ(actual.squared_norms.size(), family.clip_norm > 0 ? expected.losses.size() : 0U);
+  for (std::size_t step = 0; step < actual.squared_norms.size(); ++step) {
+    EXPECT_NEAR(actual.squared_norms[step], expected.squared_norms[step],
+                10 * kLossTolerance * expected.squared_norms[step])
+        << "step " << step;
+  }
+  // Of one step, before Adam's division by small moments enlarges differences.
+  TrainingOptions first;
+  first.steps = 1;
+  EXPECT_LT(LargestDifference(TrainTiny(family.model, single, first).gradients,
+                              TrainTiny(family.model, plan, first).gradients),
+            kGradientTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plans, Equality, testing::Combine(testing::ValuesIn(Families()), testing::ValuesIn(Cases())),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
+    });
+
+bool SameBits(const Trained& a, const Trained& b) {
+  bool same = a.losses == b.losses;
+  for (const auto& [name, tensor] : a.parameters) {
+    same = same && tensor.values == b.parameters.at(name).values;
+  }
+  return same && !a.losses.empty();
+}
+
+// What only moves or repeats work leaves every bit in place.
+TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
+  const ModelSpec model = TinyGpt();
+  Plan pipeline = TinyPlan();
+  pipeline.pp = 2;
+  const Trained one_f_one_b = TrainTiny(model, pipeline);
+  Plan other = pipeline;
+  other.schedule = ScheduleKind::kGpipe;
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
+  other.schedule = ScheduleKind::kZbH1;
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
+  other = pipeline;
+  other.recompute = RecomputeKind::kFull;
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
+
+  Plan data_parallel = TinyPlan();
+  data_parallel.dp = 4;
+  Plan zero1 = data_parallel;
+  zero1.zero_stage = 1;
+  EXPECT_TRUE(SameBits(TrainTiny(model, data_parallel), TrainTiny(model, zero1)));
+}
+
+TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
+  struct Jitter : FaultInjector {
+    Fault At(int rank, std::int64_t step, std::int32_t op) override {
+      const std::uint64_t mixed =
+          (salt + static_cast<std::uint64_t>(rank * 131 + step * 17 + op)) * 0x9e3779b97f4a7c15U;
+      Fault fault{Fault::Kind::kDelay};
+      // One op in sixteen starts up to 130 us late.
+      fault.delay_ns = mixed >> 60 == 0 ? static_cast<std::int64_t>(mixed >> 40 & 0x1ffff) : 0;
+      return fault;
+    }
+    std::uint64_t salt = 0;
+  };
+  const ModelSpec model = TinyGpt();
+  Plan plan = TinyPlan();
+  plan.dp = plan.tp = plan.pp = 2;
+  plan.zero_stage = 1;
+  plan.clip_norm = 0.5;
+  const Trained undisturbed = TrainTiny(model, plan);
+  for (std::uint64_t run = 1; run <= 3; ++run) {
+    Jitter jitter;
+    jitter.salt = run * 1000;
+    TrainingOptions options;
+    options.faults = &jitter;
+    EXPECT_TRUE(SameBits(undisturbed, TrainTiny(model, plan, options))) << "run " << run;
+  }
+}
+
+TEST(EqualityToTheBit, HoldsWithAndWithoutPoison) {
+  TrainingOptions plain;
+  plain.poison = false;
+  Plan plan = TinyPlan();
+  plan.dp = 2;
+  plan.zero_stage = 3;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+}
+
+// The measured peak is the live bytes of the program: equal where one queue does all the work, and
+// never more than the arena holds.
+TEST(MeasuredMemory, StaysWithinTheArena) {
+  for (const Case& one : Cases()) {
+    auto program = Compile(TinyGpt(), one.plan);
+    ASSERT_TRUE(program.has_value());
+    const Trained trained = TrainTiny(TinyGpt(), one.plan);
+    ASSERT_EQ(trained.summary.peak_bytes.size(), program->ranks.size());
+    for (std::size_t rank = 0; rank < program->ranks.size(); ++rank) {
+      EXPECT_LE(trained.summary.peak_bytes[rank], program->ranks[rank].arena_bytes[0]) << one.name;
+      EXPECT_GT(trained.summary.peak_bytes[rank], program->ranks[rank].arena_bytes[0] / 2)
+          << one.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,128 @@
+#include "training.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/cpu_device.h"
+#include "runtime/data/token_data.h"
+
+namespace foretrain {
+
+ModelSpec TinyGpt(bool tied) {
+  ModelSpec model;
+  model.name = "tiny-gpt";
+  model.layers = 4;
+  model.hidden = 32;
+  model.heads = model.kv_heads = 4;
+  model.head_dim = 8;
+  model.ffn_hidden = 64;
+  model.vocab = 256;
+  model.max_sequence = 24;  // longer than what is trained: rows without a gradient
+  model.tied_embeddings = tied;
+  return model;
+}
+
+ModelSpec TinyLlama() {
+  ModelSpec model = TinyGpt(false);
+  model.name = "tiny-llama";
+  model.kv_heads = 2;
+  model.norm = NormKind::kRmsNorm;
+  model.mlp = MlpKind::kSwiglu;
+  model.positions = PositionKind::kRope;
+  model.attention_bias = model.projection_bias = false;
+  return model;
+}
+
+Plan TinyPlan() {
+  Plan plan;
+  plan.sequence = 16;
+  plan.global_batch = 8;
+  plan.micro_batch = 1;
+  plan.bucket_bytes = 20'000;  // several buckets
+  return plan;
+}
+
+const std::string& TrainingText() {
+  static const std::string text = [] {
+    std::string made;
+    for (int i = 0; i < 400; ++i) {
+      made += "step " + std::to_string(i * i) + " of " + std::to_string(i) + "; ";
+    }
+    return made;
+  }();
+  return text;
+}
+
+Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOptions& options) {
+  Trained trained;
+  auto program = Compile(model, plan);
+  EXPECT_TRUE(program.has_value()) << Describe(plan) << ": " << program.error().message;
+  if (!program.has_value()) return trained;
+  auto data = TokenData::FromText(TrainingText(), "text", model.vocab, plan);
+  EXPECT_TRUE(data.has_value()) << data.error().message;
+  RealClock clock;
+  ExecutorOptions executor_options;
+  executor_options.timeout_ns = 60'000'000'000;
+  executor_options.poison = options.poison;
+  executor_options.faults = options.faults;
+  executor_options.learning_rate = [rate = options.learning_rate](std::int64_t) { return rate; };
+  auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)),
+                                 CpuDeviceApi(), clock, executor_options);
+  EXPECT_TRUE(executor.has_value()) << executor.error().message;
+  if (!executor.has_value()) return trained;
+  EXPECT_TRUE(FillParameters(**executor, InitialWeights(model, options.seed)).has_value());
+  RecordingSink sink;
+  auto summary = (*executor)->Run(options.steps, **data, sink);
+  EXPECT_TRUE(summary.has_value()) << Describe(plan) << ": " << summary.error().message;
+  if (!summary.has_value()) return trained;
+  trained.summary = *summary;
+  std::vector<int> from(static_cast<std::size_t>(options.steps), plan.World());
+  trained.losses.resize(from.size());
+  for (const StepScalars& scalars : sink.scalars) {
+    const auto step = static_cast<std::size_t>(scalars.step);
+    if (!scalars.loss.has_value()) continue;
+    // All ranks read the same sum.
+    if (from[step] < plan.World()) {
+      EXPECT_EQ(*scalars.loss, trained.losses[step]) << Describe(plan) << " rank " << scalars.rank;
+    }
+    from[step] = std::min(from[step], scalars.rank);
+    trained.losses[step] = *scalars.loss;
+    if (scalars.squared_norm.has_value()) {
+      trained.squared_norms.resize(from.size());
+      trained.squared_norms[step] = *scalars.squared_norm;
+    }
+  }
+  trained.gradients = GatherTensors(**executor, StateKind::kGradients);
+  trained.parameters = GatherTensors(**executor, StateKind::kParameters);
+  trained.timeline = std::move(sink.timeline);
+  return trained;
+}
+
+double LargestDifference(const TensorMap& a, const TensorMap& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0, floor = 0;
+  for (const auto& [name, tensor] : a) {
+    for (const float value : tensor.values) floor = std::max(floor, 1e-3 * std::fabs(value));
+  }
+  for (const auto& [name, tensor] : a) {
+    const auto other = b.find(name);
+    if (other == b.end()) {
+      ADD_FAILURE() << name << " is missing";
+      continue;
+    }
+    EXPECT_EQ(tensor.rows, other->second.rows) << name;
+    EXPECT_EQ(tensor.cols, other->second.cols) << name;
+    double magnitude = floor, difference = 0;
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      magnitude = std::max<double>(magnitude, std::fabs(tensor.values[i]));
+      const double delta = std::fabs(tensor.values[i] - other->second.values[i]);
+      difference = std::isnan(delta) ? INFINITY : std::max(difference, delta);
+    }
+    if (difference > 0) largest = std::max(largest, difference / magnitude);
+  }
+  return largest;
+}
+
+}  // namespace foretrain

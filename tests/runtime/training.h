@@ -1,0 +1,54 @@
+// Small models and their training on this machine's CPU, for tests that compare plans.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "recording_sink.h"
+#include "runtime/executor.h"
+#include "runtime/parameters/tensors.h"
+#include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
+
+namespace foretrain {
+
+// 4 layers of width 32, 4 heads, vocabulary 256.
+ModelSpec TinyGpt(bool tied = true);
+// RMSNorm, SwiGLU, rotary positions, 2 key heads for 4 query heads, no biases, untied.
+ModelSpec TinyLlama();
+
+// One rank, sequence 16, 8 samples a step in micro-batches of 1.
+Plan TinyPlan();
+
+struct Trained {
+  std::vector<float> losses;         // of the lowest rank that reads one, by step
+  std::vector<float> squared_norms;  // likewise; empty without clipping
+  TensorMap gradients;               // of the last step
+  TensorMap parameters;
+  RunSummary summary;
+  Timeline timeline;
+};
+
+struct TrainingOptions {
+  std::int64_t steps = 4;
+  float learning_rate = 1e-2F;
+  std::uint64_t seed = 5;
+  bool poison = true;
+  FaultInjector* faults = nullptr;
+};
+
+// Trains from InitialWeights on a fixed text. Fails the test on an error.
+Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOptions& options = {});
+
+// The text that TrainTiny trains on.
+const std::string& TrainingText();
+
+// Largest difference between two sets of tensors, each tensor's divided by its largest magnitude,
+// or by a thousandth of the largest of all where that is more: a key's bias shifts all scores of a
+// query alike, which the softmax takes out, so that its gradient is rounding alone. Fails the test
+// where names or shapes differ.
+double LargestDifference(const TensorMap& a, const TensorMap& b);
+
+}  // namespace foretrain
