@@ -110,7 +110,9 @@ class Calibration {
     FT_TRY(Report(running.sheet.name));
     SpanSink sink;
     FT_ASSIGN(const RunSummary summary, running.executor->Run(steps, running.tokens, sink));
-    running.step_s = summary.seconds / static_cast<double>(steps);
+    if (steps > 1 || running.step_s == 0) {
+      running.step_s = summary.seconds / static_cast<double>(steps);
+    }
     return sink.Take();
   }
 
@@ -158,9 +160,10 @@ class Calibration {
         static_cast<std::int64_t>(slice / std::max(running.step_s, 1e-6)), 1, 64);
     FT_ASSIGN(const std::vector<Span> spans, RunSheet(running, steps));
     AddSpans(spans, running.sheet.concurrency, running.sheet.series, table_);
-    if (overhead_sheets_.count(i) > 0) {
-      AddLaunches(spans, running.sheet.concurrency, table_);
-    }
+    if (overhead_sheets_.count(i) == 0) return {};
+    // One step alone: nothing that is issued waits for room.
+    FT_ASSIGN(const std::vector<Span> first, RunSheet(running, 1));
+    AddLaunches(first, running.sheet.concurrency, table_);
     return {};
   }
 

@@ -133,20 +133,14 @@ void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
 }  // namespace
 
 void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& table) {
-  if (spans.empty()) return;
-  const std::int32_t first_step =
-      std::min_element(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
-        return a.step < b.step;
-      })->step;
   for (std::size_t i = 0; i < spans.size();) {
-    // One rank's compute queue in one step: its first ops are the tiny ones, in issue order.
+    // One rank's queue: the first ops of the compute queue are the tiny ones, in issue order.
     std::size_t end = i;
     while (end < spans.size() && spans[end].rank == spans[i].rank &&
-           spans[end].queue == spans[i].queue && spans[end].step == spans[i].step) {
+           spans[end].queue == spans[i].queue) {
       ++end;
     }
-    if (spans[i].queue == Queue::kCompute && spans[i].step == first_step &&
-        end - i >= static_cast<std::size_t>(kTinyOps)) {
+    if (spans[i].queue == Queue::kCompute && end - i >= static_cast<std::size_t>(kTinyOps)) {
       const std::int64_t issued = spans[i + kTinyOps - 1].ready_ns - spans[i].ready_ns;
       table.AddOverhead(OverheadKind::kLaunch, concurrency, CeilDiv(issued, kTinyOps));
     }
