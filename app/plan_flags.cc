@@ -1,5 +1,7 @@
 #include "app/plan_flags.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -281,7 +283,7 @@ std::string CommandLineOf(const ModelFlags& model, const Plan& plan) {
   if (plan.pp > 1) text.append(" --schedule ").append(Name(plan.schedule));
   if (plan.recompute != RecomputeKind::kNone)
     text.append(" --recompute ").append(Name(plan.recompute));
-  if (plan.clip_norm > 0) text += " --clip " + std::to_string(plan.clip_norm);
+  if (plan.clip_norm > 0) text += fmt::format(" --clip {}", plan.clip_norm);
   if (plan.bucket_bytes != Plan{}.bucket_bytes)
     text += " --bucket " + std::to_string(plan.bucket_bytes);
   return text;

@@ -126,7 +126,7 @@ void ClassRows(const ComparisonView& view, std::string& out) {
     const double error = sum.predicted_s > 0 ? sum.measured_s / sum.predicted_s - 1 : 0;
     table.AddRow({std::string(Name(sum.op_class)), std::to_string(sum.ops),
                   FormatSeconds(sum.predicted_s), FormatSeconds(sum.measured_s),
-                  sum.predicted_s > 0 ? SignedPercent(error) : "-"});
+                  sum.op_class == OpClass::kHost ? "-" : SignedPercent(error)});
   }
   out += "\nBusy time of ops, all ranks (waiting for peers included)\n" + table.Text(2);
 }

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
+#include "runtime/calibrate/reference_gemm.h"
 #include "runtime/data/token_data.h"
 #include "runtime/parameters/safetensors.h"
 #include "sim/cost/profile_json.h"
@@ -205,6 +206,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
 
   StoreSink sink(*recorder, options);
   RealClock clock;
+  FT_ASSIGN(const double drift_before,
+            MeasureDrift(CpuDeviceApi(), 0, clock, context.costs.profile(), plan.World()));
   const SignalGuard guard;
   const auto summary = Train(job, CpuDeviceApi(), clock, *data, sink,
                              [&] { return StopSignal() != 0 || sink.failed(); });
@@ -214,6 +217,11 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
     return tl::unexpected<Error>(summary.error());
   }
   if (sink.failed()) return tl::unexpected<Error>(*sink.error());
+  FT_ASSIGN(const double drift_after,
+            MeasureDrift(CpuDeviceApi(), 0, clock, context.costs.profile(), plan.World()));
+  result.machine_drift = (drift_before + drift_after) / 2;
+  const Counter drift{"machine_drift", -1, -1, 0, result.machine_drift};
+  FT_TRY(recorder->AddCounters(std::span(&drift, 1)));
   result.summary = *summary;
   result.first_loss = sink.first_loss();
   result.last_loss = sink.last_loss();

@@ -36,7 +36,7 @@ struct TrainingResult {
   Metrics metrics;  // of the measured timeline, the first step left out
   double first_loss = 0;
   double last_loss = 0;
-  double machine_drift = 0;  // reference GEMM after and before, against the profile's; 0: unknown
+  double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
 };
 
 // Stores the forecast, commits the run's row, trains, and stores what was measured as it comes. A

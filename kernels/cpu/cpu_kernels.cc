@@ -1,3 +1,4 @@
+// Longer than 400 lines: one entry for each of the table's twenty kernels, all of the same form.
 #include "kernels/cpu/cpu_kernels.h"
 
 #include <cstdarg>

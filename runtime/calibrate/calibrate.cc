@@ -5,7 +5,7 @@
 #include <memory>
 #include <set>
 
-#include "base/random.h"
+#include "base/checked.h"
 #include "base/units.h"
 #include "runtime/calibrate/profile_of.h"
 #include "runtime/calibrate/reference_gemm.h"
@@ -24,12 +24,15 @@ constexpr int kReferenceTurns = 3;
 
 // Bytes of parameters between two uses of one, in caches of up to a few times less.
 constexpr double kRotatedBytes = 96e6;
-constexpr int kMostRepeats = 8;
+constexpr std::int64_t kMostRepeats = 8;
 
 int RepeatsFor(const CalibrationTarget& target) {
   const auto hidden = static_cast<double>(target.model.hidden);
   const double layer_bytes = 12 * hidden * hidden * 4 / target.plan.tp;
-  return std::clamp(static_cast<int>(kRotatedBytes / layer_bytes) + 1, 2, kMostRepeats);
+  const std::int64_t layers = CeilDiv(target.model.layers, target.plan.pp);
+  return static_cast<int>(
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(kRotatedBytes / layer_bytes) + 1, 1,
+                               std::min(layers, kMostRepeats)));
 }
 
 class Calibration {
@@ -107,7 +110,9 @@ class Calibration {
     FT_TRY(Report(running.sheet.name));
     SpanSink sink;
     FT_ASSIGN(const RunSummary summary, running.executor->Run(steps, running.tokens, sink));
-    running.step_s = summary.seconds / static_cast<double>(steps);
+    if (steps > 1 || running.step_s == 0) {
+      running.step_s = summary.seconds / static_cast<double>(steps);
+    }
     return sink.Take();
   }
 
@@ -154,10 +159,11 @@ class Calibration {
     const auto steps = std::clamp<std::int64_t>(
         static_cast<std::int64_t>(slice / std::max(running.step_s, 1e-6)), 1, 64);
     FT_ASSIGN(const std::vector<Span> spans, RunSheet(running, steps));
-    AddSpans(spans, 0, running.sheet.concurrency, running.sheet.series, true, table_);
-    if (overhead_sheets_.count(i) > 0) {
-      AddLaunches(spans, running.sheet.concurrency, table_);
-    }
+    AddSpans(spans, running.sheet.concurrency, running.sheet.series, table_);
+    if (overhead_sheets_.count(i) == 0) return {};
+    // One step alone: nothing that is issued waits for room.
+    FT_ASSIGN(const std::vector<Span> first, RunSheet(running, 1));
+    AddLaunches(first, running.sheet.concurrency, table_);
     return {};
   }
 

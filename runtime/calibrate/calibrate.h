@@ -47,9 +47,10 @@ struct CalibrateOptions {
 // Excerpts of the compiled plans (runtime/calibrate/sheet.h) are run by the executor itself: the
 // same queues, threads, kernel calls and collectives as in a run, and the same neighbours, so that
 // caches and processors are as in a step. Excerpts take turns in rounds, so that a slow moment of a
-// shared machine touches all points alike. A point's time is the median over its samples; that of a
-// collective runs from its last member's arrival. Launch, gap and wake are taken from the same
-// recordings. The reference GEMM is measured before, between rounds and after.
+// shared machine touches all points alike. A point's time is the median over its samples, times
+// the stretch of a whole excerpt over its medians (SampleTable::Stretch); that of a collective runs
+// from its last member's arrival. Launch, gap and wake are taken from the same recordings. The
+// reference GEMM is measured before, between rounds and after.
 //
 // Errors: those of Compile and of Executor::Run; kAborted when stopped. Calls come from the
 // caller's thread.

@@ -24,7 +24,7 @@ SheetWriter Ranks(std::string name, int ranks, SampleTable& table) {
     RankProgram like;
     like.groups.fill(-1);
     like.dp = rank;
-    if (ranks > 1) like.groups[static_cast<std::size_t>(GroupKind::kDp)] = 0;
+    if (ranks > 1) like.groups[static_cast<std::size_t>(GroupKind::kWorld)] = 0;
     if (rank + 1 < ranks) like.groups[static_cast<std::size_t>(GroupKind::kNext)] = rank + 1;
     if (rank > 0) like.groups[static_cast<std::size_t>(GroupKind::kPrev)] = rank;
     writer.AddRank(like);
@@ -53,23 +53,25 @@ void AppendAfterWrite(SheetWriter& writer, int rank, std::int32_t buffer, std::i
   Op fill;
   fill.kind = OpKind::kFill;
   fill.shape.elements = elements;
-  writer.AppendOp(rank, fill, {{buffer, kW}}, false);
+  writer.AppendOp(rank, fill, {{buffer, kW, 0, elements}}, false);
   writer.AfterPrevious(rank);
   writer.AppendOp(rank, op, tensors, true);
   writer.AfterPrevious(rank);
 }
 
-void AppendCollective(SheetWriter& writer, int ranks, OpKind kind, std::int64_t elements,
-                      Coverage& coverage) {
-  const Op op = Communication(kind, GroupKind::kDp, Queue::kReduce, elements);
+// `buffers`: one a rank, of at least `elements`.
+void AppendCollective(SheetWriter& writer, const std::vector<std::int32_t>& buffers, OpKind kind,
+                      std::int64_t elements, Coverage& coverage) {
+  const int ranks = static_cast<int>(buffers.size());
+  const Op op = Communication(kind, GroupKind::kWorld, Queue::kReduce, elements);
   if (!IsNew(op, ranks, ranks, coverage)) return;
   const std::int64_t shard = elements / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::int32_t buffer = writer.Buffer(rank, elements, true);
-    const SheetWriter::Tensor whole{buffer, kRW};
+    const std::int32_t buffer = buffers[static_cast<std::size_t>(rank)];
+    const SheetWriter::Tensor whole{buffer, kRW, 0, elements};
     const SheetWriter::Tensor in = kind == OpKind::kAllGather
                                        ? SheetWriter::Tensor{buffer, kR, shard * rank, shard}
-                                       : SheetWriter::Tensor{buffer, kR};
+                                       : SheetWriter::Tensor{buffer, kR, 0, elements};
     const SheetWriter::Tensor out = kind == OpKind::kReduceScatter
                                         ? SheetWriter::Tensor{buffer, kRW, shard * rank, shard}
                                         : whole;
@@ -77,14 +79,15 @@ void AppendCollective(SheetWriter& writer, int ranks, OpKind kind, std::int64_t 
   }
 }
 
-void AppendTransfer(SheetWriter& writer, std::int64_t elements, int ranks, Coverage& coverage) {
+void AppendTransfer(SheetWriter& writer, const std::vector<std::int32_t>& buffers,
+                    std::int64_t elements, Coverage& coverage) {
+  const int ranks = static_cast<int>(buffers.size());
   const Op send = Communication(OpKind::kSend, GroupKind::kNext, Queue::kSendNext, elements);
   const Op recv = Communication(OpKind::kRecv, GroupKind::kPrev, Queue::kRecvPrev, elements);
   const bool fresh = IsNew(send, 2, ranks, coverage);
   if (!IsNew(recv, 2, ranks, coverage) && !fresh) return;
-  const std::int32_t from = writer.Buffer(0, elements, true);
-  AppendAfterWrite(writer, 0, from, elements, send, {{from, kR}});
-  writer.AppendOp(1, recv, {{writer.Buffer(1, elements, true), kW}}, true);
+  AppendAfterWrite(writer, 0, buffers[0], elements, send, {{buffers[0], kR, 0, elements}});
+  writer.AppendOp(1, recv, {{buffers[1], kW, 0, elements}}, true);
   writer.AfterPrevious(1);
 }
 
@@ -92,27 +95,60 @@ void AppendTransfer(SheetWriter& writer, std::int64_t elements, int ranks, Cover
 
 Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table) {
   SheetWriter writer = Ranks("communication by size", ranks, table);
-  for (const std::int64_t scale : {1, 64, 1024, 8192, 65536, 262144}) {
+  constexpr std::array<std::int64_t, 6> kScales{1, 64, 1024, 8192, 65536, 262144};
+  std::vector<std::int32_t> buffers;
+  for (int rank = 0; rank < ranks; ++rank) {
+    buffers.push_back(writer.Buffer(rank, kScales.back() * 16 * ranks, true));
+  }
+  for (const std::int64_t scale : kScales) {
     const std::int64_t elements = scale * 16 * ranks;
     for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather}) {
-      AppendCollective(writer, ranks, kind, elements, coverage);
+      AppendCollective(writer, buffers, kind, elements, coverage);
     }
-    AppendTransfer(writer, elements, ranks, coverage);
+    AppendTransfer(writer, buffers, elements, coverage);
   }
   return writer.Take(1);
 }
 
 namespace {
 
-// Appends an op to all ranks, on buffers of their own.
-void AppendEverywhere(SheetWriter& writer, int ranks, const Op& op,
+// Memory of each rank through which tensors go round, so that an op does not find its operands
+// where the one before left its own.
+class Pool {
+ public:
+  Pool(SheetWriter& writer, int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      buffers_.push_back(writer.Buffer(rank, kFloats, true));
+    }
+  }
+
+  SheetWriter::Tensor Next(std::int64_t floats, Access access) {
+    if (floats == 0) return {};
+    const std::int64_t aligned = (floats + 63) / 64 * 64;
+    if (at_ + aligned > kFloats) at_ = 0;
+    const SheetWriter::Tensor tensor{0, access, at_, floats};
+    at_ += aligned;
+    return tensor;
+  }
+  std::int32_t buffer(int rank) const { return buffers_[static_cast<std::size_t>(rank)]; }
+  int ranks() const { return static_cast<int>(buffers_.size()); }
+
+ private:
+  static constexpr std::int64_t kFloats = 20 << 20;  // 80 MiB: more than caches hold
+  std::vector<std::int32_t> buffers_;
+  std::int64_t at_ = 0;
+};
+
+// Appends an op to all ranks. `tensors`: floats, 0 for one that is left out.
+void AppendEverywhere(SheetWriter& writer, Pool& pool, const Op& op,
                       const std::vector<std::pair<std::int64_t, Access>>& tensors,
                       Coverage& coverage) {
-  if (!IsNew(op, 1, ranks, coverage)) return;
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<SheetWriter::Tensor> bound;
-    for (const auto& [floats, access] : tensors) {
-      bound.push_back({floats == 0 ? -1 : writer.Buffer(rank, floats, true), access});
+  if (!IsNew(op, 1, pool.ranks(), coverage)) return;
+  std::vector<SheetWriter::Tensor> bound;
+  for (const auto& [floats, access] : tensors) bound.push_back(pool.Next(floats, access));
+  for (int rank = 0; rank < pool.ranks(); ++rank) {
+    for (SheetWriter::Tensor& tensor : bound) {
+      if (tensor.size > 0) tensor.buffer = pool.buffer(rank);
     }
     writer.AppendOp(rank, op, bound, true);
   }
@@ -144,8 +180,10 @@ Op Elements(OpKind kind, std::int64_t rows, std::int64_t cols) {
 
 Sheet ComputeGrid(int ranks, Coverage& coverage, SampleTable& table) {
   SheetWriter writer = Ranks("compute by size", ranks, table);
-  const auto append = [&](const Op& op, std::vector<std::pair<std::int64_t, Access>> tensors) {
-    AppendEverywhere(writer, ranks, op, tensors, coverage);
+  Pool pool(writer, ranks);
+  const auto append = [&](const Op& op,
+                          const std::vector<std::pair<std::int64_t, Access>>& tensors) {
+    AppendEverywhere(writer, pool, op, tensors, coverage);
   };
   // Sizes of layers of small models: forward and both gradients, as the blocks lay them out.
   for (const std::int64_t tokens : {128, 1024}) {

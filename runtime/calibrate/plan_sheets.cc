@@ -25,27 +25,33 @@ int GroupSize(const Program& program, const RankProgram& rank, GroupKind kind) {
   return group < 0 ? 1 : static_cast<int>(program.groups[At(group)].size());
 }
 
-// Takes an instruction while one of its ops has been taken less than `repeats` times.
+// Takes an instruction while one of its ops that no earlier sheet has is taken less than `repeats`
+// times.
 class Chooser {
  public:
-  Chooser(const Program& program, int concurrency, bool alone, int repeats, Coverage& coverage)
+  Chooser(const Program& program, int concurrency, bool alone, int repeats, const Coverage& covered)
       : program_(program),
         concurrency_(concurrency),
         alone_(alone),
         repeats_(repeats),
-        coverage_(coverage) {}
+        covered_(covered) {}
 
   bool Take(const RankProgram& rank, const Instruction& instruction) {
     bool wanted = false;
     for (const Op& op : BlockOf(program_, instruction).ops) {
-      wanted = wanted || (Counts(op) && coverage_[KeyOf(rank, op)] < repeats_);
+      if (!Counts(op)) continue;
+      const ProfilePoint key = KeyOf(rank, op);
+      wanted = wanted || (covered_.count(key) == 0 && taken_[key] < repeats_);
     }
     if (!wanted) return false;
     for (const Op& op : BlockOf(program_, instruction).ops) {
-      if (Counts(op)) ++coverage_[KeyOf(rank, op)];
+      if (Counts(op)) ++taken_[KeyOf(rank, op)];
     }
     return true;
   }
+
+  // By this chooser.
+  const Coverage& taken() const { return taken_; }
 
  private:
   bool Counts(const Op& op) const {
@@ -61,7 +67,8 @@ class Chooser {
   const int concurrency_;
   const bool alone_;
   const int repeats_;
-  Coverage& coverage_;
+  const Coverage& covered_;
+  Coverage taken_;
 };
 
 const RankProgram& RankAt(const Program& plan, int pp, int dp, int tp) {
@@ -80,13 +87,15 @@ std::tuple<int, int, int, std::int64_t> OrderOf(const Op& op) {
 
 // Numbers of the instructions of the rank that communicate and are taken, in that order.
 std::vector<std::int32_t> ChooseCommunication(const Program& plan, const RankProgram& rank,
-                                              int repeats, Coverage coverage) {
-  Chooser chooser(plan, plan.plan.World(), false, repeats, coverage);
+                                              int repeats, const Coverage& covered,
+                                              Coverage& taken) {
+  Chooser chooser(plan, plan.plan.World(), false, repeats, covered);
   std::vector<std::int32_t> chosen;
   for (std::size_t i = 0; i < rank.step.size(); ++i) {
     if (IsComputeInstruction(rank.step[i].key.kind)) continue;
     if (chooser.Take(rank, rank.step[i])) chosen.push_back(static_cast<std::int32_t>(i));
   }
+  taken.insert(chooser.taken().begin(), chooser.taken().end());
   std::stable_sort(chosen.begin(), chosen.end(), [&](std::int32_t a, std::int32_t b) {
     const auto order = [&](std::int32_t i) {
       return OrderOf(BlockOf(plan, rank.step[At(i)]).ops.front());
@@ -127,23 +136,22 @@ Sheet ComputeSheet(const Program& plan, bool alone, int repeats, Coverage& cover
       }
     }
   }
+  coverage.insert(chooser.taken().begin(), chooser.taken().end());
   return writer.Take(plan.model.vocab);
 }
 
 Sheet CommunicationSheet(const Program& plan, int repeats, Coverage& coverage, SampleTable& table) {
   SheetWriter writer("communication of " + Describe(plan.plan), plan.plan.World(), table);
   writer.SetGroups(plan.groups);
-  const Coverage before = coverage;
+  Coverage taken;
   for (const RankProgram& rank : plan.ranks) {
     const int to = writer.AddRank(rank);
-    for (const std::int32_t i : ChooseCommunication(plan, rank, repeats, before)) {
+    for (const std::int32_t i : ChooseCommunication(plan, rank, repeats, coverage, taken)) {
       writer.Append(to, 0, plan, rank, rank.step[At(i)], false);
       writer.AfterPrevious(to);
-      for (const Op& op : BlockOf(plan, rank.step[At(i)]).ops) {
-        ++coverage[PointOf(op, GroupSize(plan, rank, op.group), 1, plan.plan.World())];
-      }
     }
   }
+  coverage.insert(taken.begin(), taken.end());
   return writer.Take(1);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/checked.h"
 #include "base/units.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "runtime/calibrate/sheet.h"
@@ -18,9 +19,9 @@ constexpr double kClockTickS = 1e-9;  // a time shorter than the clock shows is 
 
 Figure Measured(double value) { return {value, Provenance::kMeasured}; }
 
-ProfilePoint PointFrom(const ProfilePoint& key, const Spread& spread) {
+ProfilePoint PointFrom(const ProfilePoint& key, const Spread& spread, double seconds) {
   ProfilePoint point = key;
-  point.seconds = std::max(spread.median, kClockTickS);
+  point.seconds = std::max(seconds, kClockTickS);
   point.p10_s = spread.p10;
   point.p90_s = std::max(spread.p90, spread.p10);
   point.samples = spread.samples;
@@ -110,20 +111,21 @@ void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
   op.op_class = OpClass::kGemm;
   op.shape.rows = op.shape.cols = op.shape.inner = kReferenceGemmSize;
   for (const auto& [ranks, spreads] : references) {
-    std::vector<double> medians;
+    std::vector<double> means;
     Spread all = spreads.front();
     all.samples = 0;
     for (const Spread& spread : spreads) {
-      medians.push_back(spread.median);
+      means.push_back(spread.mean);
       all.p10 = std::min(all.p10, spread.p10);
       all.p90 = std::max(all.p90, spread.p90);
       all.samples += spread.samples;
     }
-    std::sort(medians.begin(), medians.end());
-    all.median = medians[medians.size() / 2];
-    AddPoint(profile, PointFrom(PointOf(op, 1, 1, ranks), all));
+    // As it will be measured again: the mean of a stretch of time, whatever happens in it.
+    std::sort(means.begin(), means.end());
+    const double seconds = means[means.size() / 2];
+    AddPoint(profile, PointFrom(PointOf(op, 1, 1, ranks), all, seconds));
     if (ranks == 1) {
-      profile.reference = {kReferenceGemmSize, kReferenceGemmSize, kReferenceGemmSize, all.median};
+      profile.reference = {kReferenceGemmSize, kReferenceGemmSize, kReferenceGemmSize, seconds};
     }
   }
 }
@@ -132,15 +134,15 @@ void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
 
 void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& table) {
   for (std::size_t i = 0; i < spans.size();) {
-    // One rank's compute queue in one step: its first ops are the tiny ones, in issue order.
+    // One rank's queue: the first ops of the compute queue are the tiny ones, in issue order.
     std::size_t end = i;
     while (end < spans.size() && spans[end].rank == spans[i].rank &&
-           spans[end].queue == spans[i].queue && spans[end].step == spans[i].step) {
+           spans[end].queue == spans[i].queue) {
       ++end;
     }
     if (spans[i].queue == Queue::kCompute && end - i >= static_cast<std::size_t>(kTinyOps)) {
       const std::int64_t issued = spans[i + kTinyOps - 1].ready_ns - spans[i].ready_ns;
-      table.AddOverhead(OverheadKind::kLaunch, concurrency, issued / kTinyOps);
+      table.AddOverhead(OverheadKind::kLaunch, concurrency, CeilDiv(issued, kTinyOps));
     }
     i = end;
   }
@@ -152,9 +154,17 @@ Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleT
   profile.machine = options.machine;
   profile.date = options.date;
   profile.assumptions = "measured; figures that are not are marked as assumed";
+  std::map<int, double> stretches;
+  for (const SampleTable::Series& series : table.series()) {
+    stretches.try_emplace(series.key.concurrency, 0.0);
+  }
+  for (auto& [concurrency, stretch] : stretches) stretch = table.Stretch(concurrency);
   for (const SampleTable::Series& series : table.series()) {
     if (series.durations.empty()) continue;
-    AddPoint(profile, PointFrom(series.key, SpreadOf(series.durations)));
+    const Spread spread = SpreadOf(series.durations);
+    const double stretch =
+        IsCommunication(series.key.kind) ? 1.0 : stretches.at(series.key.concurrency);
+    AddPoint(profile, PointFrom(series.key, spread, stretch * spread.median));
   }
   for (const auto& [key, durations] : table.overheads()) {
     const Spread spread = SpreadOf(durations);

@@ -12,8 +12,8 @@ namespace foretrain {
 
 using ReferenceSpreads = std::map<int, std::vector<Spread>>;  // by ranks, in order of time
 
-// Adds what the first kTinyOps ops of an OverheadSheet's steps show of the host: time from one
-// batch of issued ops to the next, by op.
+// Adds what the first kTinyOps ops of an OverheadSheet show of the host, in a run of one step, in
+// which nothing keeps it waiting: time from its first batch of issued ops to its last, by op.
 void AddLaunches(const std::vector<Span>& spans, int concurrency, SampleTable& table);
 
 // The profile: points, overheads, and the rates that follow from them for ops that have no points.

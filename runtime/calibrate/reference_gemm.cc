@@ -129,7 +129,7 @@ Result<double> MeasureDrift(const FtDeviceApi& api, int device, RunClock& clock,
   const double then = ReferenceSeconds(profile, ranks);
   if (then <= 0) return 1.0;
   FT_ASSIGN(const Spread now, MeasureReferenceGemm(api, device, clock, ranks, seconds));
-  return now.median / then;
+  return now.mean / then;
 }
 
 }  // namespace foretrain

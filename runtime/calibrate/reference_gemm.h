@@ -26,7 +26,8 @@ Result<Spread> MeasureReferenceGemm(const FtDeviceApi& api, int device, RunClock
 double ReferenceSeconds(const DeviceProfile& profile, int ranks);
 
 // How much slower the machine is now than when the profile was measured: time now over time then,
-// with `ranks` busy ranks; 1 where the profile has no reference. Takes `seconds`.
+// with `ranks` busy ranks, both as means over a stretch of time; 1 where the profile has no
+// reference. Takes `seconds`.
 Result<double> MeasureDrift(const FtDeviceApi& api, int device, RunClock& clock,
                             const DeviceProfile& profile, int ranks, double seconds = 0.3);
 

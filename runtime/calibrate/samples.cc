@@ -77,28 +77,68 @@ std::vector<Span> SpanSink::Take() {
   return spans;
 }
 
-void AddSpans(const std::vector<Span>& spans, std::int32_t first_step, int concurrency,
-              const SeriesByOp& series, bool overheads, SampleTable& table) {
+void SampleTable::AddPassage(int concurrency, std::vector<Sample> samples) {
+  for (const Sample& sample : samples) Add(sample.series, sample.duration_ns);
+  if (!samples.empty()) passages_[concurrency].push_back(std::move(samples));
+}
+
+double SampleTable::Stretch(int concurrency) const {
+  const auto found = passages_.find(concurrency);
+  if (found == passages_.end()) return 1.0;
+  std::map<std::int32_t, double> medians;
+  for (const auto& passage : found->second) {
+    for (const Sample& sample : passage) {
+      const auto [median, is_new] = medians.try_emplace(sample.series, 0.0);
+      if (!is_new) continue;
+      median->second = SpreadOf(series_[static_cast<std::size_t>(sample.series)].durations).median;
+    }
+  }
+  std::vector<std::pair<double, double>> ratios;  // and weights
+  double weights = 0;
+  for (const auto& passage : found->second) {
+    double took = 0;
+    double expected = 0;
+    for (const Sample& sample : passage) {
+      took += SecondsFromNs(sample.duration_ns);
+      expected += medians.at(sample.series);
+    }
+    if (expected > 0) ratios.emplace_back(took / expected, expected);
+    weights += expected;
+  }
+  std::sort(ratios.begin(), ratios.end());
+  double before = 0;
+  for (const auto& [ratio, weight] : ratios) {
+    before += weight;
+    if (2 * before >= weights) return std::max(1.0, ratio);
+  }
+  return 1.0;
+}
+
+void AddSpans(const std::vector<Span>& spans, int concurrency, const SeriesByOp& series,
+              SampleTable& table) {
   std::map<Call, std::int64_t> calls;  // to the latest end
+  std::map<std::pair<std::int16_t, std::int32_t>, std::vector<SampleTable::Sample>> passages;
   const Span* before = nullptr;
   for (const Span& span : spans) {
-    if (span.step < first_step) continue;
     if (span.queue == Queue::kHost) {
       table.AddHostRead(span.end_ns - span.start_ns);
       continue;
     }
-    if (overheads && before != nullptr) AddOverheads(*before, span, concurrency, table);
+    if (before != nullptr) AddOverheads(*before, span, concurrency, table);
     before = &span;
     const auto& of_rank = series[static_cast<std::size_t>(span.rank)];
     const auto found = of_rank.find(span.op);
     if (found == of_rank.end()) continue;
-    if (!Communicates(span)) {
+    if (Communicates(span)) {
+      std::int64_t& end_ns = calls[{span.start_ns, found->second}];
+      end_ns = std::max(end_ns, span.end_ns);
+    } else if (IsCompute(span.op_class)) {
+      passages[{span.rank, span.step}].push_back({found->second, span.end_ns - span.start_ns});
+    } else {
       table.Add(found->second, span.end_ns - span.start_ns);
-      continue;
     }
-    std::int64_t& end_ns = calls[{span.start_ns, found->second}];
-    end_ns = std::max(end_ns, span.end_ns);
   }
+  for (auto& [at, passage] : passages) table.AddPassage(concurrency, std::move(passage));
   for (const auto& [call, end_ns] : calls) table.Add(call.series, end_ns - call.start_ns);
 }
 

@@ -3,6 +3,7 @@
 // (runtime/calibrate/sheet.h) and what becomes of the figures (runtime/calibrate/calibrate.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -46,8 +47,21 @@ class SampleTable {
   void Add(std::int32_t series, std::int64_t duration_ns) {
     series_[static_cast<std::size_t>(series)].durations.push_back(duration_ns);
   }
+  // The compute ops of one rank in one step: a passage. Their samples are added too.
+  struct Sample {
+    std::int32_t series = 0;
+    std::int64_t duration_ns = 0;
+  };
+  void AddPassage(int concurrency, std::vector<Sample> samples);
+
+  // How much longer a passage takes than its ops' medians add up to: what a processor that is taken
+  // away now and then, or an op of two minds, costs a step of many ops. The median over passages,
+  // each weighted by its length; at least 1, and 1 where there are none. O(samples log).
+  double Stretch(int concurrency) const;
+
   void AddOverhead(OverheadKind kind, int concurrency, std::int64_t duration_ns) {
-    overheads_[{kind, concurrency}].push_back(duration_ns);
+    // Spans of one queue may touch within a reading of the clock.
+    overheads_[{kind, concurrency}].push_back(std::max<std::int64_t>(0, duration_ns));
   }
   void AddHostRead(std::int64_t duration_ns) { host_reads_.push_back(duration_ns); }
 
@@ -63,6 +77,7 @@ class SampleTable {
   std::vector<Series> series_;
   std::map<ProfilePoint, std::int32_t, PointOrder> numbers_;
   std::map<std::pair<OverheadKind, int>, Durations> overheads_;
+  std::map<int, std::vector<std::vector<Sample>>> passages_;  // by concurrency
   Durations host_reads_;
 };
 
@@ -85,11 +100,10 @@ using SeriesByOp = std::vector<std::unordered_map<OpId, std::int32_t>>;
 // Sorts the spans of a run of `ranks` ranks into their series. A collective's or transfer's sample
 // is the longest of its members', from the last arrival: whoever comes next waits for it.
 //
-//   spans        as SpanSink::Take returns them; those of steps before `first_step` do not count
+//   spans        as SpanSink::Take returns them
 //   concurrency  ranks that were busy
 //   series       of the program that was run
-//   overheads    whether gaps and wakes between compute ops count too
-void AddSpans(const std::vector<Span>& spans, std::int32_t first_step, int concurrency,
-              const SeriesByOp& series, bool overheads, SampleTable& table);
+void AddSpans(const std::vector<Span>& spans, int concurrency, const SeriesByOp& series,
+              SampleTable& table);
 
 }  // namespace foretrain

@@ -30,7 +30,7 @@ struct Sheet {
   std::int64_t tokens = 1;  // ids are below
 };
 
-// How often each op has been taken into a sheet.
+// The ops that sheets have, and how often.
 using Coverage = std::map<ProfilePoint, int, PointOrder>;
 
 // Writes a program instruction by instruction.
@@ -85,13 +85,13 @@ class SheetWriter {
 };
 
 // The compute of a plan: its blocks, batch loads, norms and optimizer steps, each taken until its
-// ops have been taken `repeats` times.
+// ops that `coverage` does not have are there `repeats` times.
 //
 //   alone     one rank does the work of one rank of each stage, without communication; else all
 //             ranks of the plan do it at once, with the collectives inside blocks
-//   coverage  of the concurrency; what has been taken before is left out
+//   coverage  of the concurrency; receives what is taken
 //
-// A sheet without ranks' ops, for which empty program is null: all is covered.
+// Where all is covered, the ranks of the program have no ops.
 Sheet ComputeSheet(const Program& plan, bool alone, int repeats, Coverage& coverage,
                    SampleTable& table);
 
@@ -106,7 +106,7 @@ Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table);
 Sheet ComputeGrid(int ranks, Coverage& coverage, SampleTable& table);
 
 // Ops of next to no work, and ops that wait for another queue: what an op costs beside its work.
-// `tiny_ops` receives how many of the first ops have neither work nor edges.
+// The first kTinyOps ops have neither work nor edges.
 Sheet OverheadSheet(int ranks, SampleTable& table);
 inline constexpr int kTinyOps = 768;
 

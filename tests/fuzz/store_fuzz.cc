@@ -1,8 +1,9 @@
 // A store: what opens is listed and loaded, or refused with a sentence; metrics of what was loaded
 // hold.
-#include <sys/mman.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "base/result.h"
@@ -13,6 +14,31 @@
 namespace {
 
 using namespace foretrain;
+
+// SQLite takes a path: a file that goes with the process.
+class TempFile {
+ public:
+  TempFile() : path_((std::filesystem::temp_directory_path() / "store-XXXXXX").string()) {
+    file_ = mkstemp(path_.data());
+    FT_CHECK(file_ >= 0);
+  }
+  ~TempFile() {
+    close(file_);
+    unlink(path_.c_str());
+  }
+  TempFile(const TempFile&) = delete;
+  TempFile& operator=(const TempFile&) = delete;
+
+  void Fill(const std::uint8_t* data, std::size_t size) const {
+    FT_CHECK(ftruncate(file_, 0) == 0);
+    FT_CHECK(pwrite(file_, data, size, 0) == static_cast<ssize_t>(size));
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
 
 void ReadAll(const std::string& path) {
   const auto reader = StoreReader::Open(path);
@@ -38,10 +64,8 @@ void ReadAll(const std::string& path) {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const int file = memfd_create("store", 0);
-  FT_CHECK(file >= 0);
-  FT_CHECK(write(file, data, size) == static_cast<ssize_t>(size));
-  ReadAll("/proc/self/fd/" + std::to_string(file));
-  close(file);
+  static const TempFile file;
+  file.Fill(data, size);
+  ReadAll(file.path());
   return 0;
 }

@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "kernels/cpu/scratch.h"
+#include "tests/kernels/attention_bounds.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -69,28 +69,6 @@ struct Inputs {
   Floats q, k, v, dout;
 };
 
-double Largest(const Tensor& x) {
-  double most = 0.0;
-  for (const double v : x) {
-    most = std::max(most, std::abs(v));
-  }
-  return most;
-}
-
-// Largest sum over head_dim of |q| |k| * scale: a score's error is at most (head_dim + 4) * unit of
-// it (the products' sum, and roundings of the scale and of the scaled operand).
-double ScoreError(const AttentionShape& s, const Tensor& q, const Tensor& k) {
-  const double bound = Largest(q) * Largest(k) * std::sqrt(static_cast<double>(s.head_dim));
-  return (static_cast<double>(s.head_dim) + 4.0) * kUnit * bound;
-}
-
-// Relative error of a probability before it is divided by its sum: two scores' errors (its own and
-// the maximum's or the lse's), and 2^x with its subtraction, whose result can be as large as the
-// difference of scores (8 roundings of the largest score's size are within ScoreError as well).
-double ProbabilityError(const AttentionShape& s, const Tensor& q, const Tensor& k) {
-  return 3.0 * ScoreError(s, q, k) + 8.0 * kUnit;
-}
-
 class AttentionTest : public KernelTest {
  protected:
   void Forward(const AttentionShape& s, const Inputs& in, Floats& out, Floats& lse) {
@@ -116,8 +94,6 @@ class AttentionTest : public KernelTest {
                            .dtype = FT_F32});
   }
 
-  // out is a mean of values: each probability is off by ProbabilityError twice (itself and in the
-  // sum), and the sum of `sequence` products and a division round on top.
   void CheckForward(const AttentionShape& s) {
     SCOPED_TRACE(Name(s));
     const Inputs in(s);
@@ -126,13 +102,11 @@ class AttentionTest : public KernelTest {
     Forward(s, in, out, lse);
     const Tensor q = ToDouble(in.q);
     const Tensor k = ToDouble(in.k);
-    const reference::AttentionOutputs expected =
-        reference::AttentionForward(s, q, k, ToDouble(in.v));
-    const Tensor sizes = reference::AttentionForward(s, q, k, Absolute(ToDouble(in.v))).out;
-    const double roundings = (2.0 * static_cast<double>(s.sequence) + 4.0) * kUnit;
-    const double error = 2.0 * ProbabilityError(s, q, k) + roundings;
-    ExpectClose(out, expected.out, Scaled(sizes, error), "out");
-    ExpectClose(lse, expected.lse, {error + kUnit * 4.0 * Largest(expected.lse)}, "lse");
+    const Tensor v = ToDouble(in.v);
+    const reference::AttentionOutputs expected = reference::AttentionForward(s, q, k, v);
+    const AttentionBounds bounds = BoundAttention(s, q, k, v, ToDouble(in.dout));
+    ExpectClose(out, expected.out, bounds.out, "out");
+    ExpectClose(lse, expected.lse, bounds.lse, "lse");
   }
 
   struct Grads {
@@ -168,10 +142,6 @@ class AttentionTest : public KernelTest {
             grads.Get(packed.ValueAt(), s.kv_heads * s.head_dim)};
   }
 
-  // A gradient is a sum over scores of p * (dp - delta) * x. Sizes: with every factor's size and
-  // "+" for "-", from the reference itself: |dout|, |v|, and -|out| for out, so that dp - delta
-  // becomes their sum; |q| and |k| where they are summed. Those two change the scores, so the sizes
-  // are bounded with the largest |q| and |k| instead.
   void CheckBackward(const AttentionShape& s) {
     SCOPED_TRACE(Name(s));
     const Inputs in(s);
@@ -186,26 +156,10 @@ class AttentionTest : public KernelTest {
         reference::AttentionBackward(s, q, k, v, ToDouble(out), ToDouble(lse), dout);
     const Grads grads = Backward(s, in, out, lse);
 
-    const double sums = static_cast<double>(
-        s.sequence * (s.heads / s.kv_heads));  // longest sum, over queries of a group
-    const double relative =
-        ProbabilityError(s, q, k) + kUnit * 4.0 * Largest(forward.lse) + (sums + 8.0) * kUnit;
-    const Tensor dv_sizes =
-        reference::AttentionBackward(s, q, k, v, forward.out, forward.lse, Absolute(dout)).v;
-    ExpectClose(grads.v, expected.v, Scaled(dv_sizes, relative), "dv");
-
-    // |ds| <= scale * p * 2 * head_dim * |dout| |v|, and p sums to 1 over the keys of a query, to
-    // at most the number of queries over those of a key. dp and delta are sums of head_dim
-    // products.
-    const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
-    const double ds = scale * 2.0 * static_cast<double>(s.head_dim) * Largest(dout) * Largest(v);
-    const double ds_error = relative + (static_cast<double>(s.head_dim) + 4.0) * kUnit;
-    ExpectClose(grads.q, expected.q, {ds_error * ds * Largest(k)}, "dq");
-    const Tensor weights(dout.size(), 1.0);
-    const Tensor p_sums =
-        reference::AttentionBackward(s, q, k, v, forward.out, forward.lse, weights)
-            .v;  // of p over queries
-    ExpectClose(grads.k, expected.k, Scaled(p_sums, ds_error * ds * Largest(q)), "dk");
+    const AttentionBounds bounds = BoundAttention(s, q, k, v, dout);
+    ExpectClose(grads.q, expected.q, bounds.q, "dq");
+    ExpectClose(grads.k, expected.k, bounds.k, "dk");
+    ExpectClose(grads.v, expected.v, bounds.v, "dv");
   }
 };
 
@@ -309,6 +263,24 @@ TEST_P(AttentionTest, CarriesNanOfAKeyToEveryLaterQuery) {
   }
   for (std::size_t i = 0; i < 3 * 24; ++i) {
     ASSERT_FALSE(std::isnan(out[i])) << i;
+  }
+}
+
+// The gradient of query 5's output reaches query 5 and the keys and values up to 5.
+TEST_P(AttentionTest, CarriesNanOfAnOutputGradientToWhatItDependsOn) {
+  const AttentionShape s{.batch = 1, .sequence = 70, .heads = 1, .kv_heads = 1, .head_dim = 24};
+  Inputs in(s);
+  Floats out;
+  Floats lse;
+  Forward(s, in, out, lse);
+  in.dout[5 * 24 + 1] = kNan;
+  const Grads grads = Backward(s, in, out, lse);
+  for (std::size_t i = 0; i < grads.q.size(); ++i) {
+    ASSERT_EQ(std::isnan(grads.q[i]), i / 24 == 5) << i;
+  }
+  for (std::size_t i = 0; i <= 5; ++i) {
+    ASSERT_TRUE(std::isnan(grads.k[i * 24])) << i;
+    ASSERT_TRUE(std::isnan(grads.v[i * 24 + 1])) << i;
   }
 }
 

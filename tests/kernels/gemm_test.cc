@@ -48,9 +48,9 @@ Floats WithoutGap(const Floats& wide, std::int64_t cols, std::int64_t gap) {
 
 class GemmTest : public KernelTest {
  protected:
-  // Tolerance: a sum of k products with k + 2 roundings (bias and old value are two more terms) is
-  // off by at most (k + 3) * unit * (sum of the terms' sizes) to first order (Higham 2002, s. 3.1),
-  // in whatever order it is taken.
+  // Tolerance: a sum of k products, the bias and the old value has k + 2 additions and one rounding
+  // more of each product, relative to the sum of the terms' sizes, in whatever order it is taken
+  // (Higham 2002, s. 3.1).
   void Check(const GemmCase& c) {
     SCOPED_TRACE(c.Name());
     const Floats a = Random(c.m * c.k, 1);
@@ -86,8 +86,7 @@ class GemmTest : public KernelTest {
       expected[i] += static_cast<double>(old[i]);
       sizes[i] += std::abs(static_cast<double>(old[i]));
     }
-    ExpectClose(WithoutGap(wide_c, c.n, 7), expected,
-                Scaled(sizes, static_cast<double>(c.k + 3) * kUnit), "c");
+    ExpectClose(WithoutGap(wide_c, c.n, 7), expected, Scaled(sizes, Roundings(c.k + 3)), "c");
   }
 };
 
@@ -238,7 +237,7 @@ TEST_P(BiasGradTest, EqualsTheReferenceAtRaggedSizes) {
           sizes[i] += std::abs(static_cast<double>(grad[i]));
         }
         Run(api_.bias_grad, FtBiasGrad{dy.data(), grad.data(), rows, cols, accumulate, FT_F32});
-        ExpectClose(grad, expected, Scaled(sizes, static_cast<double>(rows + 1) * kUnit), "grad");
+        ExpectClose(grad, expected, Scaled(sizes, Roundings(rows + 1)), "grad");
       }
     }
   }

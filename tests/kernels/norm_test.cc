@@ -55,13 +55,13 @@ struct NormCase {
 
 class NormTest : public KernelTest {
  protected:
-  // Errors of a row, in units of rounding, with n columns and |x| <= 1.25. The mean is off by n
-  // * 1.25 at most. Then each deviation is off by as much plus its own rounding, the variance by n
-  // (its sum) + 2 n * 1.25 / deviation (its terms), rstd by half of that plus 3. Each y has one
-  // deviation * rstd and three more roundings. A column of 1 has deviation 0 and rstd 1 /
-  // sqrt(epsilon) = 316, which magnifies the mean's error: hence rstd as a factor.
+  // Relative errors of a row with n columns. The mean, a sum, is off by R(n + 1) * 1.25, as |x|
+  // <= 1.25. Each deviation is off by as much and its own rounding; the variance by R(n + 2) (its
+  // sum) and 2 R(n + 1) * 1.25 / deviation (its terms), rstd by half of that and 3 units; y by a
+  // deviation times rstd and 3 units. A column of 1 has deviation 0 and rstd 1 / sqrt(epsilon) =
+  // 316, which magnifies the mean's error: hence rstd as a factor.
   static double Factor(const NormCase& c) {
-    return (4.0 * static_cast<double>(c.cols) + 8.0) * kUnit * Largest(c.out.rstd);
+    return (3.0 * Roundings(c.cols + 2) + 8.0 * kUnit) * Largest(c.out.rstd);
   }
 
   void CheckForward(const NormCase& c) {
@@ -84,17 +84,23 @@ class NormTest : public KernelTest {
     ExpectClose(y, c.out.y, {bound}, "y");
     ExpectClose(rstd, c.out.rstd, {bound * Largest(c.out.rstd)}, "rstd");
     if (!c.rms) {
-      ExpectClose(mean, c.out.mean, {static_cast<double>(c.cols + 1) * kUnit * 1.25}, "mean");
+      ExpectClose(mean, c.out.mean, {Roundings(c.cols + 1) * 1.25}, "mean");
     }
   }
 
-  // dx sums n products twice and multiplies by rstd, once squared, of deviations up to 2.25: (2 n +
-  // 10) roundings of rstd * (1 + 2 * (deviation * rstd)^2), the largest sizes of its three terms.
+  // dx = rstd (a - mean a - normal * mean(a normal)) with |a| <= 1 and normal = (x - mean) rstd of
+  // mean square 1: both means are sums of n terms of mean size at most 1, the second one multiplied
+  // by normal.
   static Tensor BackwardBound(const NormCase& c) {
-    const double rstd = Largest(c.out.rstd);
-    const double normal =
-        std::sqrt(static_cast<double>(c.cols));  // |x - mean| * rstd cannot pass sqrt(n)
-    return {(2.0 * static_cast<double>(c.cols) + 10.0) * kUnit * rstd * (2.0 + 2.0 * normal)};
+    double normal = 0.0;
+    for (const float v : c.x) {
+      for (std::size_t row = 0; row < c.rstd.size(); ++row) {
+        const double mean = c.rms ? 0.0 : c.out.mean[row];
+        normal = std::max(normal, std::abs(static_cast<double>(v) - mean) * c.out.rstd[row]);
+      }
+    }
+    return {(Roundings(c.cols + 6) * (1.0 + normal) + 8.0 * kUnit * (2.0 + normal)) *
+            Largest(c.out.rstd)};
   }
 
   Floats BackwardInput(const NormCase& c, const Floats& residual, Floats dx) {
@@ -200,7 +206,7 @@ TEST_P(NormTest, BackwardWeightEqualsTheReferenceAtRaggedSizes) {
         }
         const double sum =
             static_cast<double>(rows) * 2.25 * Largest(c.out.rstd) + 1.0;  // the terms' sizes
-        const double bound = (static_cast<double>(rows) + 5.0) * kUnit * sum;
+        const double bound = Roundings(rows + 5) * sum;
         ExpectClose(weight, expected, {bound}, "weight");
         if (!rms) {
           ExpectClose(bias, expected_bias, {bound}, "bias");

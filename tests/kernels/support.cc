@@ -1,11 +1,17 @@
 #include "tests/kernels/support.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <ostream>
 #include <random>
 
 namespace foretrain::test {
+
+double Roundings(std::int64_t n) {
+  const auto count = static_cast<double>(n);
+  return std::min(count, 4.0 * std::sqrt(count)) * kUnit;
+}
 
 std::string Name(const Variant& variant) {
   return std::string(variant.kernels->name) +

@@ -25,6 +25,11 @@ using Ids = std::vector<std::int32_t>;
 // Rounding error of one fp32 operation, relative.
 constexpr double kUnit = 1.0 / (1 << 24);
 
+// Bound of the relative error that n roundings leave in a sum or a product: n units at worst. From
+// 16 on 4 sqrt(n) units, since their signs vary: for independent ones a bound of probability 1 - 2
+// e^-8 (Higham and Mary 2019, theorem 3.1), and the tests' numbers are the same in every run.
+double Roundings(std::int64_t n);
+
 // Sizes around the vectors' and the blocks' edges.
 inline const std::vector<std::int64_t> kRaggedSizes = {1, 31, 32, 33, 65};
 

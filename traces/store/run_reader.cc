@@ -13,7 +13,9 @@
 namespace foretrain::store_internal {
 namespace {
 
-constexpr std::int64_t kMostReserved = 8'000'000;  // spans; a count in a file is not to be trusted
+// A count in a file is not to be trusted with memory.
+constexpr std::int64_t kMostBatchSpans = std::int64_t{1} << 20;
+constexpr std::int64_t kLeastSpanBytes = 20;  // of a row in the file
 constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
 
 bool Selects(const std::vector<int>& ranks, std::int64_t rank) {
@@ -113,7 +115,7 @@ class TimelineLoader {
       if (batch.samples > 0) sample_sums_[batch.batch] = {.expected = batch};
       if (!MayHold(options_, batch)) continue;
       span_sums_[batch.batch] = {.expected = batch};
-      expected_spans_ += std::clamp<std::int64_t>(batch.spans, 0, kMostReserved);
+      expected_spans_ += std::clamp<std::int64_t>(batch.spans, 0, kMostBatchSpans);
       const auto [at, is_new] =
           ranges_.try_emplace(batch.rank, batch.first_start_ns, batch.last_start_ns);
       at->second.first = std::min(at->second.first, batch.first_start_ns);
@@ -165,7 +167,10 @@ class TimelineLoader {
               database_.Prepare("SELECT start_ns, batch, duration_ns, op, step, class, bytes, "
                                 "wait_ns FROM span WHERE track_id = ? AND start_ns BETWEEN ? AND ? "
                                 "ORDER BY track_id, start_ns, batch, seq"));
-    timeline_.spans.reserve(static_cast<std::size_t>(std::min(expected_spans_, kMostReserved)));
+    FT_ASSIGN(const std::int64_t pages, database_.Number("PRAGMA page_count"));
+    FT_ASSIGN(const std::int64_t page_bytes, database_.Number("PRAGMA page_size"));
+    const std::int64_t possible = pages * page_bytes / kLeastSpanBytes;
+    timeline_.spans.reserve(static_cast<std::size_t>(std::min(expected_spans_, possible)));
     for (const Track& track : tracks) {
       const auto range = ranges_.find(track.rank);
       if (range == ranges_.end()) continue;

@@ -19,6 +19,7 @@ class CompareScreen {
  public:
   // `input` must outlive this, or be replaced by SetInput before it goes.
   CompareScreen(const CompareInput& input, const CompareOptions& options);
+  CompareScreen(CompareInput&&, const CompareOptions&) = delete;
 
   // Shows newer runs in the same place.
   void SetInput(const CompareInput& input);

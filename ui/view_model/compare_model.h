@@ -78,6 +78,8 @@ CompareFacts FactsOf(const CompareInput& input);
 // taken as the median one. O(n log n) in the spans of both runs.
 CompareModel BuildCompareModel(const CompareInput& input, const CompareFacts& facts,
                                const CompareOptions& options);
+CompareModel BuildCompareModel(CompareInput&&, const CompareFacts&,
+                               const CompareOptions&) = delete;  // borrows its input
 
 // The first span of the other run that belongs to the same op, or nothing. O(log n).
 std::optional<SpanRef> TwinOf(const CompareModel& model, int lane_rank, const SpanRef& ref);

@@ -43,10 +43,11 @@ std::vector<double> Multiples(double low, double high, double step, int most) {
   return values;
 }
 
-// The unit is that of the largest time shown, unless the step would need over three decimals.
+// The largest unit that the largest time shown holds and that shows the step in three decimals.
 const Unit& AxisUnit(double largest, double step) {
-  const Unit& unit = UnitFor(largest);
-  return DecimalsOf(step / unit.size) <= 3 ? unit : UnitFor(step);
+  const Unit* unit = &UnitFor(largest);
+  while (unit != &kTimeUnits.back() && DecimalsOf(step / unit->size) > 3) ++unit;
+  return *unit;
 }
 
 }  // namespace

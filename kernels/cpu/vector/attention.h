@@ -4,6 +4,8 @@
 // Scores are kept in base 2: queries (forward) or keys (backward) are multiplied by log2(e) /
 // sqrt(head_dim) when they are copied, and e^x becomes 2^x. Forward holds the transpose of the
 // scores, a key a row, so that the softmax of kLanes queries is taken lane by lane.
+//
+// Longer than 400 lines: forward and backward share the view, the copies and the strips.
 #pragma once
 
 #include <stdint.h>

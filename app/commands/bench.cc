@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "app/calibration.h"
+#include "app/commands/commands.h"
+#include "app/forecast_bench.h"
+#include "app/forecasting.h"
+#include "base/file_system.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+class Bench final : public Command {
+ public:
+  std::string_view Name() const override { return "bench"; }
+  std::string_view Summary() const override {
+    return "Hold forecasts against runs of ten plans on this machine";
+  }
+
+  void Declare(Arguments& arguments) override {
+    arguments.Flag("--forecast", forecast_, "Forecast each plan, train it twice and compare");
+    arguments.Option("--plans", plans_, "NAME,...", "Only these plans");
+    arguments.Option("--steps", steps_, "N", "Steps of each run that count, at least 20");
+    arguments.Option("--device-profile", profile_, "FILE",
+                     "Forecast from this profile instead of measuring the machine first");
+    arguments.Option("--seconds", seconds_, "S", "Time for measuring the machine");
+    arguments.Option("--record", record_, "FILE", "Write the results as a Markdown table");
+    arguments.Flag("--classes", classes_, "Print predicted and measured time by class of ops");
+    DeclareJson(arguments);
+    arguments.Footer("  foretrain bench --forecast --record forecast.md");
+  }
+
+  Result<Exit> Run() override {
+    if (!forecast_) {
+      return Fail(ErrorCode::kInvalidArgument, "bench: say what to measure; there is --forecast");
+    }
+    if (steps_ < 1 || steps_ > 100'000) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--steps: {} is not in 1 to 100000", steps_));
+    }
+    FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+    ModelFlags flags;
+    flags.model = kBenchModel;
+    FT_ASSIGN(const ModelSpec model, flags.Resolve(catalogue));
+    FT_ASSIGN(const std::vector<BenchPlan> plans, ChosenPlans());
+    FT_ASSIGN(const DeviceProfile profile, Profile(model, plans));
+    std::vector<BenchResult> results;
+    for (const BenchPlan& plan : plans) {
+      std::fprintf(stderr, "%s (%s), twice %lld steps\n", plan.name.c_str(),
+                   foretrain::Describe(plan.plan).c_str(), static_cast<long long>(steps_));
+      FT_ASSIGN(BenchResult result,
+                RunBenchPlan(model, plan, profile, {static_cast<int>(steps_), nullptr}));
+      results.push_back(std::move(result));
+    }
+    if (!record_.empty()) {
+      PosixFileSystem files;
+      FT_TRY(WriteFileAtomically(files, record_,
+                                 BenchMarkdown(results, profile, static_cast<int>(steps_))));
+    }
+    json_ ? PrintJson(results, profile) : Print(results);
+    return Exit::kDone;
+  }
+
+ private:
+  Result<std::vector<BenchPlan>> ChosenPlans() const {
+    std::vector<BenchPlan> plans = BenchPlans();
+    if (plans_.empty()) return plans;
+    std::vector<BenchPlan> chosen;
+    for (const std::string_view name : Split(plans_, ',')) {
+      const auto found = std::find_if(plans.begin(), plans.end(),
+                                      [&](const BenchPlan& plan) { return plan.name == name; });
+      if (found == plans.end()) {
+        std::string names;
+        for (const BenchPlan& plan : plans) names += (names.empty() ? "" : ", ") + plan.name;
+        return Fail(ErrorCode::kInvalidArgument,
+                    fmt::format("--plans: no plan \"{}\"; there are {}", name, names));
+      }
+      chosen.push_back(*found);
+    }
+    return chosen;
+  }
+
+  Result<DeviceProfile> Profile(const ModelSpec& model, const std::vector<BenchPlan>& plans) const {
+    if (!profile_.empty()) {
+      ClusterFlags flags;
+      flags.device_profile = profile_;
+      std::string origin;
+      return LoadProfile(flags, {}, origin);
+    }
+    CalibrationRequest request;
+    request.seconds = seconds_;
+    request.grid = false;
+    for (const BenchPlan& plan : plans) {
+      request.targets.push_back({model, plan.plan});
+      request.ranks = std::max(request.ranks, plan.plan.World());
+    }
+    return CalibrateThisMachine(request);
+  }
+
+  void Print(const std::vector<BenchResult>& results) const {
+    Table table({{"plan"},
+                 {"forecast", Align::kRight},
+                 {"measured", Align::kRight},
+                 {"spread", Align::kRight},
+                 {"error", Align::kRight},
+                 {"drift", Align::kRight},
+                 {"after drift", Align::kRight}});
+    for (const BenchResult& r : results) {
+      table.AddRow({r.plan.name, FormatSeconds(r.predicted_s), FormatSeconds(r.Measured()),
+                    fmt::format("{:.1f} %", 100 * r.Spread()),
+                    fmt::format("{:+.1f} %", 100 * r.Error()), fmt::format("{:.3f}", r.Drift()),
+                    fmt::format("{:+.1f} %", 100 * r.CorrectedError())});
+    }
+    std::fputs(table.Text().c_str(), stdout);
+    if (classes_) PrintClasses(results);
+    std::printf("\nmedian error %.1f %%, after dividing by the machine's drift %.1f %%\n",
+                100 * MedianError(results, false), 100 * MedianError(results, true));
+  }
+
+  static void PrintClasses(const std::vector<BenchResult>& results) {
+    Table table({{"plan"},
+                 {"class"},
+                 {"forecast", Align::kRight},
+                 {"measured", Align::kRight},
+                 {"forecast / measured", Align::kRight}});
+    for (const BenchResult& r : results) {
+      for (const ClassError& c : r.classes) {
+        table.AddRow({r.plan.name, std::string(foretrain::Name(c.op_class)),
+                      FormatSeconds(c.predicted_s), FormatSeconds(c.measured_s),
+                      fmt::format("{:.3f}", c.predicted_s / c.measured_s)});
+      }
+    }
+    std::printf("\n%s", table.Text().c_str());
+  }
+
+  static void PrintJson(const std::vector<BenchResult>& results, const DeviceProfile& profile) {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Field("profile_date", profile.date);
+    json.Name("plans").BeginArray();
+    for (const BenchResult& r : results) {
+      json.BeginObject().Field("name", r.plan.name);
+      json.Field("plan", foretrain::Describe(r.plan.plan));
+      json.Field("predicted_s", r.predicted_s).Field("measured_s", r.Measured());
+      json.Name("runs_s").BeginArray().Number(r.measured_s[0]).Number(r.measured_s[1]).EndArray();
+      json.Field("spread", r.Spread()).Field("error", r.Error());
+      json.Field("machine_drift", r.Drift());
+      json.Name("drifts").BeginArray();
+      for (const double drift : r.drift) json.Number(drift);
+      json.EndArray().Field("error_after_drift", r.CorrectedError()).EndObject();
+    }
+    json.EndArray().Field("median_error", MedianError(results, false));
+    json.Field("median_error_after_drift", MedianError(results, true));
+    std::puts(json.EndObject().Take().c_str());
+  }
+
+  bool forecast_ = false;
+  bool classes_ = false;
+  std::string plans_, profile_, record_;
+  std::int64_t steps_ = 20;
+  double seconds_ = 30;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeBench() { return std::make_unique<Bench>(); }
+
+}  // namespace foretrain

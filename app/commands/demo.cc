@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "app/calibration.h"
+#include "app/commands/commands.h"
+#include "app/compared_runs.h"
+#include "app/embedded_data.h"
+#include "app/report.h"
+#include "app/training.h"
+#include "base/file_system.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+#if FORETRAIN_HAVE_UI
+#include "app/views.h"
+#endif
+
+namespace foretrain {
+namespace {
+
+constexpr int kRanks = 2;
+constexpr int kTimelineWidth = 96;
+constexpr double kCalibrationSeconds = 15;
+constexpr double kTrainingSeconds = 35;
+constexpr std::int64_t kGlobalBatch = 16;
+
+class Demo final : public Command {
+ public:
+  std::string_view Name() const override { return "demo"; }
+  std::string_view Summary() const override {
+    return "All of it on this machine in about a minute";
+  }
+
+  void Declare(Arguments& arguments) override {
+    arguments.Option("--data", data_, "FILE",
+                     "Text to train on; default: the text of foretrain itself");
+    arguments.Option("--store", store_, "FILE", "Store that the runs are recorded in");
+    arguments.Option("--screenshot", screenshot_, "FILE", "Picture of the comparison");
+    arguments.Option("--device-profile", cluster_.device_profile, "FILE",
+                     "Use these rates instead of measuring");
+    DeclareJson(arguments);
+  }
+
+  Result<Exit> Run() override {
+    if (data_.empty()) {
+      data_ = store_ + ".txt";
+      PosixFileSystem files;
+      FT_TRY(WriteFileAtomically(files, data_, DemoText()));
+    }
+    FT_TRY(Measure());
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    FT_ASSIGN(const Plan plan, Choose(context));
+    FT_ASSIGN(const auto store, Store::Open(store_));
+    FT_ASSIGN(const TrainingResult trained, TrainPlan(*store, context, plan));
+    FT_TRY(store->Close());
+    return Report(context, plan, trained);
+  }
+
+ private:
+  void Say(const std::string& text) const {
+    if (!json_) std::printf("%s\n", text.c_str());
+    std::fflush(stdout);
+  }
+
+  // 1: rates of this machine for the plans that the search will look at.
+  Result<void> Measure() {
+    cluster_.ranks = kRanks;
+    if (!cluster_.device_profile.empty()) return {};
+    Say("1. Measuring this machine (about " + FormatSeconds(kCalibrationSeconds) + ")");
+    FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+    FT_ASSIGN(const ModelSpec model, model_.Resolve(catalogue));
+    CalibrationRequest request;
+    request.seconds = kCalibrationSeconds;
+    request.ranks = kRanks;
+    for (const Plan& plan : Candidates(model)) request.targets.push_back({model, plan});
+    FT_ASSIGN(const DeviceProfile profile, CalibrateThisMachine(request));
+    cluster_.device_profile = store_ + ".profile.json";
+    FT_TRY(WriteProfile(cluster_.device_profile, profile));
+    Say(ProfileText(profile));
+    return {};
+  }
+
+  static SearchSpace Space(const ModelSpec& model) {
+    SearchSpace space;
+    space.dp = {1, 2};
+    space.pp = {1, 2};
+    space.tp = {1};
+    space.micro_batch = {2, 4, 8};
+    space.zero = {0, 1};
+    space.schedules = {ScheduleKind::k1f1b, ScheduleKind::kZbH1};
+    space.recomputes = {RecomputeKind::kNone};
+    space.sequence = model.max_sequence;
+    space.global_batch = kGlobalBatch;
+    space.clip_norm = 1.0;
+    return space;
+  }
+
+  // What is measured: each split with the smallest micro-batch, whose ops are the others' too but
+  // for their rows.
+  static std::vector<Plan> Candidates(const ModelSpec& model) {
+    const SearchSpace space = Space(model);
+    Plan base;
+    base.sequence = space.sequence;
+    base.global_batch = space.global_batch;
+    base.clip_norm = space.clip_norm;
+    std::vector<Plan> plans;
+    for (const std::int64_t micro_batch : space.micro_batch) {
+      base.micro_batch = micro_batch;
+      Plan data = base;
+      data.dp = kRanks;
+      plans.push_back(data);
+      Plan pipeline = base;
+      pipeline.pp = kRanks;
+      plans.push_back(pipeline);
+      pipeline.schedule = ScheduleKind::kZbH1;
+      plans.push_back(pipeline);
+    }
+    return plans;
+  }
+
+  // 2: the plan, and why it.
+  Result<Plan> Choose(const ForecastContext& context) const {
+    SearchOptions options;
+    options.ranks = kRanks;
+    options.simulated = 6;
+    FT_ASSIGN(const SearchResult result,
+              SearchPlans(context.model, context.costs, Space(context.model), options));
+    Say("2. Plans for " + context.model.name + " on " + std::to_string(kRanks) + " ranks, " +
+        std::to_string(kGlobalBatch) + " samples of " + std::to_string(context.model.max_sequence) +
+        " tokens a step\n");
+    Table table({{"plan"}, {"forecast step", Align::kRight}, {"memory", Align::kRight}});
+    for (const RankedPlan& ranked : result.plans) {
+      table.AddRow({Describe(ranked.plan), FormatSeconds(ranked.step_s),
+                    FormatBytes(ranked.memory.peak.total)});
+    }
+    Say(table.Text(2));
+    return result.plans.front().plan;
+  }
+
+  // 3: the forecast; 4: the run.
+  Result<TrainingResult> TrainPlan(Store& store, const ForecastContext& context,
+                                   const Plan& plan) const {
+    FT_ASSIGN(const Forecast forecast,
+              MakeForecast(context.model, plan, context.costs, false, true));
+    const Metrics metrics = ForecastMetrics(context, forecast);
+    Say("3. Forecast of " + Describe(plan) + "\n\n" + StepText(*metrics.overall));
+    Say(MemoryText(PeaksOf(metrics)));
+    Say(TimelineText(forecast.simulation.timeline, metrics.overall->step, kTimelineWidth));
+    TrainingOptions options;
+    options.data = data_;
+    options.steps = std::clamp<std::int64_t>(
+        static_cast<std::int64_t>(kTrainingSeconds / forecast.simulation.step_s), 8, 200);
+    options.json_lines = json_;
+    Say("4. Training " + std::to_string(options.steps) + " steps on " + data_);
+    return RunTraining(store, context, plan, options);
+  }
+
+  // 5: the comparison, and how to go on.
+  Result<Exit> Report(const ForecastContext& context, const Plan& plan,
+                      const TrainingResult& trained) {
+    FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
+    FT_ASSIGN(const ComparedRuns runs, CompareRuns(reader, trained.run, 0));
+    std::string picture;
+#if FORETRAIN_HAVE_UI
+    FT_ASSIGN(const RunPair pair, LoadPair(reader, trained.run, 0));
+    FT_ASSIGN(const CompareInput input, CompareInputOf(reader, pair));
+    if (const auto drawn = ScreenshotCompare(input, {}, screenshot_); drawn.has_value()) {
+      picture = screenshot_;
+    } else {
+      std::fprintf(stderr, "foretrain: no picture: %s\n", drawn.error().message.c_str());
+    }
+#endif
+    const std::string command = "foretrain train " + CommandLineOf(model_, plan) + " --ranks " +
+                                std::to_string(kRanks) + " --data " + data_ + " --device-profile " +
+                                cluster_.device_profile + " --steps " +
+                                std::to_string(trained.summary.steps);
+    if (json_) {
+      JsonWriter json;
+      json.BeginObject().Field("schema", 1).Field("plan", Describe(plan)).Field("run", trained.run);
+      json.Field("first_loss", trained.first_loss).Field("last_loss", trained.last_loss);
+      WriteComparison(json, runs.view);
+      json.Field("picture", picture).Field("train", command);
+      std::puts(json.EndObject().Take().c_str());
+      return Exit::kDone;
+    }
+    Say("\n   loss " + std::to_string(trained.first_loss) + " -> " +
+        std::to_string(trained.last_loss) + "\n");
+    Say("5. Forecast against measurement\n\n" + ComparisonText(runs.view) +
+        ComparisonDetails(runs.view, runs.measured.timeline.op_names));
+    if (!picture.empty()) Say("picture       " + picture);
+    Say("this run      foretrain compare --store " + store_ + " --run " +
+        std::to_string(trained.run));
+    Say("trace         foretrain export --store " + store_ + " --run " +
+        std::to_string(trained.run) + " --out trace.json");
+    Say("again         " + command);
+    (void)context;
+    return Exit::kDone;
+  }
+
+  // The text that this program was built beside.
+  static std::string_view DemoText();
+
+  ModelFlags model_;
+  ClusterFlags cluster_;
+  std::string data_;
+  std::string store_ = kDefaultStore;
+  std::string screenshot_ = "foretrain.png";
+};
+
+std::string_view Demo::DemoText() { return app_data::Files().front().text; }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeDemo() { return std::make_unique<Demo>(); }
+
+}  // namespace foretrain

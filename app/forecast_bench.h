@@ -1,0 +1,68 @@
+// How near forecasts come on this machine: named plans, each forecast and then trained twice.
+// Leaves out printing on a terminal: app/commands/bench.cc.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/cost/device_profile.h"
+#include "sim/program/op.h"
+#include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
+
+namespace foretrain {
+
+struct BenchPlan {
+  std::string name;
+  Plan plan;
+};
+
+// The ten plans of `bench --forecast`: one and two ranks; data, tensor and pipeline parallel, ZeRO,
+// recomputation. All train the same batch of the same model.
+std::vector<BenchPlan> BenchPlans();
+inline constexpr const char* kBenchModel = "gpt-10m";
+
+// Seconds of all ops of a class in a step, over all ranks; waiting for peers is left out.
+struct ClassError {
+  OpClass op_class = OpClass::kGemm;
+  double predicted_s = 0;
+  double measured_s = 0;
+};
+
+struct BenchResult {
+  BenchPlan plan;
+  double predicted_s = 0;     // a step
+  double measured_s[2] = {};  // medians of the steps of the two runs
+  double drift[3] = {};       // before, between and after
+  std::vector<ClassError> classes;
+
+  double Measured() const { return (measured_s[0] + measured_s[1]) / 2; }
+  double Drift() const { return (drift[0] + 2 * drift[1] + drift[2]) / 4; }
+  // Relative, signed: positive where the forecast is too long.
+  double Error() const { return predicted_s / Measured() - 1; }
+  // After dividing what was measured by the drift.
+  double CorrectedError() const { return predicted_s * Drift() / Measured() - 1; }
+  // Difference of the two runs over their mean.
+  double Spread() const;
+};
+
+struct BenchOptions {
+  int steps = 20;  // that count; kBenchWarmUp more are run before
+  std::function<bool()> stop;
+};
+inline constexpr int kBenchWarmUp = 2;
+
+// Forecasts the plan from the profile and trains it twice on random tokens, with the reference GEMM
+// timed before, between and after. Errors: those of MakeForecast and Train.
+Result<BenchResult> RunBenchPlan(const ModelSpec& model, const BenchPlan& plan,
+                                 const DeviceProfile& profile, const BenchOptions& options);
+
+// Median over plans of |error|; of the corrected one where `corrected`. Not empty.
+double MedianError(const std::vector<BenchResult>& results, bool corrected);
+
+// The results as a table for docs/validation.md, with the machine, the date and how to repeat it.
+std::string BenchMarkdown(const std::vector<BenchResult>& results, const DeviceProfile& profile,
+                          int steps);
+
+}  // namespace foretrain

@@ -1,0 +1,114 @@
+// Each kind of bad input is one sentence that names what is wrong and what to do, with its exit
+// code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/app/run_binary.h"
+
+namespace foretrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string Text(std::size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += "To be, or not to be, that is the question. ";
+  return text;
+}
+
+constexpr const char* kSmall =
+    "--model gpt-10m --layers 1 --sequence 16 --global-batch 2 --ranks 1 ";
+
+TEST(BadInput, NamesTheNearestCommandOfAnUnknownOne) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunForetrain(folder.path(), "modls");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("modls"), HasSubstr("Did you mean \"models\"?")));
+}
+
+TEST(BadInput, RefusesHeadsThatDoNotDivide) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunForetrain(folder.path(), "predict --model gpt-10m --heads 7");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("heads"), HasSubstr("7")));
+}
+
+TEST(BadInput, RefusesAMicroBatchThatDoesNotDivide) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunForetrain(
+      folder.path(), "predict --model gpt-10m --global-batch 8 --micro-batch 3 --ranks 1");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("micro_batch"), HasSubstr("3")));
+}
+
+TEST(BadInput, RefusesRanksThatThePlanDoesNotHave) {
+  const TemporaryFolder folder;
+  const ProgramEnd end =
+      RunForetrain(folder.path(), "predict --model gpt-10m --dp 2 --pp 2 --ranks 2");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, HasSubstr("4 ranks"));
+}
+
+TEST(BadInput, NamesFieldAndFileOfAConfigThatLacksOne) {
+  const TemporaryFolder folder;
+  const std::string config = folder.Write("config.json", R"({"model_type": "gpt2", "n_layer": 2})");
+  const ProgramEnd end = RunForetrain(folder.path(), "predict --model " + config);
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("config.json"), HasSubstr("n_")));
+}
+
+TEST(BadInput, RefusesAnEmptyAndAMissingText) {
+  const TemporaryFolder folder;
+  const std::string empty = folder.Write("empty.txt", "");
+  const ProgramEnd first =
+      RunForetrain(folder.path(), std::string("train ") + kSmall + "--data " + empty);
+  EXPECT_EQ(first.code, 2);
+  EXPECT_THAT(first.errors, AllOf(HasSubstr("empty.txt"), HasSubstr("empty")));
+  const ProgramEnd second =
+      RunForetrain(folder.path(), std::string("train ") + kSmall + "--data missing.txt");
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.errors, HasSubstr("missing.txt"));
+}
+
+TEST(BadInput, SaysHowLongATextMustBe) {
+  const TemporaryFolder folder;
+  const std::string text = folder.Write("short.txt", "too short");
+  const ProgramEnd end =
+      RunForetrain(folder.path(), std::string("train ") + kSmall + "--data " + text);
+  EXPECT_EQ(end.code, 2);
+  // A batch of 2 * 16 tokens, one target more and one to move on by: 34.
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("9 tokens"), HasSubstr("34")));
+}
+
+TEST(BadInput, AnswersNoToAPlanOverItsBudget) {
+  const TemporaryFolder folder;
+  const std::string text = folder.Write("text.txt", Text(5000));
+  const ProgramEnd end = RunForetrain(
+      folder.path(), std::string("train ") + kSmall + "--steps 1 --budget 1MiB --data " + text);
+  EXPECT_EQ(end.code, 1);
+  EXPECT_THAT(end.errors, AllOf(HasSubstr("parameters"), HasSubstr("1.00 MiB")));
+}
+
+TEST(BadInput, RefusesAFileThatIsNoStoreAndLeavesItAlone) {
+  const TemporaryFolder folder;
+  folder.Write("notes.db",
+               "these are my notes, not a database, and they are long enough to look at");
+  const ProgramEnd end = RunForetrain(folder.path(), "runs --store notes.db");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.errors, HasSubstr("notes.db"));
+}
+
+TEST(BadInput, IsAnObjectWithTheErrorWhereJsonIsAskedFor) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunForetrain(folder.path(), "predict --json --model no-such-model");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.output,
+              AllOf(StartsWith("{"), HasSubstr("\"exit_code\":2"), HasSubstr("no-such-model")));
+}
+
+}  // namespace
+}  // namespace foretrain

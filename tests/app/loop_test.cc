@@ -1,0 +1,107 @@
+// The loop on one machine, small: forecast, train, list, compare, export.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/app/run_binary.h"
+
+namespace foretrain {
+namespace {
+
+constexpr const char* kTiny =
+    "--model gpt-10m --layers 2 --sequence 32 --global-batch 4 --micro-batch 1 ";
+
+std::string Text() {
+  std::string text;
+  for (int i = 0; text.size() < 20000; ++i)
+    text += "line " + std::to_string(i % 97) + " of the text\n";
+  return text;
+}
+
+nlohmann::json LastLine(const std::string& output) {
+  std::istringstream lines(output);
+  std::string line, last;
+  while (std::getline(lines, line)) {
+    if (!line.empty()) last = line;
+  }
+  return nlohmann::json::parse(last, nullptr, false);
+}
+
+TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {
+  const TemporaryFolder folder;
+  const std::string text = folder.Write("text.txt", Text());
+  const ProgramEnd train =
+      RunForetrain(folder.path(), std::string("train --json --ranks 2 --pp 2 --steps 4 ") + kTiny +
+                                      "--data " + text);
+  ASSERT_EQ(train.code, 0) << train.errors;
+  const nlohmann::json summary = LastLine(train.output);
+  EXPECT_EQ(summary.at("steps"), 4);
+  EXPECT_GT(summary.at("tokens_per_s").get<double>(), 0);
+
+  const ProgramEnd runs = RunForetrain(folder.path(), "runs --json");
+  ASSERT_EQ(runs.code, 0) << runs.errors;
+  const nlohmann::json list = LastLine(runs.output).at("runs");
+  ASSERT_EQ(list.size(), 2U);  // the forecast and the run
+  EXPECT_EQ(list[0].at("kind"), "predicted");
+  EXPECT_EQ(list[1].at("kind"), "measured");
+  EXPECT_EQ(list[1].at("status"), "finished");
+
+  const ProgramEnd compare = RunForetrain(folder.path(), "compare --json");
+  ASSERT_EQ(compare.code, 0) << compare.errors;
+  const nlohmann::json comparison = LastLine(compare.output);
+  EXPECT_GT(comparison.at("measured").at("step_time_s").get<double>(), 0);
+  EXPECT_GT(comparison.at("predicted").at("step_time_s").get<double>(), 0);
+  EXPECT_TRUE(comparison.at("gap").contains("gemm"));
+
+  const ProgramEnd analyze = RunForetrain(folder.path(), "analyze");
+  EXPECT_EQ(analyze.code, 0) << analyze.errors;
+  EXPECT_THAT(analyze.output, testing::HasSubstr("rank   1 |"));
+
+  const ProgramEnd exported = RunForetrain(folder.path(), "export --out trace.json");
+  ASSERT_EQ(exported.code, 0) << exported.errors;
+  EXPECT_GT(std::filesystem::file_size(folder.path() + "/trace.json"), 10000U);
+}
+
+TEST(Loop, GivesTheSameLossAgain) {
+  const TemporaryFolder folder;
+  const std::string text = folder.Write("text.txt", Text());
+  const std::string command =
+      std::string("train --json --ranks 2 --dp 2 --steps 3 --clip 1 ") + kTiny + "--data " + text;
+  const ProgramEnd first = RunForetrain(folder.path(), command);
+  const ProgramEnd second = RunForetrain(folder.path(), command);
+  ASSERT_EQ(first.code, 0) << first.errors;
+  ASSERT_EQ(second.code, 0) << second.errors;
+  EXPECT_EQ(LastLine(first.output).at("loss"), LastLine(second.output).at("loss"));
+}
+
+TEST(Loop, SearchesPlansThatTrainAndPredictAccept) {
+  const TemporaryFolder folder;
+  const ProgramEnd plan = RunForetrain(folder.path(), "plan --json --model gpt-10m --ranks 2");
+  ASSERT_EQ(plan.code, 0) << plan.errors;
+  const nlohmann::json result = LastLine(plan.output);
+  EXPECT_GT(result.at("evaluated").get<int>(), 10);
+  ASSERT_FALSE(result.at("plans").empty());
+  const double best = result.at("plans")[0].at("step_time_s").get<double>();
+  for (const nlohmann::json& other : result.at("plans"))
+    EXPECT_GE(other.at("step_time_s").get<double>(), best);
+}
+
+TEST(Loop, EveryCommandExplainsItself) {
+  const TemporaryFolder folder;
+  const ProgramEnd help = RunForetrain(folder.path(), "--help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* command :
+       {"models", "clusters", "devices", "plan", "predict", "train", "compare", "analyze",
+        "calibrate", "bench", "export", "runs", "view", "demo"}) {
+    EXPECT_THAT(help.output, testing::HasSubstr(command));
+    const ProgramEnd end = RunForetrain(folder.path(), std::string(command) + " --help");
+    EXPECT_EQ(end.code, 0) << command;
+    EXPECT_THAT(end.output, testing::HasSubstr("--json")) << command;
+  }
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,32 @@
+// Runs the built program as a user would.
+#pragma once
+
+#include <string>
+
+namespace foretrain {
+
+struct ProgramEnd {
+  int code = -1;       // exit code; 128 + signal where a signal ended it
+  std::string output;  // stdout
+  std::string errors;  // stderr
+};
+
+// `arguments` as on a shell's command line, in `folder`, with a home of its own there.
+ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments);
+
+// A fresh folder that is removed with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+  // Writes a file into it and returns its path.
+  std::string Write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,112 @@
+#include "tests/kernels/attention_bounds.h"
+
+#include <cmath>
+#include <cstddef>
+
+namespace foretrain::test {
+namespace {
+
+std::size_t Index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// A scalar product and the sum of its terms' sizes.
+struct Sum {
+  double value = 0.0;
+  double size = 0.0;
+};
+Sum Multiply(const Tensor& x, std::size_t at_x, const Tensor& y, std::size_t at_y, std::int64_t n) {
+  Sum sum;
+  for (std::size_t c = 0; c < Index(n); ++c) {
+    sum.value += x[at_x + c] * y[at_y + c];
+    sum.size += std::abs(x[at_x + c] * y[at_y + c]);
+  }
+  return sum;
+}
+
+void AddSizes(double factor, const Tensor& x, std::size_t at_x, std::int64_t n, Tensor& y,
+              std::size_t at_y) {
+  for (std::size_t c = 0; c < Index(n); ++c) {
+    y[at_y + c] += factor * std::abs(x[at_x + c]);
+  }
+}
+
+class Bounder {
+ public:
+  Bounder(const reference::AttentionShape& s, const Tensor& q, const Tensor& k, const Tensor& v,
+          const Tensor& dout)
+      : s_(s),
+        q_(q),
+        k_(k),
+        v_(v),
+        dout_(dout),
+        forward_(reference::AttentionForward(s, q, k, v)),
+        bounds_{Tensor(q.size(), 1e-36), Tensor(forward_.lse.size(), 1e-36),
+                Tensor(q.size(), 1e-36), Tensor(k.size(), 1e-36), Tensor(v.size(), 1e-36)} {}
+
+  AttentionBounds Run() {
+    for (std::int64_t row = 0; row < s_.batch * s_.sequence; ++row) {
+      for (std::int64_t head = 0; head < s_.heads; ++head) {
+        Query(row, head);
+      }
+    }
+    return bounds_;
+  }
+
+ private:
+  // One query with all its keys.
+  void Query(std::int64_t row, std::int64_t head) {
+    const std::int64_t d = s_.head_dim;
+    const std::size_t query = Index((row * s_.heads + head) * d);
+    const double lse = forward_.lse[Index(row * s_.heads + head)];
+    const std::int64_t first = row / s_.sequence * s_.sequence;
+    const std::int64_t keys = row - first + 1;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(d));
+    Tensor p;
+    Tensor error;
+    double lse_error = Roundings(keys + 8) + 2.0 * kUnit * std::abs(lse);
+    for (std::int64_t j = first; j <= row; ++j) {
+      const Sum score = Multiply(q_, query, k_, Key(j, head), d);
+      error.push_back(Roundings(d + 4) * scale * score.size +
+                      4.0 * kUnit * (scale * std::abs(score.value) + std::abs(lse)));
+      p.push_back(std::exp(scale * score.value - lse));
+      lse_error += p.back() * error.back();
+    }
+    bounds_.lse[Index(row * s_.heads + head)] += lse_error;
+    const Sum delta = Multiply(dout_, query, forward_.out, query, d);
+    const std::int64_t queries = s_.sequence * (s_.heads / s_.kv_heads);
+    for (std::int64_t j = first; j <= row; ++j) {
+      const std::size_t key = Key(j, head);
+      const double probability = p[Index(j - first)];
+      const double relative = error[Index(j - first)] + 8.0 * kUnit;
+      AddSizes(probability * (relative + lse_error + Roundings(keys + 8)), v_, key, d, bounds_.out,
+               query);
+      AddSizes(probability * (relative + Roundings(queries + 4)), dout_, query, d, bounds_.v, key);
+      const Sum dp = Multiply(dout_, query, v_, key, d);
+      const double ds = scale * probability * std::abs(dp.value - delta.value);
+      const double ds_error = ds * (relative + 6.0 * kUnit) +
+                              scale * probability * Roundings(d + 2) * (dp.size + delta.size);
+      AddSizes(ds_error + ds * Roundings(keys + 4), k_, key, d, bounds_.q, query);
+      AddSizes(ds_error + ds * Roundings(queries + 4), q_, query, d, bounds_.k, key);
+    }
+  }
+
+  std::size_t Key(std::int64_t row, std::int64_t head) const {
+    return Index((row * s_.kv_heads + head / (s_.heads / s_.kv_heads)) * s_.head_dim);
+  }
+
+  const reference::AttentionShape& s_;
+  const Tensor& q_;
+  const Tensor& k_;
+  const Tensor& v_;
+  const Tensor& dout_;
+  reference::AttentionOutputs forward_;
+  AttentionBounds bounds_;
+};
+
+}  // namespace
+
+AttentionBounds BoundAttention(const reference::AttentionShape& shape, const Tensor& q,
+                               const Tensor& k, const Tensor& v, const Tensor& dout) {
+  return Bounder(shape, q, k, v, dout).Run();
+}
+
+}  // namespace foretrain::test
