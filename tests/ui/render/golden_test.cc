@@ -13,7 +13,7 @@ namespace foretrain {
 namespace {
 
 // Drivers round colours and edges differently.
-constexpr int kMostDifference = 8;       // of a channel
+constexpr int kMostDifference = 8;     // of a channel
 constexpr double kMostPixels = 0.001;  // share of pixels that may differ by more
 
 int Difference(ui::Colour a, ui::Colour b) {

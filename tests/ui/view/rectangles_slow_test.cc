@@ -29,8 +29,8 @@ RunView MillionSpans(std::size_t count, std::uint64_t seed) {
                       .pass = engine() % 2 == 0 ? Pass::kForward : Pass::kBackward};
     std::int64_t& time = now[static_cast<std::size_t>(rank)][queue];
     const auto length = static_cast<std::int64_t>(std::pow(10.0, exponent(engine)));
-    Span span = queue == 0 ? ComputeSpan(place, time, time + length)
-                           : SendSpan(place, time, time + length);
+    Span span =
+        queue == 0 ? ComputeSpan(place, time, time + length) : SendSpan(place, time, time + length);
     if (queue == 2) span.queue = Queue::kRecvPrev;
     spans.push_back(span);
     time += length + static_cast<std::int64_t>(engine() % 1000);

@@ -202,7 +202,8 @@ TEST_F(Screen, DrawsTheSamePixelsEachTime) {
   // Also after having been elsewhere.
   Wheel(3.0F);
   Type('f');
-  ImGui::GetIO().MousePos = {-std::numeric_limits<float>::max(), -std::numeric_limits<float>::max()};
+  ImGui::GetIO().MousePos = {-std::numeric_limits<float>::max(),
+                             -std::numeric_limits<float>::max()};
   EXPECT_EQ(Pixels().pixels, first.pixels);
 }
 
@@ -225,8 +226,8 @@ TEST_F(Screen, ColoursAnOpThatTookLongerRed) {
 
 TEST_F(Screen, DrawsSpansInTheColourOfTheirPass) {
   CompareInput input;
-  input.measured = RunOfSpans({ComputeSpan({}, 0, 100),
-                               ComputeSpan({.op = 1, .pass = Pass::kBackward}, 100, 200)});
+  input.measured = RunOfSpans(
+      {ComputeSpan({}, 0, 100), ComputeSpan({.op = 1, .pass = Pass::kBackward}, 100, 200)});
   Open(input);
   const ui::Image image = Pixels();
   const ui::Box strip = screen_->layout().lane_boxes.at(0).strips.at(0).box;
