@@ -37,7 +37,8 @@ struct ViewOptions {
 Result<void> ScreenshotCompare(const CompareInput& input, const ViewOptions& options,
                                const std::string& path);
 
-// Newer runs, or null where nothing has changed; called about once a second.
+// Newer runs, or null where nothing has changed. Called about once a second, on a thread of its own
+// but never twice at once.
 using ReloadRuns = std::function<Result<std::unique_ptr<CompareInput>>()>;
 
 // Shows the view in a window until it is closed. `reload` may be empty; its errors are shown in the

@@ -123,14 +123,24 @@ Result<std::unique_ptr<HeadlessView>> HeadlessView::Create(
   return std::unique_ptr<HeadlessView>(new HeadlessView(std::move(target), font_folders));
 }
 
-const FrameRecord& HeadlessView::Frame(CompareScreen& screen) {
+const FrameRecord& HeadlessView::Record(CompareScreen& screen) {
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = {target_->size().width, target_->size().height};
   io.DeltaTime = 1.0F / 60.0F;
   ImGui_ImplOpenGL3_NewFrame();
   ImGui::NewFrame();
-  const FrameRecord& record = screen.Draw(target_->size(), ui_.fonts(), ReadInput(), images_);
+  return screen.Draw(target_->size(), ui_.fonts(), ReadInput(), images_);
+}
+
+const FrameRecord& HeadlessView::Frame(CompareScreen& screen) {
+  const FrameRecord& record = Record(screen);
   ui_.Render(target_->size(), screen.ground());
+  return record;
+}
+
+const FrameRecord& HeadlessView::Advance(CompareScreen& screen) {
+  const FrameRecord& record = Record(screen);
+  ImGui::EndFrame();
   return record;
 }
 

@@ -53,9 +53,13 @@ class HeadlessView {
   // One frame of 1/60 s from what stands in ImGui's io (mouse, keys, characters).
   const FrameRecord& Frame(CompareScreen& screen);
 
+  // The same without drawing pixels: for input whose picture nobody looks at.
+  const FrameRecord& Advance(CompareScreen& screen);
+
   Image Read() const { return target_->Read(); }
 
  private:
+  const FrameRecord& Record(CompareScreen& screen);
   HeadlessView(std::unique_ptr<HeadlessTarget> target,
                const std::vector<std::string>& font_folders);
 

@@ -6,6 +6,9 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
+#include <future>
 #include <optional>
 #include <string>
 #include <utility>
@@ -94,7 +97,23 @@ class GlfwInput {
   GlfwInput& operator=(const GlfwInput&) = delete;
 };
 
-// The runs that are shown, and the ones that replace them.
+// Newer runs and what takes long to compute of them.
+struct NewerRuns {
+  std::unique_ptr<CompareInput> input;  // null: nothing has changed
+  CompareFacts facts;
+};
+
+Result<NewerRuns> Reload(const ReloadRuns& reload) {
+  try {
+    FT_ASSIGN(std::unique_ptr<CompareInput> input, reload());
+    CompareFacts facts = input != nullptr ? FactsOf(*input) : CompareFacts{};
+    return NewerRuns{std::move(input), std::move(facts)};
+  } catch (const std::exception& error) {
+    return Fail(ErrorCode::kIo, error.what());
+  }
+}
+
+// The runs that are shown, and the ones that replace them, loaded on another thread.
 class Runs {
  public:
   Runs(std::unique_ptr<CompareInput> input, const ReloadRuns& reload)
@@ -102,29 +121,39 @@ class Runs {
 
   const CompareInput& input() const { return *input_; }
 
-  // Asks for newer runs when it is time; the screen then shows them.
+  // Asks for newer runs when it is time, and shows those that have come.
   void Refresh(double now_s, CompareScreen& screen) {
-    if (!reload_ || now_s < next_s_) return;
+    if (!reload_) return;
+    if (!coming_.valid() && now_s >= next_s_) {
+      coming_ = std::async(std::launch::async, [this] { return Reload(reload_); });
+    }
+    const bool there =
+        coming_.valid() && coming_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (!there) return;
     next_s_ = now_s + kReloadSeconds;
-    Result<std::unique_ptr<CompareInput>> newer = reload_();
+    Take(coming_.get(), screen);
+  }
+
+ private:
+  void Take(Result<NewerRuns> newer, CompareScreen& screen) {
     std::vector<std::string>& notices = screen.state().wanted.notices;
     std::erase(notices, error_);
     error_.clear();
     if (!newer.has_value()) {
-      error_ = "The store cannot be read again: " + newer.error().message;
+      error_ = "The runs cannot be read again: " + newer.error().message;
       notices.push_back(error_);
       return;
     }
-    if (*newer == nullptr) return;
-    screen.SetInput(**newer);
-    input_ = *std::move(newer);
+    if (newer->input == nullptr) return;
+    screen.SetInput(*newer->input, std::move(newer->facts));
+    input_ = std::move(newer->input);
   }
 
- private:
   std::unique_ptr<CompareInput> input_;
   const ReloadRuns& reload_;
   double next_s_ = kReloadSeconds;
   std::string error_;
+  std::future<Result<NewerRuns>> coming_;  // last: it ends before what it uses
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 bool SameOptions(const CompareOptions& a, const CompareOptions& b) {
   return a.predicted_step == b.predicted_step && a.measured_step == b.measured_step &&
-         a.alignment == b.alignment && a.rows == b.rows;
+         a.alignment == b.alignment && a.rows == b.rows && a.notices == b.notices;
 }
 
 void DrawMouse(const Frame& frame, const InputFrame& input) {
@@ -41,8 +41,8 @@ CompareScreen::CompareScreen(const CompareInput& input, const CompareOptions& op
       model_(std::make_unique<CompareModel>(BuildCompareModel(input, facts_, options))),
       state_(StartOf(*model_)) {}
 
-void CompareScreen::SetInput(const CompareInput& input) {
-  facts_ = FactsOf(input);
+void CompareScreen::SetInput(const CompareInput& input, CompareFacts facts) {
+  facts_ = std::move(facts);
   auto model = std::make_unique<CompareModel>(BuildCompareModel(input, facts_, state_.wanted));
   state_ = CarryOver(*model_, *model, std::move(state_));
   input_ = &input;

@@ -21,8 +21,8 @@ class CompareScreen {
   CompareScreen(const CompareInput& input, const CompareOptions& options);
   CompareScreen(CompareInput&&, const CompareOptions&) = delete;
 
-  // Shows newer runs in the same place.
-  void SetInput(const CompareInput& input);
+  // Shows newer runs in the same place. `facts`: FactsOf(input), which other threads may make.
+  void SetInput(const CompareInput& input, CompareFacts facts);
 
   // One frame on the current Dear ImGui context, between NewFrame and Render. The record is that of
   // this frame and lives until the next.

@@ -9,7 +9,9 @@
 namespace foretrain::ui {
 namespace {
 
-constexpr float kTile = 128.0F;
+constexpr float kTile = 128.0F;  // widths
+constexpr float kComfortableTile = 112.0F;
+constexpr float kLeastTile = 84.0F;
 constexpr float kMargin = 16.0F;
 constexpr float kQualityColumn = 158.0F;
 constexpr std::size_t kQualityRows = 3;
@@ -42,25 +44,28 @@ float Chip(Canvas& canvas, const Box& header, float right, const std::string& te
   return box.x0;
 }
 
-void DrawTile(Canvas& canvas, const Number& number, float x, float y) {
+void DrawTile(Canvas& canvas, const Number& number, float x, float y, float width) {
   const Theme& theme = canvas.theme;
   canvas.Text(canvas.fonts.small, {x, y + canvas.Px(7)}, theme.muted, number.name);
   const bool measured = !number.measured.empty();
   canvas.Text(canvas.fonts.mono_large, {x, y + canvas.Px(22)},
               measured ? theme.text : theme.predicted,
               measured ? number.measured : number.predicted);
+  float at = x;
   const float below = y + canvas.Px(49);
+  ImFont* const font = canvas.fonts.mono_small;
   if (measured && !number.predicted.empty()) {
-    const float width =
-        canvas.Text(canvas.fonts.mono_small, {x, below}, theme.muted, number.predicted);
     const Colour colour = number.tone == Tone::kMore   ? theme.more
                           : number.tone == Tone::kLess ? theme.less
                                                        : theme.muted;
-    canvas.Text(canvas.fonts.mono_small, {x + width + canvas.Px(8), below}, colour, number.error);
+    const float both = canvas.WidthOf(font, number.predicted + number.error) + canvas.Px(16);
+    if (both <= width) {
+      at += canvas.Text(font, {at, below}, theme.muted, number.predicted) + canvas.Px(8);
+    }
+    canvas.Text(font, {at, below}, colour, number.error);
     return;
   }
-  canvas.Text(canvas.fonts.mono_small, {x, below}, theme.faint,
-              measured ? "not predicted" : "not measured");
+  canvas.Text(font, {at, below}, theme.faint, measured ? "not predicted" : "not measured");
 }
 
 void DrawQuality(Canvas& canvas, const Number& number, const Box& box) {
@@ -74,26 +79,24 @@ void DrawQuality(Canvas& canvas, const Number& number, const Box& box) {
                 Align::kRight, amber ? theme.amber : theme.text, number.measured);
 }
 
-void DrawQualities(const Frame& frame, float least_x) {
+// The numbers that say how far the others can be trusted, amber ones first, in columns that start
+// at x0.
+void DrawQualities(const Frame& frame, float x0) {
   Canvas& canvas = frame.canvas;
   const Box& panel = frame.layout.numbers;
   std::vector<const Number*> numbers;
   for (const Number& number : frame.model.numbers) {
     if (number.quality) numbers.push_back(&number);
   }
-  const std::size_t columns = (numbers.size() + kQualityRows - 1) / kQualityRows;
-  const float height = canvas.Px(18);
-  const float width = canvas.Px(kQualityColumn);
-  const float x0 = std::max(least_x, panel.x1 - static_cast<float>(columns) * width);
-  // Amber ones first where there is no room for all.
   std::stable_sort(numbers.begin(), numbers.end(), [](const Number* a, const Number* b) {
     return (a->tone == Tone::kAmber) > (b->tone == Tone::kAmber);
   });
+  const float height = canvas.Px(18);
+  const float width = canvas.Px(kQualityColumn);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const std::size_t column = i / kQualityRows;
-    const float x = x0 + static_cast<float>(column) * width;
+    const float x = x0 + static_cast<float>(i / kQualityRows) * width;
     const float y = panel.y0 + canvas.Px(8) + static_cast<float>(i % kQualityRows) * height;
-    if (x < least_x || x + width > panel.x1) continue;
+    if (x + width > panel.x1 + 1.0F) break;
     DrawQuality(canvas, *numbers[i], {x, y, x + width, y + height});
   }
 }
@@ -182,15 +185,29 @@ void DrawNumbers(const Frame& frame) {
   const Box& panel = frame.layout.numbers;
   canvas.Fill(panel, canvas.theme.panel);
   canvas.Fill({panel.x0, panel.y1 - 1.0F, panel.x1, panel.y1}, canvas.theme.line);
+  const std::vector<Number>& numbers = frame.model.numbers;
+  const auto qualities = static_cast<std::size_t>(std::count_if(
+      numbers.begin(), numbers.end(), [](const Number& number) { return number.quality; }));
+  const std::size_t tiles = numbers.size() - qualities;
+  const std::size_t wanted = (qualities + kQualityRows - 1) / kQualityRows;
+  const float column = canvas.Px(kQualityColumn);
+  const float room = panel.Width() - canvas.Px(kMargin);
+  // All columns of qualities where tiles keep a comfortable width, else one.
+  const float comfortable = static_cast<float>(tiles) * canvas.Px(kComfortableTile);
+  const auto all = static_cast<float>(wanted) * column;
+  const float right = comfortable + all <= room ? all : std::min(all, column);
+  const float width =
+      std::clamp((room - right) / static_cast<float>(std::max<std::size_t>(1, tiles)),
+                 canvas.Px(kLeastTile), canvas.Px(kTile));
   canvas.PushClip(panel);
   float x = canvas.Px(kMargin);
-  for (const Number& number : frame.model.numbers) {
+  for (const Number& number : numbers) {
     if (number.quality) continue;
-    if (x + canvas.Px(kTile) > panel.x1) break;
-    DrawTile(canvas, number, x, panel.y0);
-    x += canvas.Px(kTile);
+    if (x + width > panel.x1) break;
+    DrawTile(canvas, number, x, panel.y0, width);
+    x += width;
   }
-  DrawQualities(frame, x);
+  DrawQualities(frame, std::max(x, panel.x1 - right));
   canvas.PopClip();
 }
 

@@ -15,7 +15,6 @@ namespace {
 constexpr float kLabelPad = 4.0F;
 constexpr float kLeastSlot = 7.0F;   // narrower slots get no edge
 constexpr float kLeastEdge = 10.0F;  // narrower spans get none
-constexpr float kLeastInstruction = 46.0F;
 constexpr float kLeastOp = 30.0F;
 constexpr std::size_t kMostEdges = 2000;  // edges of slots in all lanes together
 
@@ -101,9 +100,9 @@ class LanePainter {
     }
     const float instruction =
         WidthOf(slot.start_ns, slot.end_ns) / static_cast<float>(slot.instructions);
-    if (slot.instructions > 1 && instruction >= canvas_.Px(kLeastInstruction)) {
-      return DrawInstructions(slot);
-    }
+    const std::string name = InstructionLabel(*side_.run, slot.op);
+    const float least = canvas_.WidthOf(canvas_.fonts.small, name) + 2 * canvas_.Px(kLabelPad);
+    if (slot.instructions > 1 && instruction >= least) return DrawInstructions(slot);
     Label(box, SlotLabel(slot.op, /*wide=*/true), SlotLabel(slot.op, /*wide=*/false));
   }
 

@@ -57,7 +57,8 @@ TEST(Drift, CrossesAWindowWithoutPoints) {
 
 TEST(Drift, ComesFromTransfersWhereARankComputesNothing) {
   const auto pair = [](std::int64_t predicted_end, std::int64_t measured_end) {
-    OpTotal predicted{.end_ns = predicted_end, .queue = Queue::kReduce, .op_class = OpClass::kDpComm};
+    OpTotal predicted{
+        .end_ns = predicted_end, .queue = Queue::kReduce, .op_class = OpClass::kDpComm};
     OpTotal measured = predicted;
     measured.end_ns = measured_end;
     return OpPair{.predicted = predicted, .measured = measured};

@@ -28,8 +28,7 @@ class Interaction : public testing::Test {
   }
 
   float XOf(double time_ns) const {
-    return layout_.plot_x0 +
-           static_cast<float>(state_.viewport.ToX(time_ns, layout_.Columns()));
+    return layout_.plot_x0 + static_cast<float>(state_.viewport.ToX(time_ns, layout_.Columns()));
   }
   // Within the measured compute strip of lane 0.
   float MeasuredY() const { return layout_.lane_boxes[0].strips[2].box.y0 + 3; }

@@ -26,7 +26,8 @@ TEST(Pairing, PutsOpsOfEqualIdsTogether) {
 }
 
 TEST(Pairing, TakesSpansOfTheStepAlone) {
-  const auto totals = Totals({ComputeSpan({.step = 0}, 0, 10), ComputeSpan({.step = 1}, 10, 25)}, 1);
+  const auto totals =
+      Totals({ComputeSpan({.step = 0}, 0, 10), ComputeSpan({.step = 1}, 10, 25)}, 1);
   ASSERT_EQ(totals.size(), 1U);
   EXPECT_EQ(totals[0].busy_ns, 15);
 }

@@ -27,9 +27,9 @@ TEST(Ticks, AreLabelledInTheUnitOfTheAxis) {
   EXPECT_EQ(Labels(TimeTicks(0.0, 100e6, 5)),
             (std::vector<std::string>{"0", "20 ms", "40 ms", "60 ms", "80 ms", "100 ms"}));
   // 2 us at 1.5 ms: steps of 0.5 us, which milliseconds cannot show in three decimals.
-  EXPECT_EQ(Labels(TimeTicks(1.5e6, 1.5e6 + 2e3, 4)),
-            (std::vector<std::string>{"1500.0 us", "1500.5 us", "1501.0 us", "1501.5 us",
-                                      "1502.0 us"}));
+  EXPECT_EQ(
+      Labels(TimeTicks(1.5e6, 1.5e6 + 2e3, 4)),
+      (std::vector<std::string>{"1500.0 us", "1500.5 us", "1501.0 us", "1501.5 us", "1502.0 us"}));
   EXPECT_EQ(Labels(TimeTicks(-2e3, 2e3, 2)), (std::vector<std::string>{"-2 us", "0", "2 us"}));
 }
 

@@ -30,8 +30,8 @@ std::vector<Span> RandomSpans(std::size_t count, double digits, std::uint64_t se
   for (std::size_t i = 0; i < count; ++i) {
     const auto length = static_cast<std::int64_t>(std::pow(10.0, exponent(engine)));
     const Pass pass = engine() % 2 == 0 ? Pass::kForward : Pass::kBackward;
-    spans.push_back(ComputeSpan({.micro_batch = static_cast<int>(i % 1000), .pass = pass}, now,
-                                now + length));
+    spans.push_back(
+        ComputeSpan({.micro_batch = static_cast<int>(i % 1000), .pass = pass}, now, now + length));
     now += length + static_cast<std::int64_t>(engine() % 20);
   }
   return spans;
@@ -116,7 +116,8 @@ TEST(Track, FindsEachSpanInItsMiddle) {
   const std::vector<Span> spans = RandomSpans(20'000, 5.0, 6);
   const Track track(spans, All(spans));
   for (std::uint32_t i = 0; i < spans.size(); ++i) {
-    const double middle = (static_cast<double>(spans[i].start_ns) + static_cast<double>(spans[i].end_ns)) / 2;
+    const double middle =
+        (static_cast<double>(spans[i].start_ns) + static_cast<double>(spans[i].end_ns)) / 2;
     ASSERT_EQ(track.Find(middle), i);
   }
 }

@@ -1,0 +1,72 @@
+#include "ui/compare_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/ui/hand_made.h"
+#include "ui/render/png.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+class CompareView : public testing::Test {
+ protected:
+  // The Error of a picture with `options`, or kAborted where there was none.
+  Error ErrorOf(const ViewOptions& options) const {
+    const auto done = ScreenshotCompare(input_, options, path_);
+    return done.has_value() ? Error{ErrorCode::kAborted, "drawn"} : done.error();
+  }
+
+  CompareInput input_ = TwoRanks();
+  std::string path_ = testing::TempDir() + "/compare_view.png";
+};
+
+TEST_F(CompareView, WritesAPictureOfTheSizeAskedFor) {
+  const auto done = ScreenshotCompare(input_, {.width = 700, .height = 500}, path_);
+  if (!done.has_value() && done.error().code == ErrorCode::kUnsupported) {
+    GTEST_SKIP() << done.error().message;
+  }
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  const auto image = ui::ReadPng(path_);
+  ASSERT_TRUE(image.has_value());
+  EXPECT_EQ(image->width, 700);
+  EXPECT_EQ(image->height, 500);
+}
+
+TEST_F(CompareView, RefusesWhatTheRunsDoNotHave) {
+  if (ErrorOf({}).code == ErrorCode::kUnsupported) GTEST_SKIP() << ErrorOf({}).message;
+  const Error step = ErrorOf({.step = 7});
+  EXPECT_EQ(step.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(step.message, HasSubstr("step 7: the run has steps 0 to 0"));
+  const Error rank = ErrorOf({.memory_rank = 9});
+  EXPECT_EQ(rank.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(rank.message, HasSubstr("rank 9"));
+}
+
+TEST_F(CompareView, RefusesSizesScalesAndWindowsThatCannotBe) {
+  EXPECT_EQ(ErrorOf({.width = 0}).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ErrorOf({.height = 100'000}).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ErrorOf({.scale = -1.0}).code, ErrorCode::kInvalidArgument);
+  const Error window = ErrorOf({.window_start_s = 2e-7, .window_end_s = 1e-7});
+  EXPECT_EQ(window.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(window.message, HasSubstr("must end after it starts"));
+}
+
+TEST_F(CompareView, SaysWhatToDoWithoutADisplay) {
+  const char* const display = std::getenv("DISPLAY");
+  const std::string kept = display != nullptr ? display : "";
+  unsetenv("DISPLAY");
+  const auto shown = ShowCompare(TwoRanks(), {});
+  if (display != nullptr) setenv("DISPLAY", kept.c_str(), 1);
+  ASSERT_FALSE(shown.has_value());
+  EXPECT_EQ(shown.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(shown.error().message, HasSubstr("DISPLAY"));
+  EXPECT_THAT(shown.error().message, HasSubstr("--screenshot"));
+}
+
+}  // namespace
+}  // namespace foretrain

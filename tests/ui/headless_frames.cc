@@ -1,0 +1,78 @@
+#include "tests/ui/headless_frames.h"
+
+#include <imgui.h>
+
+#include <algorithm>
+
+namespace foretrain {
+
+void HeadlessFrames::SetUp() {
+  auto view = ui::HeadlessView::Create(kSize, {});
+  if (!view.has_value()) GTEST_SKIP() << view.error().message;
+  view_ = *std::move(view);
+}
+
+void HeadlessFrames::Open(const CompareInput& input, const ui::CompareOptions& options) {
+  screen_ = std::make_unique<ui::CompareScreen>(input, options);
+  Frame();
+}
+
+ui::Image HeadlessFrames::Pixels() {
+  view_->Frame(*screen_);
+  return view_->Read();
+}
+
+const ui::FrameRecord& HeadlessFrames::Type(char key) {
+  ImGui::GetIO().AddInputCharacter(static_cast<unsigned char>(key));
+  return Frame();
+}
+
+const ui::FrameRecord& HeadlessFrames::MoveTo(float x, float y) {
+  ImGui::GetIO().MousePos = {x, y};
+  return Frame();
+}
+
+const ui::FrameRecord& HeadlessFrames::Wheel(float notches) {
+  ImGui::GetIO().MouseWheel = notches;
+  return Frame();
+}
+
+const ui::FrameRecord& HeadlessFrames::Click(float x, float y) {
+  MoveTo(x, y);
+  ImGui::GetIO().MouseDown[0] = true;
+  Frame();
+  ImGui::GetIO().MouseDown[0] = false;
+  return Frame();
+}
+
+void HeadlessFrames::DragTo(float x, float y, bool shift) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.KeyShift = shift;
+  io.KeyMods = shift ? ImGuiKeyModFlags_Shift : ImGuiKeyModFlags_None;
+  io.MouseDown[0] = true;
+  Frame();
+  MoveTo(x, y);
+  io.MouseDown[0] = false;
+  Frame();
+  io.KeyShift = false;
+  io.KeyMods = ImGuiKeyModFlags_None;
+}
+
+float HeadlessFrames::XOf(double time_ns) {
+  const ui::Layout& layout = screen_->layout();
+  return layout.plot_x0 +
+         static_cast<float>(state().viewport.ToX(time_ns, layout.plot_x1 - layout.plot_x0));
+}
+
+float HeadlessFrames::YOf(std::size_t lane, std::size_t strip) {
+  const ui::Box& box = screen_->layout().lane_boxes.at(lane).strips.at(strip).box;
+  return (box.y0 + box.y1) / 2;
+}
+
+bool Shows(const ui::FrameRecord& record, std::string_view text) {
+  return std::any_of(record.labels.begin(), record.labels.end(), [text](const std::string& label) {
+    return label.find(text) != std::string::npos;
+  });
+}
+
+}  // namespace foretrain

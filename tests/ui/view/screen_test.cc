@@ -1,0 +1,244 @@
+// The view as a whole, frame by frame, without a display.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/ui/hand_made.h"
+#include "tests/ui/headless_frames.h"
+#include "tests/ui/sample_run.h"
+#include "ui/view/input.h"
+
+namespace foretrain {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using ui::FrameRecord;
+
+class Screen : public HeadlessFrames {};
+
+void ExpectNoNonsense(const FrameRecord& record) {
+  for (const std::string& label : record.labels) {
+    EXPECT_THAT(label, Not(HasSubstr("nan"))) << label;
+    EXPECT_THAT(label, Not(HasSubstr("inf"))) << label;
+  }
+}
+
+TEST_F(Screen, ShowsLanesNumbersAndPanels) {
+  const CompareInput input = SampleInput({.layers = 4, .micro_batches = 4});
+  Open(input);
+  const FrameRecord& record = Frame();
+  for (const char* text : {"rank 0", "stage 1", "step time", "tokens/s", "bubble", "peak memory",
+                           "coverage", "drift", "memory", "activations", "predicted", "measured",
+                           "forward", "slower than forecast", "F0", "median of 3"}) {
+    EXPECT_TRUE(Shows(record, text)) << text;
+  }
+  EXPECT_GT(record.spans, 0U);
+  EXPECT_GT(record.folded_columns, 0U);
+  EXPECT_THAT(record.tooltip, IsEmpty());
+}
+
+TEST_F(Screen, TellsWhatLiesUnderTheMouse) {
+  const CompareInput input = TwoRanks();
+  Open(input);
+  const FrameRecord& record = MoveTo(XOf(170.0), YOf(0, 2));
+  ASSERT_FALSE(record.tooltip.empty());
+  EXPECT_EQ(record.tooltip[0], "mlp");
+  EXPECT_THAT(record.tooltip, Contains("error: +40.0 ns, +40.0 %"));
+  EXPECT_THAT(MoveTo(XOf(170.0), 5.0F).tooltip, IsEmpty());
+}
+
+TEST_F(Screen, RestoresTheViewAfterZoomingInAndOut) {
+  const CompareInput input = TwoRanks();
+  Open(input);
+  const ui::Viewport before = state().viewport;
+  MoveTo(XOf(120.0), YOf(1, 0));
+  for (int i = 0; i < 8; ++i) Wheel(1.0F);
+  EXPECT_LT(state().viewport.LengthNs(), 0.2 * before.LengthNs());
+  for (int i = 0; i < 8; ++i) Wheel(-1.0F);
+  EXPECT_NEAR(state().viewport.start_ns, before.start_ns, 1e-6);
+  EXPECT_NEAR(state().viewport.end_ns, before.end_ns, 1e-6);
+}
+
+TEST_F(Screen, MovesWithTheMouseButtonHeld) {
+  const CompareInput input = TwoRanks();
+  Open(input);
+  const ui::Viewport before = state().viewport;
+  const float y = YOf(0, 2);
+  MoveTo(500.0F, y);
+  DragTo(412.0F, y);
+  // 88 of 880 columns to the left: a tenth of the view later.
+  ASSERT_EQ(screen_->layout().Columns(), 880);
+  EXPECT_NEAR(state().viewport.start_ns, before.start_ns + before.LengthNs() / 10, 1e-6);
+  EXPECT_NEAR(state().viewport.LengthNs(), before.LengthNs(), 1e-6);
+}
+
+TEST_F(Screen, MeasuresWithShiftAndShowsTheLength) {
+  const CompareInput input = TwoRanks();
+  Open(input);
+  MoveTo(XOf(0.0), YOf(0, 2));
+  DragTo(XOf(200.0), YOf(0, 2), /*shift=*/true);
+  ASSERT_TRUE(state().measure.has_value());
+  EXPECT_TRUE(Shows(Frame(), "200 ns"));
+}
+
+TEST_F(Screen, SelectsByClickAndGoesToTheTwinByKey) {
+  const CompareInput input = TwoRanks();
+  Open(input);
+  Click(XOf(170.0), YOf(0, 2));
+  ASSERT_TRUE(state().selected.has_value());
+  EXPECT_EQ(state().selected->side, ui::Side::kMeasured);
+  Type('m');
+  EXPECT_EQ(state().selected->side, ui::Side::kPredicted);
+}
+
+TEST_F(Screen, MovesWhileAKeyIsHeld) {
+  const CompareInput input = TwoRanks();
+  Open(input);
+  const double before = state().viewport.start_ns;
+  ImGui::GetIO().KeysDown[ui::kKeyD] = true;
+  Frame();
+  Frame();
+  ImGui::GetIO().KeysDown[ui::kKeyD] = false;
+  EXPECT_GT(state().viewport.start_ns, before);
+}
+
+TEST_F(Screen, ChangesStepRowsAlignmentAndTheme) {
+  const CompareInput input = SampleInput({.layers = 2, .micro_batches = 2, .steps = 3});
+  Open(input);
+  const std::int32_t median = screen_->model().Of(ui::Side::kMeasured).step;
+  Type(median < 2 ? '.' : ',');
+  EXPECT_NE(screen_->model().Of(ui::Side::kMeasured).step, median);
+  EXPECT_TRUE(Shows(Frame(), "one of 3"));
+  EXPECT_TRUE(Shows(Type('q'), "send+1"));
+  EXPECT_TRUE(Shows(Type('g'), "wall clock"));
+  EXPECT_TRUE(Shows(Type('?'), "Keys and mouse"));
+  EXPECT_FALSE(Shows(Type('?'), "Keys and mouse"));
+  const ui::Colour dark = screen_->ground();
+  Type('t');
+  EXPECT_NE(screen_->ground(), dark);
+}
+
+TEST_F(Screen, ShowsNewerRunsInTheSamePlace) {
+  const CompareInput before = SampleInput({.layers = 2, .micro_batches = 2, .steps = 1});
+  const CompareInput after = SampleInput({.layers = 2, .micro_batches = 2, .steps = 2});
+  Open(before);
+  screen_->state().viewport = {1e6, 2e6};
+  screen_->SetInput(after, ui::FactsOf(after));
+  EXPECT_TRUE(Shows(Frame(), "of 2"));
+  EXPECT_EQ(state().viewport, (ui::Viewport{1e6, 2e6}));
+}
+
+TEST_F(Screen, IsSafeWithoutRuns) {
+  const CompareInput nothing;
+  Open(nothing);
+  EXPECT_TRUE(Shows(Frame(), "There is no run to show."));
+  for (const char key : {'f', 'm', ']', '[', '.', 'q', 'g', 'u'}) ExpectNoNonsense(Type(key));
+  Click(500.0F, 300.0F);
+  Wheel(5.0F);
+}
+
+TEST_F(Screen, ShowsOneRunAlone) {
+  CompareInput input = TwoRanks();
+  input.predicted.reset();
+  Open(input);
+  EXPECT_TRUE(Shows(Frame(), "measurement alone"));
+  EXPECT_TRUE(Shows(Frame(), "not predicted"));
+  EXPECT_FALSE(Shows(Frame(), "slower than forecast"));
+  input = TwoRanks();
+  input.measured.reset();
+  Open(input);
+  EXPECT_TRUE(Shows(Frame(), "forecast alone"));
+  EXPECT_TRUE(Shows(Frame(), "not measured"));
+}
+
+TEST_F(Screen, IsSafeForOddTimelines) {
+  const std::int64_t far = std::int64_t{1} << 52;
+  const std::vector<std::vector<Span>> cases{
+      {},
+      {ComputeSpan({}, 0, 1)},
+      {ComputeSpan({}, 5, 5)},
+      {ComputeSpan({}, -1000, -10), ComputeSpan({.op = 1}, -10, -10)},
+      {ComputeSpan({}, far, far + 1), ComputeSpan({.op = 1}, far + 1, far + 2)},
+      {ComputeSpan({}, 0, 1), ComputeSpan({.op = 1}, far, far + 10)},
+      {ComputeSpan({}, 0, 100), ComputeSpan({.op = 1}, 50, 150)},
+      {ComputeSpan({.rank = 5}, 0, 100)},
+  };
+  for (const std::vector<Span>& spans : cases) {
+    CompareInput input;
+    input.predicted = RunOfSpans(spans);
+    input.measured = RunOfSpans(spans);
+    Open(input);
+    ExpectNoNonsense(MoveTo(500.0F, 200.0F));
+    for (const char key : {']', 'm', 'f', 'g', 'q'}) ExpectNoNonsense(Type(key));
+    for (int i = 0; i < 12; ++i) Wheel(5.0F);
+    ExpectNoNonsense(Frame());
+    for (int i = 0; i < 18; ++i) Wheel(-5.0F);
+    ExpectNoNonsense(Frame());
+  }
+}
+
+TEST_F(Screen, IsSafeForAMemoryOnlyRun) {
+  CompareInput input;
+  input.measured = RunOfSpans({ComputeSpan({}, 0, 100)});
+  input.measured->timeline.memory = {{0, 10, 0, Category::kActivations, Space::kHost},
+                                     {50, -10, 0, Category::kActivations, Space::kHost}};
+  input.measured->device_bytes = 0;
+  Open(input);
+  EXPECT_TRUE(Shows(Frame(), "rank 0 host"));
+  ExpectNoNonsense(Frame());
+}
+
+TEST_F(Screen, DrawsTheSamePixelsEachTime) {
+  const CompareInput input = SampleInput({.layers = 4, .micro_batches = 4});
+  Open(input);
+  const ui::Image first = Pixels();
+  Open(input);
+  EXPECT_EQ(Pixels().pixels, first.pixels);
+  // Also after having been elsewhere.
+  Wheel(3.0F);
+  Type('f');
+  ImGui::GetIO().MousePos = {-std::numeric_limits<float>::max(),
+                             -std::numeric_limits<float>::max()};
+  EXPECT_EQ(Pixels().pixels, first.pixels);
+}
+
+TEST_F(Screen, ColoursAnOpThatTookLongerRed) {
+  CompareInput input;
+  input.predicted = RunOfSpans({ComputeSpan({}, 0, 100), ComputeSpan({.op = 1}, 100, 200)});
+  input.measured = RunOfSpans({ComputeSpan({}, 0, 180), ComputeSpan({.op = 1}, 180, 200)});
+  Open(input);
+  const ui::Image image = Pixels();
+  const ui::Box error = screen_->layout().lane_boxes.at(0).error;
+  const auto pixel = [&](double time_ns) {
+    const auto x = static_cast<std::size_t>(XOf(time_ns));
+    const auto y = static_cast<std::size_t>((error.y0 + error.y1) / 2);
+    return image.pixels[y * static_cast<std::size_t>(image.width) + x];
+  };
+  // 80 of 180 and of 100: beyond the error at which the colour is at full strength.
+  EXPECT_EQ(pixel(100.0), ui::DarkTheme().more);
+  EXPECT_EQ(pixel(190.0), ui::DarkTheme().less);
+}
+
+TEST_F(Screen, DrawsSpansInTheColourOfTheirPass) {
+  CompareInput input;
+  input.measured = RunOfSpans(
+      {ComputeSpan({}, 0, 100), ComputeSpan({.op = 1, .pass = Pass::kBackward}, 100, 200)});
+  Open(input);
+  const ui::Image image = Pixels();
+  const ui::Box strip = screen_->layout().lane_boxes.at(0).strips.at(0).box;
+  const auto pixel = [&](double time_ns) {
+    const auto x = static_cast<std::size_t>(XOf(time_ns));
+    const auto y = static_cast<std::size_t>(strip.y1 - 4);
+    return image.pixels[y * static_cast<std::size_t>(image.width) + x];
+  };
+  EXPECT_EQ(pixel(20.0), ui::DarkTheme().Of(ui::Hue::kForward));
+  EXPECT_EQ(pixel(120.0), ui::DarkTheme().Of(ui::Hue::kBackward));
+}
+
+}  // namespace
+}  // namespace foretrain
