@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "sim/simulate/engine.h"
@@ -51,6 +52,13 @@ Result<void> CheckOptions(const Program& program, const SimulateOptions& options
   }
   if (options.run_ahead < 1 || options.run_ahead > (1 << 20)) {
     return Refuse("run_ahead {}: give 1 to {}", options.run_ahead, 1 << 20);
+  }
+  const bool shown = std::all_of(program.ranks.begin(), program.ranks.end(), [](const auto& rank) {
+    return rank.rank <= std::numeric_limits<std::int16_t>::max();
+  });
+  if (options.timeline && !shown) {
+    return Refuse("a timeline holds ranks up to {}; simulate without one",
+                  std::numeric_limits<std::int16_t>::max());
   }
   if (options.replay == nullptr) return {};
   FT_TRY(CheckReplay(program, options.replay->seconds, "seconds"));

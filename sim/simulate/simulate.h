@@ -71,8 +71,9 @@ struct Simulation {
 // The period is the time between the ends of two steps, of all ranks.
 //
 // Errors: kInvalidArgument, costs that do not match the program, a group without this rank, peers
-// with different numbers of ops; kInfeasible, a deadlock, with the blocked ops and what each waits
-// for. O((ops + edges) * steps * log(ranks)); safe from any thread; same input, same bytes out.
+// with different numbers of ops, a timeline of a rank beyond 32,767; kInfeasible, a deadlock, with
+// the blocked ops and what each waits for. O((ops + edges) * steps * log(ranks)); safe from any
+// thread; same input, same bytes out.
 Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
                             const SimulateOptions& options = {});
 

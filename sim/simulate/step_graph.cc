@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -98,6 +100,16 @@ Result<void> CheckCosts(const Program& program, const ProgramCosts& costs) {
       costs.domain.size() != program.ranks.size() || costs.weight.size() != program.ranks.size()) {
     return Refuse("the costs are not those of this program: {} ranks against {}",
                   costs.row_of.size(), program.ranks.size());
+  }
+  const auto is_time = [](double seconds) { return seconds >= 0 && std::isfinite(seconds); };
+  if (!std::all_of(costs.seconds.begin(), costs.seconds.end(), is_time) ||
+      !std::all_of(costs.launch_s.begin(), costs.launch_s.end(), is_time)) {
+    return Refuse("the costs hold a time that is negative or not finite");
+  }
+  if (costs.levels.front() != 1.0 ||
+      std::adjacent_find(costs.levels.begin(), costs.levels.end(), std::greater_equal<>()) !=
+          costs.levels.end()) {
+    return Refuse("the costs' concurrency levels must ascend from 1");
   }
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const std::vector<std::int32_t>& row_of = costs.row_of[r];

@@ -292,6 +292,12 @@ TEST(Simulate, RefusesCostsOfAnotherProgramAndOptionsOutOfRange) {
   made.costs.row_of[0].pop_back();
   EXPECT_THAT(Refused(made, {.min_steps = 0}).message, HasSubstr("steps 0 to 8"));
   EXPECT_THAT(Refused(made, {.run_ahead = 0}).message, HasSubstr("run_ahead 0"));
+  made.costs.seconds[0] = kNaN;
+  EXPECT_THAT(Refused(made).message, HasSubstr("negative or not finite"));
+  made.costs.seconds[0] = 1.0;
+  made.program.ranks[0].rank = 40'000;
+  EXPECT_THAT(Refused(made).message, HasSubstr("simulate without one"));
+  made.program.ranks[0].rank = 0;
   Replay replay{.seconds = {{1.0, 2.0, -1.0}}};
   EXPECT_THAT(Refused(made, {.replay = &replay}).message, HasSubstr("-1 s"));
   replay.seconds = {{1.0}, {1.0}};
