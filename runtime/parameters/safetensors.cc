@@ -170,6 +170,9 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
                                                                       std::int64_t file_bytes,
                                                                       std::string_view file) {
   FT_ASSIGN(const JsonValue root, ParseJson(text, file, {.max_bytes = kMaxHeaderBytes}));
+  if (root.kind() != JsonValue::Kind::kObject) {
+    return Fail(ErrorCode::kCorruptInput, std::string(file) + ": its header is no JSON object");
+  }
   const std::int64_t data = 8 + static_cast<std::int64_t>(text.size());
   std::map<std::string, SafetensorEntry> entries;
   JsonFields all(root, file);
