@@ -28,13 +28,13 @@ Result<std::vector<std::uint16_t>> ShardTokens(std::string_view text, std::strin
                                               std::to_string(version) +
                                               "; this foretrain reads version 1");
   }
-  const std::int32_t count = WordAt(text, 2);
+  const std::int64_t count = WordAt(text, 2);
   const std::int64_t bytes = static_cast<std::int64_t>(text.size()) - kHeaderBytes;
-  if (bytes != 2 * std::int64_t{count}) {
+  if (count < 0 || count * 2 != bytes) {
     return Fail(ErrorCode::kCorruptInput, std::string(name) + ": the header says " +
                                               std::to_string(count) + " tokens of 2 bytes and " +
                                               std::to_string(bytes) +
-                                              " bytes follow; it was cut or is no shard");
+                                              " bytes follow it; it was cut or is no shard");
   }
   std::vector<std::uint16_t> tokens(static_cast<std::size_t>(count));
   std::memcpy(tokens.data(), text.data() + kHeaderBytes, static_cast<std::size_t>(count) * 2);

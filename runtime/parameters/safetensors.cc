@@ -1,8 +1,10 @@
 #include "runtime/parameters/safetensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -164,6 +166,24 @@ Result<void> ReadPiece(const File& file, const ModelSpec& model, const Parameter
   return {};
 }
 
+// No two tensors may share bytes.
+Result<void> CheckDisjoint(const std::map<std::string, SafetensorEntry>& entries,
+                           std::string_view file) {
+  std::vector<std::pair<std::int64_t, std::string_view>> order;  // (begin, name)
+  for (const auto& [name, entry] : entries) {
+    if (entry.end > entry.begin) order.emplace_back(entry.begin, name);
+  }
+  std::sort(order.begin(), order.end());
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto before = entries.find(std::string(order[i - 1].second));
+    if (before->second.end <= order[i].first) continue;
+    return Fail(ErrorCode::kCorruptInput, std::string(file) + ": tensor " +
+                                              Printable(order[i].second) + " begins within " +
+                                              Printable(before->first));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::string_view text,
@@ -171,7 +191,7 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
                                                                       std::string_view file) {
   FT_ASSIGN(const JsonValue root, ParseJson(text, file, {.max_bytes = kMaxHeaderBytes}));
   if (root.kind() != JsonValue::Kind::kObject) {
-    return Fail(ErrorCode::kCorruptInput, std::string(file) + ": its header is no JSON object");
+    return Fail(ErrorCode::kCorruptInput, std::string(file) + ": the header is no JSON object");
   }
   const std::int64_t data = 8 + static_cast<std::int64_t>(text.size());
   std::map<std::string, SafetensorEntry> entries;
@@ -213,6 +233,7 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
     entries.emplace(name, std::move(entry));
   }
   FT_TRY(all.Finish(true));
+  FT_TRY(CheckDisjoint(entries, file));
   return entries;
 }
 

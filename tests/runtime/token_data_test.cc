@@ -130,7 +130,8 @@ TEST_F(TokenFiles, RefusesDamagedShards) {
   const auto error = [&](const std::string& bytes, std::int64_t vocab = 256) {
     return OpenError(Write("shard.bin", bytes), vocab);
   };
-  EXPECT_THAT(error(Shard(tokens, 21)).message, HasSubstr("says 21 tokens"));
+  EXPECT_THAT(error(Shard(tokens, 21)).message,
+              HasSubstr("says 21 tokens of 2 bytes and 40 bytes follow"));
   EXPECT_EQ(error(Shard(tokens, 21)).code, ErrorCode::kCorruptInput);
   EXPECT_EQ(error(Shard(tokens, -1)).code, ErrorCode::kCorruptInput);
   EXPECT_EQ(error(Shard(tokens, 20) + "x").code, ErrorCode::kCorruptInput) << "half a token more";

@@ -298,6 +298,11 @@ TEST_F(WeightFiles, RefusesDamagedFiles) {
       code(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", eight),
       ErrorCode::kCorruptInput)
       << "a product past 2^63";
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                 R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                 eight),
+            ErrorCode::kCorruptInput)
+      << "one within the other";
   EXPECT_EQ(code(R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", eight),
             ErrorCode::kCorruptInput);
   std::ofstream(Path("damaged.safetensors"), std::ios::binary)
