@@ -40,15 +40,15 @@ std::int64_t ReadingNs(Read read) {
 
 std::int64_t SpanLane::BeginSample() {
   until_sample_ = kSampleEvery;
-  return ThreadCpuNs();
+  if (first_cpu_ns_ < 0) first_cpu_ns_ = ThreadCpuNs();
+  return WallNs();
 }
 
 void SpanLane::EndSample(std::int64_t begin_ns) {
-  const std::int64_t end_ns = ThreadCpuNs();
-  if (first_cpu_ns_ < 0) first_cpu_ns_ = begin_ns;
+  const std::int64_t took_ns = WallNs() - begin_ns - wall_clock_ns_;
   ++samples_;
-  sampled_ns_ += std::max<std::int64_t>(end_ns - begin_ns - cpu_clock_ns_, 0);
-  Publish(end_ns);
+  sampled_ns_ += std::clamp<std::int64_t>(took_ns, 0, kMaxSampleNs);
+  Publish(ThreadCpuNs());
 }
 
 void SpanLane::MarkStep() {
@@ -59,17 +59,18 @@ void SpanLane::Publish(std::int64_t cpu_ns) {
   // The first recording was the first sample; each later sample ended a round of kSampleEvery.
   const std::int64_t recordings =
       1 + (samples_ - 1) * kSampleEvery + (kSampleEvery - until_sample_);
-  recording_ns_.store(recordings * sampled_ns_ / samples_ + 2 * samples_ * cpu_clock_ns_,
-                      std::memory_order_relaxed);
+  recording_ns_.store(
+      recordings * sampled_ns_ / samples_ + samples_ * (2 * wall_clock_ns_ + cpu_clock_ns_),
+      std::memory_order_relaxed);
   thread_ns_.store(cpu_ns - first_cpu_ns_, std::memory_order_relaxed);
 }
 
 SpanRecorder::SpanRecorder()
-    : cpu_clock_ns_(ReadingNs(ThreadCpuNs)), span_clock_ns_(2 * ReadingNs(WallNs)) {}
+    : wall_clock_ns_(ReadingNs(WallNs)), cpu_clock_ns_(ReadingNs(ThreadCpuNs)) {}
 
 SpanLane& SpanRecorder::AddLane() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  lanes_.push_back(std::unique_ptr<SpanLane>(new SpanLane(cpu_clock_ns_)));
+  lanes_.push_back(std::unique_ptr<SpanLane>(new SpanLane(wall_clock_ns_, cpu_clock_ns_)));
   return *lanes_.back();
 }
 
@@ -84,7 +85,7 @@ RecordingCost SpanRecorder::Cost() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   RecordingCost cost;
   cost.spans = spans_;
-  cost.recording_ns = spans_ * span_clock_ns_;
+  cost.recording_ns = spans_ * 2 * wall_clock_ns_;  // a span's start and end
   for (const auto& lane : lanes_) {
     cost.recording_ns += lane->recording_ns_.load(std::memory_order_relaxed);
     cost.thread_ns += lane->thread_ns_.load(std::memory_order_relaxed);

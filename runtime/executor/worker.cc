@@ -98,10 +98,12 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   if (span.end_ns == 0) span.end_ns = shared.clock.Now();
   rank_.activity_ns_.store(span.end_ns, std::memory_order_relaxed);
   // Before the end is told: memory may be used again after it.
-  lane_->Record([&] {
-    if (tracks_buffers_) Bury(op, span.end_ns);
-    if (shared.options.record_spans) lane_->Add(span);
-  });
+  if (tracks_buffers_ || shared.options.record_spans) {
+    lane_->Record([&] {
+      if (tracks_buffers_) Bury(op, span.end_ns);
+      if (shared.options.record_spans) lane_->Add(span);
+    });
+  }
   shared.flight.SetPhase(rank_.plan_.rank, queue_, FlightPhase::kEnded);
   rank_.End(number, step, span.end_ns);
   return {};
