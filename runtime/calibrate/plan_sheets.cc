@@ -36,17 +36,22 @@ class Chooser {
         repeats_(repeats),
         covered_(covered) {}
 
-  bool Take(const RankProgram& rank, const Instruction& instruction) {
+  // Whether instruction `number` of the ranks, which is one of all of them, is to be taken.
+  bool Take(const std::vector<const RankProgram*>& ranks, std::size_t number) {
     bool wanted = false;
-    for (const Op& op : BlockOf(program_, instruction).ops) {
-      if (!Counts(op)) continue;
-      const ProfilePoint key = KeyOf(rank, op);
-      wanted = wanted || (covered_.count(key) == 0 && taken_[key] < repeats_);
+    Coverage counts;  // shards of one bucket may differ from rank to rank
+    for (const RankProgram* rank : ranks) {
+      Coverage of_rank;
+      for (const Op& op : BlockOf(program_, rank->step[number]).ops) {
+        if (!Counts(op)) continue;
+        const ProfilePoint key = KeyOf(*rank, op);
+        wanted = wanted || (covered_.count(key) == 0 && taken_[key] < repeats_);
+        ++of_rank[key];
+      }
+      for (const auto& [key, count] : of_rank) counts[key] = std::max(counts[key], count);
     }
     if (!wanted) return false;
-    for (const Op& op : BlockOf(program_, instruction).ops) {
-      if (Counts(op)) ++taken_[KeyOf(rank, op)];
-    }
+    for (const auto& [key, count] : counts) taken_[key] += count;
     return true;
   }
 
@@ -71,8 +76,29 @@ class Chooser {
   Coverage taken_;
 };
 
-const RankProgram& RankAt(const Program& plan, int pp, int dp, int tp) {
-  return plan.ranks[At(RankOf(plan.plan, {pp, dp, tp}))];
+// The ranks of a stage, which have the same instructions, in order of (dp, tp).
+std::vector<const RankProgram*> StageRanks(const Program& plan, int pp) {
+  std::vector<const RankProgram*> ranks;
+  for (int dp = 0; dp < plan.plan.dp; ++dp) {
+    for (int tp = 0; tp < plan.plan.tp; ++tp) {
+      ranks.push_back(&plan.ranks[At(RankOf(plan.plan, {pp, dp, tp}))]);
+    }
+  }
+  return ranks;
+}
+
+// Appends instruction `number` of a stage's ranks to all ranks with their dp and tp or, alone, the
+// first one's to the only rank.
+void AppendStage(SheetWriter& writer, const Program& plan,
+                 const std::vector<const RankProgram*>& stage, std::size_t number, bool alone) {
+  if (alone) {
+    return writer.Append(0, 0, plan, *stage.front(), stage.front()->step[number], true);
+  }
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const RankProgram& to = plan.ranks[r];
+    const RankProgram& from = *stage[At(std::int64_t{to.dp} * plan.plan.tp + to.tp)];
+    writer.Append(static_cast<int>(r), 0, plan, from, from.step[number], false);
+  }
 }
 
 // Order in which communication is timed, one op after the other, so that no two ranks wait for
@@ -93,7 +119,7 @@ std::vector<std::int32_t> ChooseCommunication(const Program& plan, const RankPro
   std::vector<std::int32_t> chosen;
   for (std::size_t i = 0; i < rank.step.size(); ++i) {
     if (IsComputeInstruction(rank.step[i].key.kind)) continue;
-    if (chooser.Take(rank, rank.step[i])) chosen.push_back(static_cast<std::int32_t>(i));
+    if (chooser.Take({&rank}, i)) chosen.push_back(static_cast<std::int32_t>(i));
   }
   taken.insert(chooser.taken().begin(), chooser.taken().end());
   std::stable_sort(chosen.begin(), chosen.end(), [&](std::int32_t a, std::int32_t b) {
@@ -120,19 +146,21 @@ Sheet ComputeSheet(const Program& plan, bool alone, int repeats, Coverage& cover
     if (alone) break;
   }
   Chooser chooser(plan, concurrency, alone, repeats, coverage);
+  // Every rank does the work of all stages, so that all have as much to do.
   for (int pp = 0; pp < p.pp; ++pp) {
-    const RankProgram& first = RankAt(plan, pp, 0, 0);
-    for (std::size_t i = 0; i < first.step.size(); ++i) {
-      const Instruction& instruction = first.step[i];
-      if (!IsComputeInstruction(instruction.key.kind)) continue;
-      // The host reads at the end of a step, once.
-      const bool reads = instruction.key.kind == InstructionKind::kHostRead;
-      if (reads ? pp + 1 < p.pp || writer.empty() : !chooser.Take(first, instruction)) continue;
-      for (std::size_t r = 0; r < (alone ? 1 : plan.ranks.size()); ++r) {
-        // Every rank does the work of all stages, so that all have as much to do.
-        const RankProgram& from =
-            RankAt(plan, pp, alone ? 0 : plan.ranks[r].dp, alone ? 0 : plan.ranks[r].tp);
-        writer.Append(static_cast<int>(r), 0, plan, from, from.step[i], alone);
+    const std::vector<const RankProgram*> stage = StageRanks(plan, pp);
+    for (std::size_t i = 0; i < stage.front()->step.size(); ++i) {
+      const InstructionKind kind = stage.front()->step[i].key.kind;
+      if (!IsComputeInstruction(kind)) continue;
+      if (kind == InstructionKind::kHostRead) {
+        // Once, at the end of a step.
+        if (pp + 1 == p.pp && !writer.empty()) AppendStage(writer, plan, stage, i, alone);
+      } else if (!alone) {
+        if (chooser.Take(stage, i)) AppendStage(writer, plan, stage, i, false);
+      } else {
+        for (const RankProgram* rank : stage) {
+          if (chooser.Take({rank}, i)) writer.Append(0, 0, plan, *rank, rank->step[i], true);
+        }
       }
     }
   }

@@ -1,0 +1,158 @@
+// Calibrates for small plans on this machine's CPU: seconds, as every op is timed by running it.
+#include "runtime/calibrate/calibrate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "../training.h"
+#include "kernels/cpu/cpu_device.h"
+#include "sim/cost/cost_model.h"
+#include "sim/cost/profile_json.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+namespace {
+
+Plan Split(int dp, int tp, int pp) {
+  Plan plan = TinyPlan();
+  plan.dp = dp;
+  plan.tp = tp;
+  plan.pp = pp;
+  plan.clip_norm = 1.0;
+  return plan;
+}
+
+CalibrateOptions Options(const std::vector<Plan>& plans) {
+  CalibrateOptions options;
+  for (const Plan& plan : plans) options.targets.push_back({TinyGpt(), plan});
+  options.cluster = *LocalCluster(2, std::int64_t{1} << 32, 2);
+  options.seconds = 0.3;
+  options.grid = false;
+  options.machine = "test";
+  options.date = "2026-11-20T00:00:00Z";
+  return options;
+}
+
+// Every op of the program has its own point, at the concurrency of its plan and, unless it
+// communicates, alone.
+void ExpectCovered(const Program& program, const DeviceProfile& profile) {
+  for (const RankProgram& rank : program.ranks) {
+    for (const OpRef ref : OpRefs(program, rank)) {
+      const Op& op = OpAt(program, rank, ref);
+      if (op.kind == OpKind::kHostRead) continue;  // a rate
+      int group = 1;
+      if (IsCommunication(op.kind)) {
+        const std::int32_t number = rank.groups[static_cast<std::size_t>(op.group)];
+        group = static_cast<int>(program.groups[static_cast<std::size_t>(number)].size());
+      }
+      for (const int concurrency : {1, program.plan.World()}) {
+        if (concurrency == 1 && IsCommunication(op.kind)) continue;
+        const ProfilePoint key = PointOf(op, group, 1, concurrency);
+        const auto found =
+            std::find_if(profile.points.begin(), profile.points.end(),
+                         [&](const ProfilePoint& point) { return SameKey(point, key); });
+        ASSERT_TRUE(found != profile.points.end())
+            << Describe(program.plan) << ": " << op.name << " at " << concurrency;
+        EXPECT_GT(found->seconds, 0);
+        EXPECT_GE(found->samples, 1);
+        EXPECT_LE(found->p10_s, found->p90_s);
+      }
+    }
+  }
+}
+
+TEST(Calibrate, TimesEveryOpOfThePlansAloneAndTogether) {
+  Plan sharded = Split(2, 1, 1);
+  sharded.zero_stage = 3;
+  Plan recomputed = Split(1, 1, 2);
+  recomputed.recompute = RecomputeKind::kFull;
+  recomputed.schedule = ScheduleKind::kZbH1;
+  const std::vector<Plan> plans{Split(1, 1, 1), Split(2, 1, 1), Split(1, 2, 1),
+                                Split(1, 1, 2), sharded,        recomputed};
+  RealClock clock;
+  const auto profile = Calibrate(Options(plans), CpuDeviceApi(), clock);
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  for (const Plan& plan : plans) {
+    const auto program = Compile(TinyGpt(), plan);
+    ASSERT_TRUE(program.has_value());
+    ExpectCovered(*program, *profile);
+  }
+  EXPECT_TRUE(ValidateProfile(*profile).has_value());
+  EXPECT_EQ(profile->date, "2026-11-20T00:00:00Z");
+  EXPECT_GT(profile->reference.seconds, 0);
+  for (const OverheadKind kind : {OverheadKind::kLaunch, OverheadKind::kGap, OverheadKind::kWake}) {
+    for (const int concurrency : {1, 2}) {
+      EXPECT_TRUE(std::any_of(profile->overheads.begin(), profile->overheads.end(),
+                              [&](const OverheadPoint& point) {
+                                return point.kind == kind && point.concurrency == concurrency;
+                              }))
+          << Name(kind) << " at " << concurrency;
+    }
+  }
+  EXPECT_EQ(profile->rates.gemm_flop_per_s.provenance, Provenance::kMeasured);
+}
+
+// Four ranks: groups of two beside each other, as a plan of two axes has them.
+TEST(Calibrate, TimesPlansOfTwoAxes) {
+  CalibrateOptions options = Options({Split(2, 2, 1), Split(1, 2, 2), Split(2, 1, 2)});
+  options.cluster = *LocalCluster(2, std::int64_t{1} << 32, 4);
+  RealClock clock;
+  const auto profile = Calibrate(options, CpuDeviceApi(), clock);
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  for (const CalibrationTarget& target : options.targets) {
+    const auto program = Compile(target.model, target.plan);
+    ASSERT_TRUE(program.has_value());
+    ExpectCovered(*program, *profile);
+  }
+}
+
+TEST(Calibrate, WritesAProfileThatReadsBackEqual) {
+  RealClock clock;
+  const auto profile = Calibrate(Options({Split(1, 2, 1)}), CpuDeviceApi(), clock);
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  const auto read = ProfileFromJson(ProfileToJson(*profile), "profile.json");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, *profile);
+}
+
+TEST(Calibrate, TakesAboutTheTimeGiven) {
+  CalibrateOptions options = Options({TinyPlan()});
+  options.seconds = 1;
+  const auto start = std::chrono::steady_clock::now();
+  RealClock clock;
+  ASSERT_TRUE(Calibrate(options, CpuDeviceApi(), clock).has_value());
+  // Generous: what has begun is ended, and the machine may be busy.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+TEST(Calibrate, SaysWhatItTimesAndStopsWhenTold) {
+  CalibrateOptions options = Options({TinyPlan()});
+  std::vector<std::string> told;
+  options.progress = [&](const CalibrationProgress& progress) {
+    EXPECT_GE(progress.done, 0);
+    EXPECT_LE(progress.done, 1);
+    told.push_back(progress.what);
+  };
+  options.stop = [&] { return told.size() >= 4; };
+  RealClock clock;
+  const auto profile = Calibrate(options, CpuDeviceApi(), clock);
+  ASSERT_FALSE(profile.has_value());
+  EXPECT_EQ(profile.error().code, ErrorCode::kAborted);
+  EXPECT_EQ(told.size(), 4U);
+  EXPECT_THAT(told.front(), testing::HasSubstr("dp1 tp1 pp1"));
+}
+
+TEST(Calibrate, RefusesOptionsThatMeasureNothing) {
+  RealClock clock;
+  const CalibrateOptions none = Options({});
+  EXPECT_EQ(Calibrate(none, CpuDeviceApi(), clock).error().code, ErrorCode::kInvalidArgument);
+  CalibrateOptions hasty = Options({TinyPlan()});
+  hasty.seconds = 0;
+  EXPECT_EQ(Calibrate(hasty, CpuDeviceApi(), clock).error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,163 @@
+#include "runtime/calibrate/sheet.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "../training.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+Plan Split(int dp, int tp, int pp) {
+  Plan plan = TinyPlan();
+  plan.dp = dp;
+  plan.tp = tp;
+  plan.pp = pp;
+  return plan;
+}
+
+Program Compiled(const Plan& plan) {
+  auto program = Compile(TinyGpt(), plan);
+  EXPECT_TRUE(program.has_value()) << program.error().message;
+  return *std::move(program);
+}
+
+// How often each kind of op stands in the steps of a program.
+std::map<OpKind, int> KindsOf(const Program& program) {
+  std::map<OpKind, int> kinds;
+  for (const RankProgram& rank : program.ranks) {
+    for (const OpRef ref : OpRefs(program, rank)) ++kinds[OpAt(program, rank, ref).kind];
+  }
+  return kinds;
+}
+
+std::set<OpKind> SetOf(const Program& program, bool communication) {
+  std::set<OpKind> set;
+  for (const auto& [kind, count] : KindsOf(program)) {
+    if (communication || !IsCommunication(kind)) set.insert(kind);
+  }
+  return set;
+}
+
+TEST(ComputeSheet, AloneHasTheWorkOfAllStagesOnOneRankWithoutCommunication) {
+  const Program plan = Compiled(Split(1, 2, 2));
+  SampleTable table;
+  Coverage coverage;
+  const Sheet sheet = ComputeSheet(plan, true, 1, coverage, table);
+  ASSERT_EQ(sheet.program->ranks.size(), 1U);
+  EXPECT_EQ(sheet.concurrency, 1);
+  EXPECT_EQ(SetOf(*sheet.program, true), SetOf(plan, false));
+}
+
+TEST(ComputeSheet, TogetherKeepsTheCollectivesInsideBlocksAndNoOthers) {
+  const Program plan = Compiled(Split(2, 2, 1));
+  SampleTable table;
+  Coverage coverage;
+  const Sheet sheet = ComputeSheet(plan, false, 2, coverage, table);
+  ASSERT_EQ(sheet.program->ranks.size(), 4U);
+  EXPECT_EQ(sheet.concurrency, 4);
+  for (const RankProgram& rank : sheet.program->ranks) {
+    int collectives = 0;
+    for (const OpRef ref : OpRefs(*sheet.program, rank)) {
+      const Op& op = OpAt(*sheet.program, rank, ref);
+      if (!IsCommunication(op.kind)) continue;
+      EXPECT_EQ(op.group, GroupKind::kTp) << op.name;
+      ++collectives;
+    }
+    EXPECT_GT(collectives, 0);
+  }
+}
+
+TEST(ComputeSheet, LeavesOutWhatAnEarlierSheetHas) {
+  const Program plan = Compiled(TinyPlan());
+  SampleTable table;
+  Coverage coverage;
+  const Sheet first = ComputeSheet(plan, true, 2, coverage, table);
+  const Sheet second = ComputeSheet(plan, true, 2, coverage, table);
+  EXPECT_GT(first.program->ranks[0].op_count, 0);
+  EXPECT_EQ(second.program->ranks[0].op_count, 0);
+}
+
+TEST(ComputeSheet, TakesAnOpNoMoreOftenThanAsked) {
+  // Layers are alike, so that with one repeat one forward of a layer stands for all four.
+  const Program plan = Compiled(TinyPlan());
+  SampleTable table;
+  Coverage coverage;
+  const Sheet sheet = ComputeSheet(plan, true, 1, coverage, table);
+  EXPECT_EQ(KindsOf(*sheet.program)[OpKind::kAttentionForward], 1);
+  EXPECT_GT(KindsOf(plan)[OpKind::kAttentionForward], 4);
+}
+
+// A tensor that is read first was made by a part of the step that is left out.
+TEST(ComputeSheet, MakesStateOfWhatItReadsBeforeWriting) {
+  const Program plan = Compiled(TinyPlan());
+  SampleTable table;
+  Coverage coverage;
+  const Sheet sheet = ComputeSheet(plan, true, 1, coverage, table);
+  const RankProgram& rank = sheet.program->ranks[0];
+  std::set<std::int32_t> seen;
+  for (const OpRef ref : OpRefs(*sheet.program, rank)) {
+    const Instruction& instruction = rank.step[At(ref.instruction)];
+    const Block& block = sheet.program->blocks[At(instruction.block)];
+    const Op& op = block.ops[At(ref.op)];
+    for (int i = 0; i < op.operand_count; ++i) {
+      const Binding binding = OperandBinding(*sheet.program, rank, ref, i);
+      if (binding.bytes == 0 || !seen.insert(binding.buffer).second) continue;
+      if (block.operands[At(op.first_operand + i)].access == Access::kWrite) continue;
+      EXPECT_TRUE(rank.buffers[At(binding.buffer)].persistent) << op.name << " operand " << i;
+    }
+  }
+}
+
+TEST(ComputeSheet, KeepsTensorsOfOneBufferInOneBuffer) {
+  // All parameters of a bucket lie in one buffer: the excerpt must not spread them.
+  Plan wide = TinyPlan();
+  wide.bucket_bytes = 1'000'000'000;
+  const Program plan = Compiled(wide);
+  SampleTable table;
+  Coverage coverage;
+  const Sheet sheet = ComputeSheet(plan, true, 1, coverage, table);
+  const auto parameter_buffers = [](const RankProgram& rank) {
+    return std::count_if(rank.buffers.begin(), rank.buffers.end(), [](const Buffer& buffer) {
+      return buffer.category == Category::kParameters;
+    });
+  };
+  EXPECT_EQ(parameter_buffers(sheet.program->ranks[0]), parameter_buffers(plan.ranks[0]));
+}
+
+TEST(CommunicationSheet, TimesWhatLiesBetweenBlocks) {
+  const Program plan = Compiled(Split(2, 1, 2));
+  SampleTable table;
+  Coverage coverage;
+  const Sheet sheet = CommunicationSheet(plan, 2, coverage, table);
+  EXPECT_EQ(SetOf(*sheet.program, true),
+            (std::set<OpKind>{OpKind::kAllReduce, OpKind::kSend, OpKind::kRecv}));
+  const auto kinds = KindsOf(*sheet.program);
+  EXPECT_EQ(kinds.at(OpKind::kSend), kinds.at(OpKind::kRecv));
+  for (const SampleTable::Series& series : table.series()) {
+    EXPECT_EQ(series.key.concurrency, 4);
+    EXPECT_GE(series.key.group, 2);
+  }
+}
+
+TEST(CommunicationGrid, HasEachKindAtSeveralSizes) {
+  SampleTable table;
+  Coverage coverage;
+  const Sheet sheet = CommunicationGrid(2, coverage, table);
+  std::map<OpKind, std::set<std::int64_t>> sizes;
+  for (const SampleTable::Series& series : table.series()) {
+    sizes[series.key.kind].insert(series.key.shape.elements);
+  }
+  for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
+                            OpKind::kSend, OpKind::kRecv}) {
+    EXPECT_GE(sizes[kind].size(), 5U) << Name(kind);
+  }
+}
+
+}  // namespace
+}  // namespace foretrain
