@@ -180,8 +180,8 @@ StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeco
   }
   const bool split = plan.schedule == ScheduleKind::kZbH1;
   const double pipeline =
-      split ? Makespan(plan.schedule, plan.pp, static_cast<int>(plan.MicroBatches()), forward,
-                       input, weight, send)
+      split ? Makespan(plan.schedule, {plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
+                       {forward, input, weight, send})
             : through + (m - 1) * slowest;
   return {pipeline + after, bound};
 }

@@ -28,7 +28,7 @@ struct PlanField {
   PlanFieldType type = PlanFieldType::kInteger;
   std::int64_t low = 0;  // both included; of kIntegers each
   std::int64_t high = 0;
-  std::span<const std::string_view> choices;
+  std::span<const std::string_view> choices = {};
   std::int64_t (*get)(const Plan&) = nullptr;  // all but kNumber and kIntegers
   void (*set)(Plan&, std::int64_t) = nullptr;
   double Plan::*number = nullptr;  // from 0 to `most`

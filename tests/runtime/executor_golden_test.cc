@@ -17,17 +17,17 @@
 namespace foretrain {
 namespace {
 
-constexpr OpaqueTimes kUnit{1, 1, 1};
+constexpr SlotTimes kUnit{1, 1, 1};
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-Timeline Execute(ScheduleKind schedule, int p, int m, const OpaqueTimes& times, bool early,
+Timeline Execute(ScheduleKind schedule, int p, int m, const SlotTimes& times, bool early,
                  int steps = 1) {
   VirtualClock clock;
   ExecutorOptions options;
   options.timeout_ns = 3600 * kSecond;
-  auto executor =
-      Executor::Make(std::make_shared<const Program>(OpaquePipeline(schedule, p, m, times, early)),
-                     MockDeviceApi(), clock, options);
+  auto executor = Executor::Make(
+      std::make_shared<const Program>(OpaquePipeline(schedule, {p, m}, times, early)),
+      MockDeviceApi(), clock, options);
   EXPECT_TRUE(executor.has_value()) << executor.error().message;
   RecordingSink sink;
   CountingBatches batches;
@@ -76,8 +76,8 @@ TEST(ExecutorGolden, AgreesWithTheClosedFormForUnequalTimes) {
     const ScheduleKind schedule = kSchedules[static_cast<std::size_t>(i % 3)];
     const int p = 1 + static_cast<int>(random() % 6);
     const int m = 1 + static_cast<int>(random() % 14);
-    const OpaqueTimes t{ms(random) * 1e-3, ms(random) * 1e-3, ms(random) * 1e-3};
-    const double expected = Makespan(schedule, p, m, t.forward_s, t.input_s, t.weight_s, 0);
+    const SlotTimes t{ms(random) * 1e-3, ms(random) * 1e-3, ms(random) * 1e-3};
+    const double expected = Makespan(schedule, {p, m}, {t.forward_s, t.input_s, t.weight_s, 0});
     EXPECT_EQ(EndOf(Execute(schedule, p, m, t, false)), std::llround(expected * 1e9))
         << Name(schedule) << " p " << p << " m " << m;
   }

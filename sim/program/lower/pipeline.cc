@@ -47,7 +47,7 @@ Skeleton LowerPipeline(const LowerContext& context) {
   Skeleton out;
   const int micro_batches = static_cast<int>(context.plan.MicroBatches());
   for (const Slot& slot :
-       MakeSlots(context.plan.schedule, context.plan.pp, micro_batches, context.pp)) {
+       MakeSlots(context.plan.schedule, {context.plan.pp, micro_batches}, context.pp)) {
     if (slot.pass == Pass::kForward) {
       Forward(context.stage, slot.micro_batch, out);
     } else if (slot.pass == Pass::kBackwardWeight) {

@@ -5,8 +5,8 @@
 namespace foretrain {
 
 // Micro-batches run in groups (of p, where m is a multiple of it): chunk 0 over the group, chunk 1
-// over the group, and so on; backwards take the chunks in reverse. As 1F1B otherwise, with a warm-up
-// that reaches the last chunk of the last rank.
+// over the group, and so on; backwards take the chunks in reverse. As 1F1B otherwise, with a
+// warm-up that reaches the last chunk of the last rank.
 std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank) {
   const auto [p, m, v] = shape;
   const int rounds = std::max(1, m / p);

@@ -16,7 +16,7 @@ class Player {
  public:
   Player(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times)
       : placement_(schedule, shape.p, shape.vpp), shape_(shape), times_(times) {
-    const int share = placement_.directions() == 2 ? 1 : placement_.chunks();
+    const int share = placement_.ChunksOfShare();
     times_.forward_s /= share;
     times_.input_s /= share;
     times_.weight_s /= share;

@@ -27,6 +27,8 @@ class Placement {
   int stages() const { return stages_; }          // that the model is cut into
   int chunks() const { return chunks_; }          // that a rank holds
   int directions() const { return directions_; }  // 2 for DualPipe
+  // Chunks that a micro-batch passes on a rank: a rank's share of its time.
+  int ChunksOfShare() const { return chunks_ / directions_; }
 
   int StageOf(int rank, int chunk) const;
   // Direction in which a chunk's micro-batches go: 0, or 1 for DualPipe's way up.

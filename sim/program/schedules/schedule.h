@@ -1,5 +1,5 @@
-// The order of forward and backward slots on each pipeline rank, and how long the whole takes. Knows
-// nothing of layers, ZeRO or devices.
+// The order of forward and backward slots on each pipeline rank, and how long the whole takes.
+// Knows nothing of layers, ZeRO or devices.
 #pragma once
 
 #include <vector>
@@ -29,13 +29,14 @@ struct PipelineShape {
 };
 
 // Slots of pipeline rank `rank` in issue order, 0 <= rank < p. The schedule accepts the shape
-// (plan_rules.cc). Each chunk has, for each of its micro-batches, one kForward, and one kBackward or
-// one kBackwardInput before one kBackwardWeight; a chunk's weight gradients come in ascending order
-// of micro-batch, so that gradients add up in that order.
+// (plan_rules.cc). Each chunk has, for each of its micro-batches, one kForward, and one kBackward
+// or one kBackwardInput before one kBackwardWeight; a chunk's weight gradients come in ascending
+// order of micro-batch, so that gradients add up in that order.
 std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, int rank);
 
-// One file each. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B, interleaved),
-// Qi et al. 2023 (ZB-H1, ZB-H2), Qi et al. 2024 (ZB-V), DeepSeek-AI 2024 (DualPipe, DualPipeV).
+// One file each. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B,
+// interleaved), Qi et al. 2023 (ZB-H1, ZB-H2), Qi et al. 2024 (ZB-V), DeepSeek-AI 2024 (DualPipe,
+// DualPipeV).
 std::vector<Slot> GpipeSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> OneFOneBSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank);

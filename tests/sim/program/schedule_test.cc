@@ -46,37 +46,37 @@ int PeakLive(const std::vector<Slot>& slots) {
 std::vector<int> Peaks(ScheduleKind schedule, int p, int m) {
   std::vector<int> peaks;
   for (int rank = 0; rank < p; ++rank) {
-    peaks.push_back(PeakLive(MakeSlots(schedule, p, m, rank)));
+    peaks.push_back(PeakLive(MakeSlots(schedule, {p, m}, rank)));
   }
   return peaks;
 }
 
 TEST(Schedule, GpipeRunsAllForwardsThenAllBackwardsInAscendingOrder) {
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(Spell(GpipeSlots(3, 3, rank)), "F0 F1 F2 B0 B1 B2");
+    EXPECT_EQ(Spell(GpipeSlots({3, 3}, rank)), "F0 F1 F2 B0 B1 B2");
   }
 }
 
 TEST(Schedule, OneFOneBWarmsUpWithTheRanksBehindAndThenAlternates) {
-  EXPECT_EQ(Spell(OneFOneBSlots(3, 4, 0)), "F0 F1 F2 B0 F3 B1 B2 B3");
-  EXPECT_EQ(Spell(OneFOneBSlots(3, 4, 1)), "F0 F1 B0 F2 B1 F3 B2 B3");
-  EXPECT_EQ(Spell(OneFOneBSlots(3, 4, 2)), "F0 B0 F1 B1 F2 B2 F3 B3");
+  EXPECT_EQ(Spell(OneFOneBSlots({3, 4}, 0)), "F0 F1 F2 B0 F3 B1 B2 B3");
+  EXPECT_EQ(Spell(OneFOneBSlots({3, 4}, 1)), "F0 F1 B0 F2 B1 F3 B2 B3");
+  EXPECT_EQ(Spell(OneFOneBSlots({3, 4}, 2)), "F0 B0 F1 B1 F2 B2 F3 B3");
 }
 
 TEST(Schedule, OneFOneBWarmsUpWithAllMicroBatchesWhereThereAreFew) {
-  EXPECT_EQ(Spell(OneFOneBSlots(4, 2, 0)), "F0 F1 B0 B1");
-  EXPECT_EQ(Spell(OneFOneBSlots(4, 2, 2)), "F0 F1 B0 B1");
-  EXPECT_EQ(Spell(OneFOneBSlots(4, 2, 3)), "F0 B0 F1 B1");
+  EXPECT_EQ(Spell(OneFOneBSlots({4, 2}, 0)), "F0 F1 B0 B1");
+  EXPECT_EQ(Spell(OneFOneBSlots({4, 2}, 2)), "F0 F1 B0 B1");
+  EXPECT_EQ(Spell(OneFOneBSlots({4, 2}, 3)), "F0 B0 F1 B1");
 }
 
 TEST(Schedule, ZbH1OwesOneWeightGradientForEachRankAhead) {
-  EXPECT_EQ(Spell(ZbH1Slots(3, 4, 0)), "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
-  EXPECT_EQ(Spell(ZbH1Slots(3, 4, 1)), "F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3");
-  EXPECT_EQ(Spell(ZbH1Slots(3, 4, 2)), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
+  EXPECT_EQ(Spell(ZbH1Slots({3, 4}, 0)), "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
+  EXPECT_EQ(Spell(ZbH1Slots({3, 4}, 1)), "F0 F1 I0 F2 I1 W0 F3 I2 W1 I3 W2 W3");
+  EXPECT_EQ(Spell(ZbH1Slots({3, 4}, 2)), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
 }
 
 TEST(Schedule, ZbH1PaysAllAtTheEndWhereThereAreFewMicroBatches) {
-  EXPECT_EQ(Spell(ZbH1Slots(4, 2, 3)), "F0 I0 F1 I1 W0 W1");
+  EXPECT_EQ(Spell(ZbH1Slots({4, 2}, 3)), "F0 I0 F1 I1 W0 W1");
 }
 
 TEST(Schedule, PeakLiveActivationsAreThePublishedOnes) {
@@ -93,7 +93,7 @@ TEST(Schedule, EachMicroBatchHasOnePassEachInAscendingOrder) {
     for (int p = 1; p <= 5; ++p) {
       for (int m = 1; m <= 7; ++m) {
         for (int rank = 0; rank < p; ++rank) {
-          const std::vector<Slot> slots = MakeSlots(schedule, p, m, rank);
+          const std::vector<Slot> slots = MakeSlots(schedule, {p, m}, rank);
           std::array<int, kPassCount> next{};
           for (const Slot& slot : slots) {
             EXPECT_EQ(slot.micro_batch, next[static_cast<std::size_t>(slot.pass)]++);
@@ -121,7 +121,7 @@ TEST(Makespan, EqualsTheGoldenFigures) {
   for (const Row& row : {Row{4, 8, 1, 1, 33, 33, 27}, Row{4, 8, 1.2, 0.8, 33, 33, 28.2},
                          Row{8, 32, 1, 1, 117, 117, 103}, Row{8, 32, 1.2, 0.8, 117, 117, 105.8}}) {
     const auto of = [&row](ScheduleKind schedule) {
-      return Makespan(schedule, row.p, row.m, 1, row.input_s, row.weight_s, 0);
+      return Makespan(schedule, {row.p, row.m}, {1, row.input_s, row.weight_s, 0});
     };
     EXPECT_NEAR(of(ScheduleKind::kGpipe), row.gpipe, 1e-9);
     EXPECT_NEAR(of(ScheduleKind::k1f1b), row.one_f_one_b, 1e-9);
@@ -131,7 +131,7 @@ TEST(Makespan, EqualsTheGoldenFigures) {
 
 TEST(Makespan, IsTheWorkOfOneRankWhereThereIsOne) {
   for (const ScheduleKind schedule : kSchedules) {
-    EXPECT_NEAR(Makespan(schedule, 1, 5, 1, 2, 3, 100), 30, 1e-12);
+    EXPECT_NEAR(Makespan(schedule, {1, 5}, {1, 2, 3, 100}), 30, 1e-12);
   }
 }
 
@@ -139,27 +139,27 @@ TEST(Makespan, CountsSendsThatNothingHides) {
   // p = 2, m = 2, F = 1, B = 1 + 1, send s. 1F1B: rank 0 ends F0 at 1, rank 1 F0 at 2 + s, B0 at
   // 4 + s; rank 0 gets it at 4 + 2 s, ends B0 at 6 + 2 s; rank 1 ends F1 at 5 + s, B1 at 7 + s;
   // rank 0 ends B1 at 9 + 2 s. GPipe: rank 1 ends F1 at 3 + s, B0 at 5 + s, B1 at 7 + s: the same.
-  EXPECT_NEAR(Makespan(ScheduleKind::k1f1b, 2, 2, 1, 1, 1, 0.25), 9.5, 1e-12);
-  EXPECT_NEAR(Makespan(ScheduleKind::kGpipe, 2, 2, 1, 1, 1, 0.25), 9.5, 1e-12);
+  EXPECT_NEAR(Makespan(ScheduleKind::k1f1b, {2, 2}, {1, 1, 1, 0.25}), 9.5, 1e-12);
+  EXPECT_NEAR(Makespan(ScheduleKind::kGpipe, {2, 2}, {1, 1, 1, 0.25}), 9.5, 1e-12);
   // One micro-batch, 4 ranks: there and back over 3 links, 4 * 3 + 6 * 0.5.
-  EXPECT_NEAR(Makespan(ScheduleKind::k1f1b, 4, 1, 1, 1, 1, 0.5), 15, 1e-12);
-  EXPECT_NEAR(Makespan(ScheduleKind::kGpipe, 4, 1, 1, 1, 1, 0.5), 15, 1e-12);
+  EXPECT_NEAR(Makespan(ScheduleKind::k1f1b, {4, 1}, {1, 1, 1, 0.5}), 15, 1e-12);
+  EXPECT_NEAR(Makespan(ScheduleKind::kGpipe, {4, 1}, {1, 1, 1, 0.5}), 15, 1e-12);
 }
 
 TEST(Makespan, QueuesSendsThatAreLongerThanThePassesBetweenThem) {
   // GPipe, p = 2, m = 2, F = 1, B = 2, s = 4: F0 arrives at 5, F1 at 9, rank 1 ends F1 at 10, B0 at
   // 12, B1 at 14; B0 arrives at 16, B1 at 20; rank 0 ends B1 at 22.
-  EXPECT_NEAR(Makespan(ScheduleKind::kGpipe, 2, 2, 1, 1, 1, 4), 22, 1e-12);
+  EXPECT_NEAR(Makespan(ScheduleKind::kGpipe, {2, 2}, {1, 1, 1, 4}), 22, 1e-12);
   // 1F1B: rank 1 gets F0 at 5, ends F0 at 6, B0 at 8; rank 0 gets B0 at 12. F1 arrives at 9 and
   // ends at 10, B1 at 12, arrives at 16. Rank 0 ends B0 at 14, B1 at 18.
-  EXPECT_NEAR(Makespan(ScheduleKind::k1f1b, 2, 2, 1, 1, 1, 4), 18, 1e-12);
+  EXPECT_NEAR(Makespan(ScheduleKind::k1f1b, {2, 2}, {1, 1, 1, 4}), 18, 1e-12);
 }
 
 TEST(Makespan, OfZbH1CountsWeightGradientsThatAreLongerThanForwards) {
   // p = 2, m = 2, F = 1, I = 1, W = 3. Rank 1: F0 1-2, I0 2-3, F1 3-4, I1 4-5, W0 5-8, W1 8-11.
   // Rank 0: F0 0-1, F1 1-2, I0 3-4, W0 4-7, I1 7-8, W1 8-11. The chain through the last rank would
   // be 2 * 5 + (1 + 1 - 3) = 9.
-  EXPECT_NEAR(Makespan(ScheduleKind::kZbH1, 2, 2, 1, 1, 3, 0), 11, 1e-12);
+  EXPECT_NEAR(Makespan(ScheduleKind::kZbH1, {2, 2}, {1, 1, 3, 0}), 11, 1e-12);
 }
 
 }  // namespace

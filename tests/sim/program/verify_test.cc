@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr Queue kCompute = Queue::kCompute;
 constexpr Queue kTp = Queue::kTp;
-constexpr OpaqueTimes kUnit{1, 1, 1};
+constexpr SlotTimes kUnit{1, 1, 1};
 
 std::string Refusal(const Program& program, int run_ahead_ops = kRunAheadOps) {
   const auto verified = Verify(program, run_ahead_ops);
@@ -31,7 +31,7 @@ std::string LinkedRefusal(Program& program) {
 }
 
 Program Pipeline(ScheduleKind schedule = ScheduleKind::k1f1b, int p = 2, int m = 4) {
-  return OpaquePipeline(schedule, p, m, kUnit, false);
+  return OpaquePipeline(schedule, {p, m}, kUnit, false);
 }
 
 std::size_t Find(const RankProgram& rank, InstructionKind kind, Pass pass, int mb) {

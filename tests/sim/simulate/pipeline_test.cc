@@ -28,14 +28,14 @@ Simulation Play(const Program& program, const SimulateOptions& options) {
   return simulation.has_value() ? *std::move(simulation) : Simulation{};
 }
 
-double FirstStep(ScheduleKind schedule, int p, int m, const OpaqueTimes& times, bool early) {
-  return Play(OpaquePipeline(schedule, p, m, times, early),
+double FirstStep(ScheduleKind schedule, int p, int m, const SlotTimes& times, bool early) {
+  return Play(OpaquePipeline(schedule, {p, m}, times, early),
               {.min_steps = 1, .max_steps = 1, .timeline = false})
       .first_step_s;
 }
 
 struct Golden {
-  OpaqueTimes times;
+  SlotTimes times;
   int p;
   int m;
   double gpipe;
@@ -58,7 +58,7 @@ TEST(PipelineSteps, TakeTheirGoldenTimes) {
 
 // A stage need not wait for the weight gradients of the one after: (p - 1) W less.
 TEST(PipelineSteps, GainByInputGradientsThatAreSentEarly) {
-  const OpaqueTimes ones{1, 1, 1};
+  const SlotTimes ones{1, 1, 1};
   EXPECT_NEAR(FirstStep(ScheduleKind::kGpipe, 4, 8, ones, true), 30.0, 1e-9);
   EXPECT_NEAR(FirstStep(ScheduleKind::k1f1b, 4, 8, ones, true), 30.0, 1e-9);
   EXPECT_NEAR(FirstStep(ScheduleKind::kZbH1, 4, 8, ones, true), 27.0, 1e-9);
@@ -70,7 +70,7 @@ TEST(PipelineSteps, AgreeWithTheClosedFormOfTheSchedule) {
     for (int p = 1; p <= 6; ++p) {
       for (int m = p; m <= 12; m += 3) {
         EXPECT_NEAR(FirstStep(schedule, p, m, {1, 1.5, 0.5}, false),
-                    Makespan(schedule, p, m, 1, 1.5, 0.5, 0), 1e-9)
+                    Makespan(schedule, {p, m}, {1, 1.5, 0.5, 0}), 1e-9)
             << Name(schedule) << " p " << p << " m " << m;
       }
     }
@@ -80,7 +80,7 @@ TEST(PipelineSteps, AgreeWithTheClosedFormOfTheSchedule) {
 // The first rank works from the first op of a step to its last, so steps do not overlap there.
 TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   const Simulation simulation =
-      Play(OpaquePipeline(ScheduleKind::k1f1b, 4, 8, {1, 1, 1}, false), {});
+      Play(OpaquePipeline(ScheduleKind::k1f1b, {4, 8}, {1, 1, 1}, false), {});
   EXPECT_TRUE(simulation.stable);
   EXPECT_NEAR(simulation.step_s, 33.0, 1e-9);
   for (const RankSummary& rank : simulation.ranks) {
@@ -94,7 +94,7 @@ TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
 TEST(PipelineSteps, HoldAsManyActivationsAsTheScheduleKeepsInFlight) {
   const auto activations = static_cast<std::size_t>(Category::kActivations);
   const auto peaks = [&](ScheduleKind schedule, int p, int m) {
-    const Program program = OpaquePipeline(schedule, p, m, {1, 1, 1}, false);
+    const Program program = OpaquePipeline(schedule, {p, m}, {1, 1, 1}, false);
     std::vector<std::int64_t> units;
     std::vector<std::int64_t> timed(program.ranks.size(), 0);
     for (const RankProgram& rank : program.ranks) {
