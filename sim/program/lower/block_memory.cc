@@ -88,8 +88,7 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
-      if (context.RangeOf(key.block, slot.index).bucket != bucket)
-        continue;
+      if (context.RangeOf(key.block, slot.index).bucket != bucket) continue;
       tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
       tenant.last = std::max(tenant.last, slots[s].last);
     }

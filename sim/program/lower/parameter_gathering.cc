@@ -57,7 +57,7 @@ std::vector<Use> FindUses(const Skeleton& skeleton) {
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
   if (!ShardingOf(context.plan).parameters) return;
   const std::vector<Use> uses = FindUses(skeleton);
-  Insertions insertions(skeleton);
+  Insertions insertions;
   for (std::size_t u = 0; u < uses.size(); ++u) {
     const InstructionKey& use = skeleton[uses[u].begin].key;
     // Prefetch depth 1: issued before the use ahead of it, and no earlier than the end of the one

@@ -5,7 +5,7 @@ namespace foretrain {
 
 void LowerRecompute(const LowerContext& context, Skeleton& skeleton) {
   if (context.plan.recompute != RecomputeKind::kFull) return;
-  Insertions insertions(skeleton);
+  Insertions insertions;
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
     const bool reads_saved = key.pass == Pass::kBackward || key.pass == Pass::kBackwardInput;

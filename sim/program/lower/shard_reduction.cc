@@ -27,13 +27,11 @@ constexpr StepRule kReduction{EmitReduction, ReductionMemory};
 
 void LowerShardReduction(const LowerContext& context, Skeleton& skeleton) {
   if (!ShardingOf(context.plan).gradients) return;
-  Insertions insertions(skeleton);
-  for (int mb = 0; mb < static_cast<int>(context.plan.MicroBatches()); ++mb) {
-    for (const auto& [position, bucket] : BucketCompletions(context, skeleton, mb)) {
-      const int block = skeleton[position].key.block;
-      const InstructionKey key{InstructionKind::kReduceScatter, Pass::kBackward, block, mb, bucket};
-      insertions.Behind(position, {key, &kReduction});
-    }
+  Insertions insertions;
+  for (const auto& [position, bucket, mb] : BucketCompletions(context, skeleton)) {
+    const int block = skeleton[position].key.block;
+    const InstructionKey key{InstructionKind::kReduceScatter, Pass::kBackward, block, mb, bucket};
+    insertions.Behind(position, {key, &kReduction});
   }
   insertions.ApplyTo(skeleton);
 }

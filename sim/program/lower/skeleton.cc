@@ -1,5 +1,8 @@
 #include "sim/program/lower/skeleton.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace foretrain {
 
 StepMemory MakesBytes(Category category, std::int64_t bytes) {
@@ -16,29 +19,36 @@ StepMemory FreesBytes(Category category, std::int64_t bytes) {
   return memory;
 }
 
-void Insertions::ApplyTo(Skeleton& skeleton) const {
+void Insertions::ApplyTo(Skeleton& skeleton) {
+  std::stable_sort(steps_.begin(), steps_.end(),
+                   [](const Insertion& a, const Insertion& b) { return a.before < b.before; });
   Skeleton out;
-  for (std::size_t i = 0; i < skeleton.size(); ++i) {
-    out.insert(out.end(), before_[i].begin(), before_[i].end());
-    out.push_back(skeleton[i]);
-    out.insert(out.end(), behind_[i].begin(), behind_[i].end());
+  out.reserve(skeleton.size() + steps_.size());
+  auto next = steps_.begin();
+  for (std::size_t i = 0; i <= skeleton.size(); ++i) {
+    for (; next != steps_.end() && next->before == i; ++next) out.push_back(next->step);
+    if (i < skeleton.size()) out.push_back(skeleton[i]);
   }
   skeleton = std::move(out);
 }
 
-std::vector<std::pair<std::size_t, int>> BucketCompletions(const LowerContext& context,
-                                                           const Skeleton& skeleton,
-                                                           int micro_batch) {
-  std::vector<int> missing(context.layout.buckets.size(), 0);
+std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
+                                                const Skeleton& skeleton) {
+  std::vector<int> blocks(context.layout.buckets.size(), 0);
   for (const auto& buckets : context.layout.buckets_of_block) {
-    for (const int bucket : buckets) ++missing[static_cast<std::size_t>(bucket)];
+    for (const int bucket : buckets) ++blocks[static_cast<std::size_t>(bucket)];
   }
-  std::vector<std::pair<std::size_t, int>> done;
+  const auto micro_batches = static_cast<std::size_t>(context.plan.MicroBatches());
+  std::vector<std::vector<int>> missing(micro_batches, blocks);
+  std::vector<BucketCompletion> done;
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
-    if (!MakesWeightGradients(key) || key.micro_batch != micro_batch) continue;
+    if (!MakesWeightGradients(key)) continue;
+    std::vector<int>& left = missing[static_cast<std::size_t>(key.micro_batch)];
     for (const int bucket : context.BucketsOf(key.block)) {
-      if (--missing[static_cast<std::size_t>(bucket)] == 0) done.emplace_back(i, bucket);
+      if (--left[static_cast<std::size_t>(bucket)] == 0) {
+        done.push_back({i, bucket, key.micro_batch});
+      }
     }
   }
   return done;

@@ -65,16 +65,19 @@ using Skeleton = std::vector<SkeletonStep>;
 // stand in the order of the calls.
 class Insertions {
  public:
-  explicit Insertions(const Skeleton& skeleton)
-      : before_(skeleton.size()), behind_(skeleton.size()) {}
-
-  void Before(std::size_t position, SkeletonStep step) { before_[position].push_back(step); }
-  void Behind(std::size_t position, SkeletonStep step) { behind_[position].push_back(step); }
-  // `skeleton` is the one that this was made for.
-  void ApplyTo(Skeleton& skeleton) const;
+  void Before(std::size_t position, const SkeletonStep& step) {
+    steps_.push_back({position, step});
+  }
+  void Behind(std::size_t position, const SkeletonStep& step) { Before(position + 1, step); }
+  // All positions lie in `skeleton`.
+  void ApplyTo(Skeleton& skeleton);
 
  private:
-  std::vector<Skeleton> before_, behind_;
+  struct Insertion {
+    std::size_t before = 0;
+    SkeletonStep step;
+  };
+  std::vector<Insertion> steps_;
 };
 
 constexpr InstructionKey BlockKey(Pass pass, int block, int micro_batch) {
@@ -90,10 +93,14 @@ constexpr bool MakesWeightGradients(const InstructionKey& key) {
          (key.pass == Pass::kBackward || key.pass == Pass::kBackwardWeight);
 }
 
-// After which step of the skeleton each bucket's gradients of `micro_batch` are complete: pairs of
-// (position, bucket), ascending.
-std::vector<std::pair<std::size_t, int>> BucketCompletions(const LowerContext& context,
-                                                           const Skeleton& skeleton,
-                                                           int micro_batch);
+// After which step of the skeleton a bucket's gradients of one micro-batch are complete.
+struct BucketCompletion {
+  std::size_t position = 0;
+  int bucket = 0;
+  int micro_batch = 0;
+};
+// All of them, by ascending position. O(steps).
+std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
+                                                const Skeleton& skeleton);
 
 }  // namespace foretrain
