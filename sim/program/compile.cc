@@ -3,7 +3,7 @@
 #include "sim/program/groups.h"
 #include "sim/program/lower/emit.h"
 #include "sim/program/lower/lowered.h"
-#include "sim/program/lower/skeleton.h"
+#include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/program.h"
 
