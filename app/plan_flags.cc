@@ -243,7 +243,9 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, in
     if (ranks % d == 0) divisors.push_back(d);
   }
   SearchSpace out;
-  if (!flags.plan_file.empty()) FT_ASSIGN(out.base, ReadPlanFile(flags.plan_file));
+  if (!flags.plan_file.empty()) {
+    FT_ASSIGN(out.base, ReadPlanFile(flags.plan_file));
+  }
   out.base.sequence = DefaultSequence(model);
   // Every plan of the search trains the same batch: one that fills the largest pipeline.
   out.base.global_batch = FillingBatch(ranks, 2, 4);
@@ -275,7 +277,9 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, in
 Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
   Plan plan;
   const bool from_file = !flags.plan_file.empty();
-  if (from_file) FT_ASSIGN(plan, ReadPlanFile(flags.plan_file));
+  if (from_file) {
+    FT_ASSIGN(plan, ReadPlanFile(flags.plan_file));
+  }
   FT_TRY(LayGiven(flags, plan));
   if (!from_file) {
     if (!flags.Given("dp")) {

@@ -64,7 +64,7 @@ struct Plan {
 
   ScheduleKind schedule = ScheduleKind::k1f1b;
   int vpp = 1;                    // chunks of layers a rank holds, for kInterleaved
-  std::vector<int> stage_layers;  // layers of each (virtual) stage; empty: dealt evenly
+  std::vector<int> stage_layers = {};  // layers of each (virtual) stage; empty: dealt evenly
   bool post_validation = false;   // optimizer step before the global norm is known
 
   int zero_stage = 0;

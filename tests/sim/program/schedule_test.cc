@@ -5,16 +5,20 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
+#include <utility>
+
+#include "sim/program/schedules/placement.h"
+#include "tests/golden_schedules.h"
 
 namespace foretrain {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
+using testing::ElementsAreArray;
 
-constexpr std::array<ScheduleKind, 3> kSchedules = {ScheduleKind::kGpipe, ScheduleKind::k1f1b,
-                                                    ScheduleKind::kZbH1};
+constexpr std::array kSchedules = {ScheduleKind::kGpipe, ScheduleKind::k1f1b, ScheduleKind::kZbH1,
+                                   ScheduleKind::kZbH2};
 
 // "F0 F1 B0 B1"; I and W are the halves of a backward.
 std::string Spell(const std::vector<Slot>& slots) {
@@ -30,23 +34,25 @@ std::string Spell(const std::vector<Slot>& slots) {
   return text;
 }
 
-// Most micro-batches whose forward is done and whose activations are still needed: until the whole
-// backward is done.
-int PeakLive(const std::vector<Slot>& slots) {
+// Most chunks of micro-batches whose forward is done and whose activations are still needed: until
+// the whole backward is done. In units of a rank's share.
+double PeakLive(const std::vector<Slot>& slots, int chunks) {
   int live = 0;
   int peak = 0;
-  for (const Slot& slot : slots) {
-    if (slot.pass == Pass::kForward) peak = std::max(peak, ++live);
-    if (slot.pass == Pass::kBackward || slot.pass == Pass::kBackwardWeight) --live;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Pass pass = slots[i].pass;
+    if (pass == Pass::kForward) peak = std::max(peak, ++live);
+    if (pass == Pass::kBackward || pass == Pass::kBackwardWeight) --live;
   }
   EXPECT_EQ(live, 0);
-  return peak;
+  return static_cast<double>(peak) / chunks;
 }
 
-std::vector<int> Peaks(ScheduleKind schedule, int p, int m) {
-  std::vector<int> peaks;
-  for (int rank = 0; rank < p; ++rank) {
-    peaks.push_back(PeakLive(MakeSlots(schedule, {p, m}, rank)));
+std::vector<double> Peaks(ScheduleKind schedule, const PipelineShape& shape) {
+  const Placement placement(schedule, shape.p, shape.vpp);
+  std::vector<double> peaks;
+  for (int rank = 0; rank < shape.p; ++rank) {
+    peaks.push_back(PeakLive(MakeSlots(schedule, shape, rank), placement.ChunksOfShare()));
   }
   return peaks;
 }
@@ -80,12 +86,59 @@ TEST(Schedule, ZbH1PaysAllAtTheEndWhereThereAreFewMicroBatches) {
 }
 
 TEST(Schedule, PeakLiveActivationsAreThePublishedOnes) {
-  EXPECT_THAT(Peaks(ScheduleKind::kGpipe, 4, 8), ElementsAre(8, 8, 8, 8));
-  EXPECT_THAT(Peaks(ScheduleKind::k1f1b, 4, 8), ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(Peaks(ScheduleKind::kZbH1, 4, 8), ElementsAre(4, 4, 4, 4));
-  EXPECT_THAT(Peaks(ScheduleKind::kGpipe, 8, 32), Each(32));
-  EXPECT_THAT(Peaks(ScheduleKind::k1f1b, 8, 32), ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
-  EXPECT_THAT(Peaks(ScheduleKind::kZbH1, 8, 32), Each(8));
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    EXPECT_THAT(Peaks(golden.schedule, golden.shape), ElementsAreArray(golden.peaks))
+        << NameOf(golden);
+  }
+}
+
+// Each micro-batch of each chunk has a forward, then its backward or both halves of it in order,
+// and weight gradients add up in ascending order.
+void ExpectWhole(ScheduleKind schedule, const PipelineShape& shape) {
+  const Placement placement(schedule, shape.p, shape.vpp);
+  for (int rank = 0; rank < shape.p; ++rank) {
+    SCOPED_TRACE(std::string(Name(schedule)) + " p " + std::to_string(shape.p) + " m " +
+                 std::to_string(shape.m) + " v " + std::to_string(shape.vpp) + " rank " +
+                 std::to_string(rank));
+    std::map<std::pair<int, int>, int> stage;  // by chunk and micro-batch: 1 F, 2 I, 3 done
+    std::map<int, int> last_weight;
+    for (const Slot& slot : MakeSlots(schedule, shape, rank)) {
+      int& done = stage[{slot.chunk, slot.micro_batch}];
+      if (slot.pass == Pass::kForward) {
+        EXPECT_EQ(done, 0);
+        done = 1;
+      } else if (slot.pass == Pass::kBackwardInput) {
+        EXPECT_EQ(done, 1);
+        done = 2;
+      } else {
+        EXPECT_EQ(done, slot.pass == Pass::kBackward ? 1 : 2);
+        done = 3;
+        const auto [last, is_first] = last_weight.try_emplace(slot.chunk, slot.micro_batch);
+        EXPECT_TRUE(is_first || last->second < slot.micro_batch);
+        last->second = slot.micro_batch;
+      }
+    }
+    std::size_t wanted = 0;
+    for (int chunk = 0; chunk < placement.chunks(); ++chunk) {
+      wanted +=
+          static_cast<std::size_t>(placement.MicroBatches(placement.DirectionOf(chunk), shape.m));
+    }
+    EXPECT_EQ(stage.size(), wanted);
+    for (const auto& [key, done] : stage) EXPECT_EQ(done, 3);
+  }
+}
+
+TEST(Schedule, WithSeveralChunksRunsEachMicroBatchOnceThroughEach) {
+  for (int p = 1; p <= 6; ++p) {
+    for (int m = 1; m <= 14; ++m) {
+      ExpectWhole(ScheduleKind::kZbV, {p, m});
+      if (m >= 2 * p) ExpectWhole(ScheduleKind::kDualPipeV, {p, m});
+      if (p % 2 == 0 && m % 2 == 0 && m >= 2 * p) ExpectWhole(ScheduleKind::kDualPipe, {p, m});
+      for (const int v : {1, 2, 3}) {
+        if (m % std::max(1, m / p) == 0) ExpectWhole(ScheduleKind::kInterleaved, {p, m, v});
+      }
+    }
+  }
 }
 
 TEST(Schedule, EachMicroBatchHasOnePassEachInAscendingOrder) {
@@ -103,7 +156,8 @@ TEST(Schedule, EachMicroBatchHasOnePassEachInAscendingOrder) {
               EXPECT_LT(slot.micro_batch, next[static_cast<std::size_t>(Pass::kForward)]);
             }
           }
-          const int passes = schedule == ScheduleKind::kZbH1 ? 3 : 2;
+          const bool halves = schedule == ScheduleKind::kZbH1 || schedule == ScheduleKind::kZbH2;
+          const int passes = halves ? 3 : 2;
           EXPECT_EQ(slots.size(), static_cast<std::size_t>(passes * m));
         }
       }
@@ -111,21 +165,15 @@ TEST(Schedule, EachMicroBatchHasOnePassEachInAscendingOrder) {
   }
 }
 
-// F = 1, I + W = 2. GPipe, 1F1B: (m + p - 1) * 3 = 33 and 117. ZB-H1: 3 m + (p - 1) (F + I - W), so
-// 24 + 3 * 1, 24 + 3 * 1.4, 96 + 7 * 1, 96 + 7 * 1.4.
+// F = 1, I + W = 2. GPipe, 1F1B: (m + p - 1) * 3 = 33 and 117; interleaved: (m + (p - 1) / v) * 3.
+// ZB-H1: 3 m + (p - 1) (F + I - W), so 24 + 3 * 1, 24 + 3 * 1.4, 96 + 7 * 1, 96 + 7 * 1.4.
 TEST(Makespan, EqualsTheGoldenFigures) {
-  struct Row {
-    int p, m;
-    double input_s, weight_s, gpipe, one_f_one_b, zb_h1;
-  };
-  for (const Row& row : {Row{4, 8, 1, 1, 33, 33, 27}, Row{4, 8, 1.2, 0.8, 33, 33, 28.2},
-                         Row{8, 32, 1, 1, 117, 117, 103}, Row{8, 32, 1.2, 0.8, 117, 117, 105.8}}) {
-    const auto of = [&row](ScheduleKind schedule) {
-      return Makespan(schedule, {row.p, row.m}, {1, row.input_s, row.weight_s, 0});
-    };
-    EXPECT_NEAR(of(ScheduleKind::kGpipe), row.gpipe, 1e-9);
-    EXPECT_NEAR(of(ScheduleKind::k1f1b), row.one_f_one_b, 1e-9);
-    EXPECT_NEAR(of(ScheduleKind::kZbH1), row.zb_h1, 1e-9);
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    EXPECT_NEAR(Makespan(golden.schedule, golden.shape, times), golden.makespan_s, 1e-9)
+        << NameOf(golden);
+    EXPECT_NEAR(LongestPath(golden.schedule, golden.shape, times), golden.makespan_s, 1e-9)
+        << NameOf(golden);
   }
 }
 
