@@ -21,16 +21,20 @@ std::string ReadAll(const std::string& path) {
 
 }  // namespace
 
-ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments) {
+ProgramEnd RunCommand(const std::string& folder, const std::string& command) {
   const std::string out = folder + "/stdout", err = folder + "/stderr";
-  const std::string command = "cd '" + folder + "' && XDG_CONFIG_HOME='" + folder + "' '" +
-                              ForetrainBinary() + "' " + arguments + " >'" + out + "' 2>'" + err + "'";
-  const int status = std::system(command.c_str());
+  const std::string line = "cd '" + folder + "' && XDG_CONFIG_HOME='" + folder + "' " + command +
+                           " >'" + out + "' 2>'" + err + "'";
+  const int status = std::system(line.c_str());
   ProgramEnd end;
   end.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   end.output = ReadAll(out);
   end.errors = ReadAll(err);
   return end;
+}
+
+ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments) {
+  return RunCommand(folder, "'" + ForetrainBinary() + "' " + arguments);
 }
 
 TemporaryFolder::TemporaryFolder() {

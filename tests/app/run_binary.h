@@ -1,4 +1,4 @@
-// Runs the built program as a user would.
+// Runs the built program, or another, as a user would.
 #pragma once
 
 #include <string>
@@ -11,7 +11,10 @@ struct ProgramEnd {
   std::string errors;  // stderr
 };
 
-// `arguments` as on a shell's command line, in `folder`, with a home of its own there.
+// `command` as on a shell's command line, in `folder`, with a home of its own there.
+ProgramEnd RunCommand(const std::string& folder, const std::string& command);
+
+// The built program with `arguments`, likewise.
 ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments);
 
 // A fresh folder that is removed with the object.
