@@ -101,15 +101,15 @@ class Writer {
       kept = NewBuffer(Category::kActivations);
       const Binding x = is_first_ ? Binding{} : Receive(slot.pass, kRecvPrevBlock, mb);
       const Binding y = is_last_ ? Binding{} : NewBuffer(Category::kCommunication);
-      AddInstruction(key, kForwardBlock, {x, y, kept});
+      AppendInstruction(rank_, key, kForwardBlock, {x, y, kept});
       if (!is_last_) Transfer(InstructionKind::kSend, slot.pass, kSendNextBlock, mb, y);
     } else if (slot.pass == Pass::kBackwardWeight) {
-      AddInstruction(key, kWeightBlock, {{}, {}, kept});
+      AppendInstruction(rank_, key, kWeightBlock, {{}, {}, kept});
     } else {
       const Binding dy = is_last_ ? Binding{} : Receive(slot.pass, kRecvNextBlock, mb);
       const Binding dx = is_first_ ? Binding{} : NewBuffer(Category::kCommunication);
-      AddInstruction(key, slot.pass == Pass::kBackward ? kBackwardBlock : kInputBlock,
-                     {dy, dx, kept});
+      AppendInstruction(rank_, key, slot.pass == Pass::kBackward ? kBackwardBlock : kInputBlock,
+                        {dy, dx, kept});
       if (!is_first_) Transfer(InstructionKind::kSend, slot.pass, kSendPrevBlock, mb, dx);
     }
   }
@@ -123,23 +123,13 @@ class Writer {
     return {static_cast<std::int32_t>(rank_.buffers.size()) - 1, 0, kOpaqueUnitBytes};
   }
 
-  void AddInstruction(const InstructionKey& key, std::int32_t block,
-                      const std::vector<Binding>& bindings) {
-    Instruction instruction;
-    instruction.key = key;
-    instruction.block = block;
-    instruction.first_binding = static_cast<std::int32_t>(rank_.bindings.size());
-    rank_.bindings.insert(rank_.bindings.end(), bindings.begin(), bindings.end());
-    rank_.step.push_back(instruction);
-  }
-
   // A boundary tensor is named by the rank that makes it.
   void Transfer(InstructionKind kind, Pass pass, std::int32_t block, int mb,
                 const Binding& tensor) {
     const bool forward = pass == Pass::kForward;
     const int received_from = forward ? rank_.pp - 1 : rank_.pp + 1;
     const int maker = kind == InstructionKind::kSend ? rank_.pp : received_from;
-    AddInstruction({kind, pass, maker, mb, 0}, block, {tensor});
+    AppendInstruction(rank_, {kind, pass, maker, mb, 0}, block, {tensor});
   }
 
   Binding Receive(Pass pass, std::int32_t block, int mb) {
