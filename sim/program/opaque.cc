@@ -149,7 +149,7 @@ class Writer {
     Binding& kept = kept_[{slot.chunk, slot.micro_batch}];
     if (forward) kept = NewBuffer(Category::kActivations);
     if (slot.pass == Pass::kBackwardWeight) {
-      return AddInstruction(key, kWeightBlock, {{}, {}, kept});
+      return AppendInstruction(rank_, key, kWeightBlock, {{}, {}, kept});
     }
     Binding out;
     if (stage != (forward ? placement_.stages() - 1 : 0)) {
@@ -163,25 +163,15 @@ class Writer {
       block = kPairForwardBlock;
       bindings.push_back(InputOf(*partner));
     }
-    AddInstruction(key, block, bindings);
-  }
-
-  void AddInstruction(const InstructionKey& key, std::int32_t block,
-                      const std::vector<Binding>& bindings) {
-    Instruction instruction;
-    instruction.key = key;
-    instruction.block = block;
-    instruction.first_binding = static_cast<std::int32_t>(rank_.bindings.size());
-    rank_.bindings.insert(rank_.bindings.end(), bindings.begin(), bindings.end());
-    rank_.step.push_back(instruction);
+    AppendInstruction(rank_, key, block, bindings);
   }
 
   void AddTransfer(InstructionKind kind, const Transfer& transfer) {
     const bool sends = kind == InstructionKind::kSend;
     const std::int32_t block = sends ? (transfer.down ? kSendNextBlock : kSendPrevBlock)
                                      : (transfer.down ? kRecvPrevBlock : kRecvNextBlock);
-    AddInstruction({kind, transfer.pass, transfer.stage, transfer.micro_batch, 0}, block,
-                   {tensors_.at(Name(transfer))});
+    AppendInstruction(rank_, {kind, transfer.pass, transfer.stage, transfer.micro_batch, 0}, block,
+                      {tensors_.at(Name(transfer))});
   }
 
   const Placement& placement_;

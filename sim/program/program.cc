@@ -70,6 +70,16 @@ void AppendOps(const Program& program, const RankProgram& rank, std::int32_t ins
 
 }  // namespace
 
+void AppendInstruction(RankProgram& rank, const InstructionKey& key, std::int32_t block,
+                       const std::vector<Binding>& bindings) {
+  Instruction instruction;
+  instruction.key = key;
+  instruction.block = block;
+  instruction.first_binding = static_cast<std::int32_t>(rank.bindings.size());
+  rank.bindings.insert(rank.bindings.end(), bindings.begin(), bindings.end());
+  rank.step.push_back(instruction);
+}
+
 const Op& OpAt(const Program& program, const RankProgram& rank, OpRef ref) {
   return At(BlockOf(program, rank, ref).ops, ref.op);
 }

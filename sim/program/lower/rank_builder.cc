@@ -39,12 +39,7 @@ int RankBuilder::FindCollective(const CollectiveSpec& spec) {
 
 void RankBuilder::Add(const InstructionKey& key, int block, const std::vector<Binding>& bindings) {
   FT_CHECK(bindings.size() == SlotsOf(block).size());
-  Instruction instruction;
-  instruction.key = key;
-  instruction.block = block;
-  instruction.first_binding = static_cast<std::int32_t>(rank_.bindings.size());
-  rank_.bindings.insert(rank_.bindings.end(), bindings.begin(), bindings.end());
-  rank_.step.push_back(instruction);
+  AppendInstruction(rank_, key, block, bindings);
 }
 
 }  // namespace foretrain

@@ -1,4 +1,5 @@
 #include "sim/spec/plan.h"
+#include "tests/sim/models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,19 +11,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-// GPT-2 with 12 layers, 12 heads, ffn 3072, 1,024 positions.
-ModelSpec Gpt2() {
-  ModelSpec model;
-  model.layers = 12;
-  model.hidden = 768;
-  model.heads = model.kv_heads = 12;
-  model.head_dim = 64;
-  model.ffn_hidden = 3072;
-  model.vocab = 50257;
-  model.max_sequence = 1024;
-  return model;
-}
 
 Plan Good() {
   Plan plan;
