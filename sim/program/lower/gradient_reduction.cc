@@ -35,11 +35,10 @@ SkeletonStep ReductionStep(const LowerContext& context, int bucket) {
 
 void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
   if (context.plan.dp == 1 || ShardingOf(context.plan).gradients) return;
-  const int last = static_cast<int>(context.plan.MicroBatches()) - 1;
   Insertions insertions;
-  for (const auto& [position, bucket, mb] : BucketCompletions(context, skeleton)) {
+  for (const auto& [position, bucket, mb, last] : BucketCompletions(context, skeleton)) {
     // A tied table waits for its twin: LowerTiedEmbeddings puts both sums at the end.
-    if (mb != last || bucket == context.layout.twin_bucket) continue;
+    if (!last || bucket == context.layout.twin_bucket) continue;
     insertions.Behind(position, ReductionStep(context, bucket));
   }
   insertions.ApplyTo(skeleton);

@@ -9,13 +9,13 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 32> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 31> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
                                                           "sequence_parallel",
                                                           "vocab_parallel",
-                                                          "stage_layers",
+
                                                           "post_validation",
                                                           "replicas",
                                                           "prefetch_depth",
