@@ -36,7 +36,7 @@ void BackwardWeight(const Stage& stage, int mb, Skeleton& out) {
 void LowerPipeline(const LowerContext& context, Skeleton& skeleton) {
   const int micro_batches = static_cast<int>(context.plan.MicroBatches());
   for (const Slot& slot :
-       MakeSlots(context.plan.schedule, {context.plan.pp, micro_batches}, context.pp)) {
+       MakeSlots(context.plan.schedule, {context.plan.pp, micro_batches}, context.at.pp)) {
     if (slot.pass == Pass::kForward) {
       Forward(context.stage, slot.micro_batch, skeleton);
     } else if (slot.pass == Pass::kBackwardWeight) {

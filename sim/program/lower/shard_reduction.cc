@@ -10,7 +10,7 @@ namespace {
 void EmitReduction(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kReduceScatter, "reduce.to_shard", Queue::kReduce,
-                                         GroupKind::kDp, bucket.elements, bucket.shards,
+                                         GroupKind::kShard, bucket.elements, bucket.shards,
                                          /*in_place=*/false, /*accumulate=*/key.micro_batch > 0});
   const TensorName whole{TensorKind::kWholeGradients, 0, key.micro_batch, key.part};
   rank.Add(key, block, {rank.Whole(rank.Tensors().At(whole)), rank.Whole(bucket.gradients)});

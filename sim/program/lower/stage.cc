@@ -68,8 +68,8 @@ void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::i
 
 class Builder {
  public:
-  Builder(const Plan& plan, const Stage& stage, int dp, int tp)
-      : plan_(plan), stage_(stage), dp_(dp), tp_(tp) {
+  Builder(const Plan& plan, const Stage& stage, const RankCoordinates& at)
+      : plan_(plan), stage_(stage), shard_(DataPlaceOf(plan, at).shard), tp_(at.tp) {
     out_.ranges.resize(static_cast<std::size_t>(stage.Blocks()));
     out_.buckets_of_block.resize(static_cast<std::size_t>(stage.Blocks()));
   }
@@ -84,7 +84,7 @@ class Builder {
     for (const Member& member : group) Place(member, bucket);
     const Sharding sharding = ShardingOf(plan_);
     bucket.shards = sharding.shards;
-    bucket.shard = sharding.optimizer ? dp_ : 0;
+    bucket.shard = sharding.optimizer ? shard_ : 0;
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
     if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
@@ -151,7 +151,7 @@ class Builder {
 
   const Plan& plan_;
   const Stage& stage_;
-  int dp_;
+  int shard_;
   int tp_;
   BucketLayout out_;
 };
@@ -173,9 +173,9 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
   return stage;
 }
 
-BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage, int dp,
-                           int tp) {
-  Builder builder(plan, stage, dp, tp);
+BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
+                           const RankCoordinates& at) {
+  Builder builder(plan, stage, at);
   for (std::vector<Member>& group : GroupMembers(model, plan, stage)) {
     builder.Add(std::move(group));
   }
