@@ -67,7 +67,7 @@ class Predict final : public Command {
     std::vector<NamedPeak> peaks;
     for (std::size_t i = 0; i < forecast.memory.size(); ++i) {
       const RankProgram& rank = forecast.program.ranks[i];
-      if (rank.dp == 0 && rank.tp == 0) {
+      if (rank.Coordinates().FirstOfStage()) {
         peaks.push_back({"stage " + std::to_string(rank.pp), forecast.memory[i]});
       }
     }

@@ -40,7 +40,8 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
 static_assert(static_cast<int>(OpKind::kOpaque) + 1 == kOpKindCount);
 
 constexpr std::array<std::string_view, kGroupKindCount> kGroupNames = {
-    "none", "tp", "dp", "ends", "dp_pp", "tp_pp", "world", "next", "prev",
+    "none",      "tp",   "cp",    "dp",    "shard", "replica", "ep",
+    "expert_dp", "ends", "dp_pp", "tp_pp", "world", "next",    "prev",
 };
 static_assert(static_cast<int>(GroupKind::kPrev) + 1 == kGroupKindCount);
 

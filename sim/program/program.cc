@@ -112,7 +112,8 @@ OpId IdOf(const RankProgram& rank, OpRef ref) {
 std::string Listing(const Program& program, int rank_index, bool ops) {
   const RankProgram& rank = At(program.ranks, rank_index);
   std::string out = "rank " + std::to_string(rank.rank) + " (dp " + std::to_string(rank.dp) +
-                    ", tp " + std::to_string(rank.tp) + ", pp " + std::to_string(rank.pp) +
+                    (program.plan.cp > 1 ? ", cp " + std::to_string(rank.cp) : "") + ", tp " +
+                    std::to_string(rank.tp) + ", pp " + std::to_string(rank.pp) +
                     "): " + std::to_string(rank.step.size()) + " instructions, " +
                     std::to_string(rank.op_count) + " ops";
   for (std::size_t space = 0; space < rank.arena_bytes.size(); ++space) {

@@ -70,7 +70,7 @@ class Estimator {
 
   StageTime Stage(int pp) {
     const foretrain::Stage stage = StageOf(model_, plan_, pp);
-    const BucketLayout layout = LayOutBuckets(model_, plan_, stage, 0, 0);
+    const BucketLayout layout = LayOutBuckets(model_, plan_, stage, {.pp = pp});
     const BlockContext context{model_, plan_, stage.shared_table};
     StageTime out;
     for (const int block : stage.blocks) {
@@ -115,8 +115,9 @@ class Estimator {
   }
 
   double CollectiveSeconds(OpKind kind, Queue queue, const Bucket& bucket) const {
-    return TimeOf(CollectiveBlock(
-                      {kind, "bucket", queue, GroupKind::kDp, bucket.elements, bucket.shards}),
+    return TimeOf(CollectiveBlock({kind, "bucket", queue,
+                                   kind == OpKind::kAllReduce ? GroupKind::kDp : GroupKind::kShard,
+                                   bucket.elements, bucket.shards}),
                   seconds_)
         .span_s;
   }
@@ -147,7 +148,7 @@ class Estimator {
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
       if (elements > 0)
         update += TimeOf(OptimizerBlock(elements, elements, plan_.clip_norm), seconds_).span_s;
-      if (plan_.dp == 1 || sharding_.gradients) continue;
+      if (plan_.DataParallel() == 1 || sharding_.gradients) continue;
       const bool scatters = sharding_.optimizer;
       last = CollectiveSeconds(scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
                                Queue::kReduce, bucket);

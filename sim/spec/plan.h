@@ -101,10 +101,14 @@ struct Plan {
   double lora_alpha = 16.0;
 
   int World() const { return dp * cp * tp * pp; }
+  // Pipeline ranks that hold one stage: under DualPipe the r-th from either end hold the same.
+  int StageCopies() const { return schedule == ScheduleKind::kDualPipe && pp > 1 ? 2 : 1; }
   // Ranks that hold the same parameters and sum their gradients.
-  int DataParallel() const { return dp * cp; }
+  int DataParallel() const { return dp * cp * StageCopies(); }
   // Ranks over which ZeRO divides state.
   int Shards() const { return DataParallel() / replicas; }
+  // Whether tensor-parallel ranks hold experts of their own rather than parts of the same ones.
+  bool ExpertsSpanTp() const { return expert_tp == 1 && tp > 1; }
   // Chunks of consecutive layers that one rank holds.
   int Chunks() const;
   // That the model is cut into; on DualPipe's two ways each stage lies on two ranks.

@@ -54,15 +54,13 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
   return {};
 }
 
-// Whole gradients of a shared table would be begun by the head of one way and ended by the
-// embedding of the other.
-std::string DualPipeKeepsTiedGradients(const Plan& plan, const ModelSpec& model) {
-  if (plan.schedule != ScheduleKind::kDualPipe || plan.zero_stage < 2 || !model.tied_embeddings) {
-    return {};
-  }
+// The two ranks that hold a stage run it for unlike micro-batches, so they never gather its
+// parameters or scatter its gradients together.
+std::string DualPipeKeepsWholeParameters(const Plan& plan) {
+  if (plan.schedule != ScheduleKind::kDualPipe || plan.zero_stage < 2) return {};
   return fmt::format(
-      "schedule dualpipe with zero_stage {} and tied embeddings: gradients of the table cannot be "
-      "sharded; use zero_stage 1 or schedule dualpipe-v",
+      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at once; "
+      "use zero_stage 1 or schedule dualpipe-v",
       plan.zero_stage);
 }
 
@@ -93,6 +91,7 @@ std::span<const PlanRule> PlanRules() {
       {"vpp-needs-interleaving", VppNeedsInterleaving},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
+      {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
   };
   return rules;
 }
@@ -100,7 +99,6 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
-      {"dualpipe-keeps-tied-gradients", DualPipeKeepsTiedGradients},
   };
   return rules;
 }

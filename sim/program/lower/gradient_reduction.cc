@@ -17,7 +17,7 @@ void EmitSum(RankBuilder& rank, const InstructionKey& key) {
 void EmitScatter(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kReduceScatter, "reduce.scatter", Queue::kReduce,
-                                         GroupKind::kDp, bucket.elements, bucket.shards});
+                                         GroupKind::kShard, bucket.elements, bucket.shards});
   rank.Add(key, block, {rank.Whole(bucket.gradients), OwnShard(rank, bucket, bucket.gradients)});
 }
 
@@ -34,7 +34,7 @@ SkeletonStep ReductionStep(const LowerContext& context, int bucket) {
 }
 
 void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
-  if (context.plan.dp == 1 || ShardingOf(context.plan).gradients) return;
+  if (context.plan.DataParallel() == 1 || ShardingOf(context.plan).gradients) return;
   Insertions insertions;
   for (const auto& [position, bucket, mb, last] : BucketCompletions(context, skeleton)) {
     // A tied table waits for its twin: LowerTiedEmbeddings puts both sums at the end.

@@ -102,7 +102,7 @@ class Writer {
 void LowerPipeline(const LowerContext& context, Skeleton& skeleton) {
   const Plan& plan = context.plan;
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
-  Writer(context, skeleton).Add(SlotsWithTransfers(plan.schedule, shape, context.pp));
+  Writer(context, skeleton).Add(SlotsWithTransfers(plan.schedule, shape, context.at.pp));
 }
 
 }  // namespace foretrain

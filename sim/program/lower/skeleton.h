@@ -21,7 +21,7 @@ struct LowerContext {
   const Plan& plan;
   const Stage& stage;
   const BucketLayout& layout;
-  int pp = 0;
+  RankCoordinates at;
 
   const std::vector<int>& BucketsOf(int block) const {
     return layout.buckets_of_block[stage.Local(block)];

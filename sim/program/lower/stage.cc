@@ -72,8 +72,10 @@ void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::i
 
 class Builder {
  public:
-  Builder(const Plan& plan, const Stage& stage, int dp, int tp)
-      : plan_(plan), stage_(stage), dp_(dp), tp_(tp) {
+  Builder(const Plan& plan, const Stage& stage, const RankCoordinates& at)
+      : plan_(plan), stage_(stage), shard_(DataPlaceOf(plan, at).shard), tp_(at.tp) {
+    // Of the two pipeline ranks that hold these stages whole, one counts them.
+    second_holder_ = plan.StageCopies() == 2 && !ShardingOf(plan).optimizer && at.pp >= plan.pp / 2;
     out_.ranges.resize(stage.blocks.size());
     out_.buckets_of_block.resize(stage.blocks.size());
   }
@@ -88,7 +90,7 @@ class Builder {
     for (const Member& member : group) Place(member, bucket);
     const Sharding sharding = ShardingOf(plan_);
     bucket.shards = sharding.shards;
-    bucket.shard = sharding.optimizer ? dp_ : 0;
+    bucket.shard = sharding.optimizer ? shard_ : 0;
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
     if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
@@ -148,7 +150,7 @@ class Builder {
       place.replicated = parameter.split == Split::kNone;
       const bool copy =
           stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
-      place.counted = !copy && (!place.replicated || tp_ == 0);
+      place.counted = !copy && !second_holder_ && (!place.replicated || tp_ == 0);
       bucket.used += ElementsOf(part, parameter.split, plan_.tp);
       if (parameter.decays) bucket.decayed = bucket.used;
       out_.places.push_back(std::move(place));
@@ -157,8 +159,9 @@ class Builder {
 
   const Plan& plan_;
   const Stage& stage_;
-  int dp_;
+  int shard_;
   int tp_;
+  bool second_holder_ = false;
   BucketLayout out_;
 };
 
@@ -212,9 +215,9 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
   return stage;
 }
 
-BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage, int dp,
-                           int tp) {
-  Builder builder(plan, stage, dp, tp);
+BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
+                           const RankCoordinates& at) {
+  Builder builder(plan, stage, at);
   for (std::vector<Member>& group : GroupMembers(model, plan, stage)) {
     builder.Add(std::move(group));
   }

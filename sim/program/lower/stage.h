@@ -66,8 +66,8 @@ struct BucketLayout {
 // Buckets of one rank. Without ZeRO-3 consecutive blocks share a bucket up to plan.bucket_bytes;
 // with it each block is one, so that it can be gathered alone. A tied token table is always one by
 // itself. In a bucket tensors that decay come first; a bucket is padded to 16 elements a shard.
-BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage, int dp,
-                           int tp);
+BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
+                           const RankCoordinates& at);
 
 // This rank's part of a bucket, without padding: [begin, end) in elements.
 struct ShardRange {
