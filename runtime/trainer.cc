@@ -16,11 +16,13 @@ namespace {
 // Hands everything on, and makes one report a step of what the program's first rank read.
 class Reporter final : public RunSink {
  public:
-  Reporter(const Program& program, const LearningRate& rate, RunSink& sink)
+  // `start_ns`: when the first step begins.
+  Reporter(const Program& program, const LearningRate& rate, std::int64_t start_ns, RunSink& sink)
       : rank_(program.ranks.front().rank),
         tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
         rate_(rate),
-        sink_(sink) {}
+        sink_(sink),
+        last_ns_(start_ns) {}
 
   void OnSpans(std::span<const Span> spans) override { sink_.OnSpans(spans); }
   void OnMemory(std::span<const MemorySample> samples) override { sink_.OnMemory(samples); }
@@ -53,7 +55,7 @@ class Reporter final : public RunSink {
   double tokens_;
   const LearningRate& rate_;
   RunSink& sink_;
-  std::int64_t last_ns_ = 0;
+  std::int64_t last_ns_;  // end of the step before
 };
 
 }  // namespace
@@ -75,7 +77,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, std::move(options)));
   FT_TRY(FillParameters(*executor,
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
-  Reporter reporter(*job.program, job.learning_rate, sink);
+  Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
   return executor->Run(job.steps, batches, reporter, std::move(stop));
 }
 

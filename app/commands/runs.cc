@@ -80,6 +80,7 @@ class Runs final : public Command {
     for (const RunInfo& run : runs) {
       json.BeginObject().Field("run", run.id).Field("kind", foretrain::Name(run.kind));
       json.Field("status", foretrain::Name(run.status))
+          .Field("message", run.message)
           .Field("label", run.label)
           .Field("world", run.world);
       json.Field("spans", run.spans).Field("pinned", run.pinned).Name("figures").BeginObject();

@@ -30,6 +30,8 @@ class TrainCommand final : public Command {
     arguments.Flag("--cosine", options_.learning_rate.cosine,
                    "Let the rate fall to a tenth over the steps");
     arguments.Option("--seed", seed_, "N", "Seed of the weights");
+    arguments.Option("--timeout", timeout_, "TIME",
+                     "How long a rank waits for its peers before the run fails");
     arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store that the run is recorded in");
@@ -38,7 +40,10 @@ class TrainCommand final : public Command {
     arguments.Footer(
         "  foretrain train --data book.txt --dp 2 --steps 50\n"
         "Ctrl-C ends the run at a step boundary and keeps what there is; a second one ends it at "
-        "once.");
+        "once.\n"
+        "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
+        "143 "
+        "stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
   }
 
   Result<Exit> Run() override {
@@ -62,6 +67,12 @@ class TrainCommand final : public Command {
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
+    FT_ASSIGN(const double timeout_s, ParseSeconds("--timeout", timeout_));
+    if (timeout_s < 1e-3 || timeout_s > 1e6) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--timeout: \"" + timeout_ + "\" is outside 1 ms to 1000000 s");
+    }
+    options_.timeout_ns = NsFromSeconds(timeout_s);
     options_.seed = static_cast<std::uint64_t>(seed_);
     options_.capture = capture_ == "full";
     options_.json_lines = json_;
@@ -74,6 +85,10 @@ class TrainCommand final : public Command {
     FT_TRY(store->Close());
     json_ ? PrintJson(result) : Print(context, result);
     if (!result.summary.stopped) return Exit::kDone;
+    std::fprintf(stderr, "foretrain: stopped; %lld of %lld steps are stored as run %lld in %s\n",
+                 static_cast<long long>(result.summary.steps),
+                 static_cast<long long>(options_.steps), static_cast<long long>(result.run),
+                 store_.c_str());
     return StopSignal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
   }
 
@@ -113,6 +128,7 @@ class TrainCommand final : public Command {
   std::string store_ = kDefaultStore;
   std::string budget_;
   std::string capture_ = "full";
+  std::string timeout_ = "10min";
   std::int64_t seed_ = 0;
 };
 

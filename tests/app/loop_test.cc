@@ -4,9 +4,9 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/app/run_binary.h"
+#include "tests/app/small_run.h"
 
 namespace foretrain {
 namespace {
@@ -19,15 +19,6 @@ std::string Text() {
   for (int i = 0; text.size() < 20000; ++i)
     text += "line " + std::to_string(i % 97) + " of the text\n";
   return text;
-}
-
-nlohmann::json LastLine(const std::string& output) {
-  std::istringstream lines(output);
-  std::string line, last;
-  while (std::getline(lines, line)) {
-    if (!line.empty()) last = line;
-  }
-  return nlohmann::json::parse(last, nullptr, false);
 }
 
 TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace foretrain {
 
@@ -14,6 +15,13 @@ struct ProgramEnd {
 // `arguments` as on a shell's command line, in `folder`, with a home of its own there.
 ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments);
 
+// The same with NAME=value settings of tests/stop_points.cc, in the executable that holds it.
+ProgramEnd RunStoppable(const std::string& folder, const std::string& arguments,
+                        const std::vector<std::string>& settings);
+
+// A shell script in `folder`, in which $FORETRAIN is the program.
+ProgramEnd RunScript(const std::string& folder, const std::string& script);
+
 // A fresh folder that is removed with the object.
 class TemporaryFolder {
  public:
@@ -24,6 +32,8 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   // Writes a file into it and returns its path.
   std::string Write(const std::string& name, const std::string& text) const;
+  // The bytes of a file in it.
+  std::string Read(const std::string& name) const;
 
  private:
   std::string path_;
