@@ -54,9 +54,9 @@ class RankArena {
   std::byte* BufferAt(std::int32_t buffer) const;
   std::int64_t bytes(Space space) const { return bytes_[static_cast<std::size_t>(space)]; }
 
-  // With poison: the buffer's first accessor is about to start; its last has ended. Two buffers
-  // that share memory are never live at once, so calls for them come in order; calls for others
-  // may come from any thread.
+  // With poison: an accessor of the buffer is about to start; its last has ended. Two buffers may
+  // share some bytes and be live at once, where the one's ops on them wait for the other's last; so
+  // that last one's Bury closes bytes that each later accessor's Bear opens again. From any thread.
   void Bear(std::int32_t buffer);
   void Bury(std::int32_t buffer);
   bool poisons() const { return poison_; }

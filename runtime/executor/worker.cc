@@ -242,8 +242,8 @@ void Worker::Bear(const PlannedOp& op, std::int64_t now_ns) {
   for (std::int32_t i = 0; i < op.buffer_count; ++i) {
     const std::int32_t buffer = rank_.plan_.touched[static_cast<std::size_t>(op.first_buffer + i)];
     auto& state = rank_.buffers_[static_cast<std::size_t>(buffer)];
-    if (state.live.load(std::memory_order_relaxed) || state.live.exchange(true)) continue;
     rank_.arena_->Bear(buffer);
+    if (state.live.load(std::memory_order_relaxed) || state.live.exchange(true)) continue;
     changed_.push_back(buffer);
   }
   if (rank_.shared_.options.record_memory) rank_.ledger_.Change(now_ns, changed_, 1);

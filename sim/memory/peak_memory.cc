@@ -62,8 +62,9 @@ class Walker {
     const std::int64_t boundary = rows_ * context_.model.hidden * kFloatBytes;
     const bool forward = key.pass == Pass::kForward;
     const Category tensor = forward ? Category::kActivations : Category::kWorkspace;
-    const std::int64_t bucket =
-        context_.layout.buckets[static_cast<std::size_t>(key.part)].elements * kFloatBytes;
+    const auto bucket = [&] {
+      return context_.layout.buckets[static_cast<std::size_t>(key.part)].elements * kFloatBytes;
+    };
     switch (key.kind) {
       case InstructionKind::kBlock:
         return WalkBlock(key);
@@ -75,10 +76,10 @@ class Walker {
         Live(tensor) -= boundary;
         return;
       case InstructionKind::kAllGather:
-        if (key.pass != Pass::kUpdate) Make(Category::kCommunication, bucket);
+        if (key.pass != Pass::kUpdate) Make(Category::kCommunication, bucket());
         return;
       case InstructionKind::kReduceScatter:
-        if (key.pass != Pass::kUpdate) Live(Category::kGradients) -= bucket;
+        if (key.pass != Pass::kUpdate) Live(Category::kGradients) -= bucket();
         return;
       default:
         return;  // works in place on state
