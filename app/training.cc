@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "app/stop_signal.h"
 #include "base/json.h"
 #include "base/stop_point.h"
 #include "base/units.h"
@@ -21,37 +22,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kSpansOfAPart = 1'000'000;  // 48 MB
-
-// Written by the handler alone. The second signal ends the process at once.
-volatile std::sig_atomic_t stop_signal = 0;
-
-extern "C" void OnSignal(int signal) {
-  if (stop_signal != 0) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-  stop_signal = signal;
-}
-
-// SIGINT and SIGTERM set a flag while this lives.
-class SignalGuard {
- public:
-  SignalGuard() {
-    stop_signal = 0;
-    interrupt_ = std::signal(SIGINT, OnSignal);
-    terminate_ = std::signal(SIGTERM, OnSignal);
-  }
-  ~SignalGuard() {
-    std::signal(SIGINT, interrupt_);
-    std::signal(SIGTERM, terminate_);
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-
- private:
-  void (*interrupt_)(int);
-  void (*terminate_)(int);
-};
 
 // Shows each step: a JSON line, a bar that redraws itself, or a line now and then.
 class Progress {
@@ -172,8 +142,6 @@ Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, cons
 
 }  // namespace
 
-int StopSignal() { return stop_signal; }
-
 Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,
                                    const MetricOptions& options) {
   FT_TRY(recorder.Flush());
@@ -277,7 +245,7 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));
 
-  const SignalGuard guard;
+  const StopSignals signals;
   auto result = TrainAndRecord(store.path(), context, job, *data, options, *recorder);
   if (!result.has_value()) {
     // Where the store fails, closing it tries once more to write this.

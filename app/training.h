@@ -52,7 +52,4 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
 Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,
                                    const MetricOptions& options);
 
-// The signal that asked the process to stop, or 0.
-int StopSignal();
-
 }  // namespace foretrain

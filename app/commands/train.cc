@@ -1,8 +1,8 @@
-#include <csignal>
 #include <cstdio>
 
 #include "app/commands/commands.h"
 #include "app/report.h"
+#include "app/stop_signal.h"
 #include "app/training.h"
 #include "base/json.h"
 #include "base/units.h"
@@ -89,7 +89,7 @@ class TrainCommand final : public Command {
                  static_cast<long long>(result.summary.steps),
                  static_cast<long long>(options_.steps), static_cast<long long>(result.run),
                  store_.c_str());
-    return StopSignal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
+    return ExitOfSignal(StopSignal());
   }
 
  private:
