@@ -1,9 +1,7 @@
 #include "app/report.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 
@@ -52,8 +50,8 @@ void OptionalField(JsonWriter& json, const char* name, const std::optional<doubl
   value ? json.Number(*value) : json.Null();
 }
 
+// Of the pass that a compute span belongs to.
 char Letter(const Span& span) {
-  if (IsCommunication(span.op_class) || span.op_class == OpClass::kCopy) return '-';
   switch (UnpackId(span.op).pass) {
     case Pass::kForward:
       return 'F';
@@ -72,47 +70,60 @@ char Letter(const Span& span) {
   return '.';
 }
 
-// Time of each letter in each column of one rank's line.
-std::string RankLine(const Timeline& timeline, const StepWindow& window, int width) {
-  std::vector<std::map<char, std::int64_t>> columns(static_cast<std::size_t>(width));
-  const auto length =
-      static_cast<double>(std::max<std::int64_t>(1, window.end_ns - window.start_ns));
-  const double column_ns = length / width;
-  for (const Span& span : timeline.spans) {
-    if (span.rank != window.rank || span.queue == Queue::kHost) continue;
-    const bool communicates = IsCommunication(span.op_class);
-    // Waiting for peers is idle time, not communication.
-    const std::int64_t start = std::max(
-        communicates ? std::max(span.start_ns, span.ready_ns) : span.start_ns, window.start_ns);
-    const std::int64_t end = std::min(span.end_ns, window.end_ns);
-    if (start >= end) continue;
-    const int first = static_cast<int>(static_cast<double>(start - window.start_ns) / column_ns);
-    const int last = std::min(
-        width - 1, static_cast<int>(static_cast<double>(end - 1 - window.start_ns) / column_ns));
-    for (int c = first; c <= last; ++c) {
-      const auto from =
-          static_cast<std::int64_t>(static_cast<double>(window.start_ns) + c * column_ns);
-      const auto to = static_cast<std::int64_t>(static_cast<double>(from) + column_ns);
-      columns[static_cast<std::size_t>(c)][Letter(span)] +=
-          std::min(end, to) - std::max(start, from);
+// What a rank does in one column of its line.
+struct Column {
+  std::map<char, std::int64_t> compute_ns;  // by letter
+  std::int64_t communication_ns = 0;
+};
+
+// The letter of most compute where that fills half the column, else communication likewise.
+char LetterOf(const Column& column, double column_ns) {
+  std::int64_t compute_ns = 0, most_ns = 0;
+  char letter = '.';
+  for (const auto& [candidate, time_ns] : column.compute_ns) {
+    compute_ns += time_ns;
+    if (time_ns <= most_ns) continue;
+    most_ns = time_ns;
+    letter = candidate;
+  }
+  if (static_cast<double>(compute_ns) >= column_ns / 2) return letter;
+  return static_cast<double>(column.communication_ns) >= column_ns / 2 ? '-' : '.';
+}
+
+// Adds `span`, as far as it lies in the window, to the columns it touches.
+void AddSpan(const Span& span, const StepWindow& window, double column_ns,
+             std::vector<Column>& columns) {
+  const bool copies = span.op_class == OpClass::kCopy;
+  const bool communicates = IsCommunication(span.op_class);
+  // Waiting for peers is idle time, not communication.
+  const std::int64_t begin = communicates ? std::max(span.start_ns, span.ready_ns) : span.start_ns;
+  const auto start = static_cast<double>(std::max(begin, window.start_ns) - window.start_ns);
+  const auto end = static_cast<double>(std::min(span.end_ns, window.end_ns) - window.start_ns);
+  if (start >= end) return;
+  for (auto at = static_cast<std::size_t>(start / column_ns);
+       at < columns.size() && static_cast<double>(at) * column_ns < end; ++at) {
+    const double from = std::max(start, static_cast<double>(at) * column_ns);
+    const double to = std::min(end, static_cast<double>(at + 1) * column_ns);
+    const auto time_ns = static_cast<std::int64_t>(to - from);
+    if (communicates || copies) {
+      columns[at].communication_ns += time_ns;
+    } else {
+      columns[at].compute_ns[Letter(span)] += time_ns;
     }
+  }
+}
+
+std::string RankLine(const Timeline& timeline, const StepWindow& window, int width) {
+  std::vector<Column> columns(static_cast<std::size_t>(width));
+  const auto length_ns =
+      static_cast<double>(std::max<std::int64_t>(1, window.end_ns - window.start_ns));
+  const double column_ns = length_ns / width;
+  for (const Span& span : timeline.spans) {
+    if (span.rank == window.rank && span.queue != Queue::kHost)
+      AddSpan(span, window, column_ns, columns);
   }
   std::string line;
-  for (const auto& column : columns) {
-    char best = '.';
-    auto most = static_cast<std::int64_t>(column_ns / 2);  // idle when less than half is used
-    std::int64_t compute = 0;
-    for (const auto& [letter, time] : column) compute += letter == '-' ? 0 : time;
-    for (const auto& [letter, time] : column) {
-      if (letter == '-' && compute >= most) continue;
-      if (time >= most ||
-          (letter != '-' && compute >= most && (best == '.' || time > column.at(best)))) {
-        best = letter;
-        most = std::min(most, time);
-      }
-    }
-    line += best;
-  }
+  for (const Column& column : columns) line += LetterOf(column, column_ns);
   return line;
 }
 

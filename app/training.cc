@@ -218,8 +218,23 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   }
   FT_ASSIGN(result.metrics,
             MetricsOfRecording(store, recorder, MetricOptionsFor(context, plan, 1)));
+  if (summary->resident_growth_bytes > 0) {
+    const Counter growth{"resident_growth_bytes", -1, -1, 0,
+                         static_cast<double>(summary->resident_growth_bytes)};
+    FT_TRY(recorder.AddCounters(std::span(&growth, 1)));
+  }
   FT_TRY(recorder.AddTotals({.overhead_ns = summary->recording.recording_ns}));
   return result;
+}
+
+// The arenas of all ranks in this machine's memory, what lies idle between their buffers included.
+std::int64_t ArenaBytes(const Program& program) {
+  std::int64_t all = 0;
+  for (const RankProgram& rank : program.ranks) {
+    for (const Space space : {Space::kDevice, Space::kPinned, Space::kHost})
+      all += rank.arena_bytes[static_cast<std::size_t>(space)];
+  }
+  return all;
 }
 
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
@@ -254,6 +269,7 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   }
   result->run = recorder->id();
   result->forecast = forecast_run;
+  result->predicted_bytes = ArenaBytes(*job.program);
   FT_TRY(FinishRun(*recorder, options, result->summary));
   return result;
 }

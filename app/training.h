@@ -33,7 +33,8 @@ struct TrainingResult {
   RunId run = 0;  // measured
   RunId forecast = 0;
   RunSummary summary;
-  Metrics metrics;  // of the measured timeline, the first step left out
+  Metrics metrics;                   // of the measured timeline, the first step left out
+  std::int64_t predicted_bytes = 0;  // arenas of all ranks together, in the machine's memory
   double first_loss = 0;
   double last_loss = 0;
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown

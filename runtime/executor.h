@@ -50,6 +50,8 @@ struct RunSummary {
   double seconds = 0.0;    // of the run's clock
   RecordingCost recording;
   std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank of the program
+  // Of the process, over what it had before the ranks were made; 0: not known (Train fills it in).
+  std::int64_t resident_growth_bytes = 0;
 };
 
 class RankRun;

@@ -1,14 +1,12 @@
 #include "runtime/trainer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <numbers>
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/resident_memory.h"
 
 namespace foretrain {
 namespace {
@@ -44,13 +42,6 @@ class Reporter final : public RunSink {
   }
 
  private:
-  static std::int64_t ResidentBytes() {
-    std::ifstream file("/proc/self/statm");
-    std::int64_t pages = 0, resident = 0;
-    file >> pages >> resident;
-    return resident * sysconf(_SC_PAGESIZE);
-  }
-
   int rank_;
   double tokens_;
   const LearningRate& rate_;
@@ -74,11 +65,16 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                          BatchSource& batches, RunSink& sink, std::function<bool()> stop) {
   ExecutorOptions options = job.executor;
   options.learning_rate = [rate = job.learning_rate](std::int64_t step) { return rate.At(step); };
+  // Where the peak cannot be counted from here, a larger one of before may hide that of the run.
+  ResetPeakResident();
+  const std::int64_t before_bytes = ResidentBytes();
   FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, std::move(options)));
   FT_TRY(FillParameters(*executor,
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
   Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
-  return executor->Run(job.steps, batches, reporter, std::move(stop));
+  FT_ASSIGN(RunSummary summary, executor->Run(job.steps, batches, reporter, std::move(stop)));
+  summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
+  return summary;
 }
 
 }  // namespace foretrain

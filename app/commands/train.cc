@@ -97,6 +97,9 @@ class TrainCommand final : public Command {
     std::printf("\n%lld steps, loss %.4f -> %.4f%s\n", static_cast<long long>(result.summary.steps),
                 result.first_loss, result.last_loss, result.summary.stopped ? " (stopped)" : "");
     if (result.metrics.overall) std::fputs(StepText(*result.metrics.overall).c_str(), stdout);
+    std::printf("  %-24s%12s (predicted %s)\n", "memory of all ranks",
+                FormatBytes(result.summary.resident_growth_bytes).c_str(),
+                FormatBytes(result.predicted_bytes).c_str());
     std::printf(
         "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
         "--run %lld\n",
@@ -114,6 +117,8 @@ class TrainCommand final : public Command {
     std::int64_t most = 0;
     for (const std::int64_t bytes : result.summary.peak_bytes) most = std::max(most, bytes);
     json.Field("peak_memory_gib", GibFromBytes(most));
+    json.Field("predicted_bytes", result.predicted_bytes);
+    json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
     if (result.metrics.overall) {
       json.Field("step_time_s", result.metrics.overall->time_s);
       json.Field("tokens_per_s", result.metrics.overall->tokens_per_s.value_or(0));
