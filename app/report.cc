@@ -18,12 +18,18 @@ std::string Percent(const std::optional<double>& value) {
   return value ? FormatPercent(*value) : "-";
 }
 
+// What is shown as zero has no sign.
+std::string WithSign(double value, std::string shown, const std::string& zero) {
+  if (shown == zero) return shown;
+  return (value < 0 ? "-" : "+") + shown;
+}
+
 std::string Signed(double seconds) {
-  return (seconds < 0 ? "-" : "+") + FormatSeconds(std::abs(seconds));
+  return WithSign(seconds, FormatSeconds(std::abs(seconds)), FormatSeconds(0));
 }
 
 std::string SignedPercent(double fraction) {
-  return (fraction < 0 ? "-" : "+") + FormatPercent(std::abs(fraction));
+  return WithSign(fraction, FormatPercent(std::abs(fraction)), FormatPercent(0));
 }
 
 struct ShownFigure {
@@ -175,7 +181,7 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
   out += "\nOps that differ most\n" + table.Text(2);
 }
 
-void Gap(const Attribution& attribution, std::string& out) {
+void Gap(const Attribution& attribution, int step, std::string& out) {
   Table table({{"class"}, {"share of the gap", Align::kRight}, {"of the step", Align::kRight}});
   const auto row = [&](const std::string& name, double seconds) {
     table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
@@ -185,8 +191,8 @@ void Gap(const Attribution& attribution, std::string& out) {
   row("unexplained", attribution.unexplained_s);
   table.AddLine();
   row("gap", attribution.measured_s - attribution.predicted_s);
-  out += "\nWhy the step took " + FormatSeconds(attribution.measured_s) + " and not " +
-         FormatSeconds(attribution.predicted_s) + "\n" + table.Text(2);
+  out += "\nWhy step " + std::to_string(step) + " took " + FormatSeconds(attribution.measured_s) +
+         " and not " + FormatSeconds(attribution.predicted_s) + "\n" + table.Text(2);
   if (!attribution.Trusted()) {
     out += "  More than 3 % of the step is unexplained: do not trust the shares (" +
            FormatPercent(attribution.covered) + " of the ops have a measured time).\n";
@@ -195,11 +201,16 @@ void Gap(const Attribution& attribution, std::string& out) {
 
 }  // namespace
 
-std::string StepText(const StepMetrics& step) {
+std::string FigureLine(const std::string& name, const std::string& value) {
+  return "  " + Pad(name, 24, Align::kLeft) + Pad(value, 12, Align::kRight) + "\n";
+}
+
+std::string StepText(const StepMetrics& step, bool spans) {
+  constexpr std::size_t kWithoutSpans = 3;  // step time, tokens/s and MFU
+  std::vector<ShownFigure> figures = Figures(step);
+  if (!spans) figures.resize(kWithoutSpans);
   std::string out;
-  for (const ShownFigure& figure : Figures(step)) {
-    out += "  " + Pad(figure.name, 24, Align::kLeft) + Pad(figure.text, 12, Align::kRight) + "\n";
-  }
+  for (const ShownFigure& figure : figures) out += FigureLine(figure.name, figure.text);
   return out;
 }
 
@@ -276,7 +287,7 @@ std::string ComparisonText(const ComparisonView& view) {
   if (view.machine_drift > 0) {
     out += ", " +
            SignedPercent(view.measured.time_s / view.machine_drift / view.predicted.time_s - 1) +
-           " after dividing by the machine's drift of " + FormatPercent(view.machine_drift);
+           " after dividing by the machine's drift, " + SignedPercent(view.machine_drift - 1);
   }
   out += "\n";
   if (view.join.op_error)
@@ -314,7 +325,7 @@ std::string ComparisonDetails(const ComparisonView& view,
   std::string out;
   ClassRows(view, out);
   WorstOps(view, names, out);
-  if (view.attribution != nullptr) Gap(*view.attribution, out);
+  if (view.attribution != nullptr) Gap(*view.attribution, view.join.measured_step, out);
   return out;
 }
 

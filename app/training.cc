@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -142,6 +143,21 @@ Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, cons
 
 }  // namespace
 
+namespace {
+
+// The figures that can be told: without spans, how long steps took but not what filled them.
+std::vector<MetricValue> Known(std::vector<MetricValue> figures, bool spans) {
+  constexpr std::array<std::string_view, 6> kOfWindows{"step_time_s", "tokens_per_s",     "mfu",
+                                                       "hfu",         "step_time_spread", "steps"};
+  if (spans) return figures;
+  std::erase_if(figures, [&](const MetricValue& figure) {
+    return std::find(kOfWindows.begin(), kOfWindows.end(), figure.name) == kOfWindows.end();
+  });
+  return figures;
+}
+
+}  // namespace
+
 Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,
                                    const MetricOptions& options) {
   FT_TRY(recorder.Flush());
@@ -161,10 +177,10 @@ Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorde
     std::erase_if(run.timeline.steps, [&](const StepWindow& window) {
       return window.step < first || window.step >= end;
     });
-    FT_TRY(recorder.AddMetrics(metrics.Add(run.timeline)));
+    FT_TRY(recorder.AddMetrics(Known(metrics.Add(run.timeline), info.spans > 0)));
   }
   Metrics all = metrics.Take();
-  FT_TRY(recorder.AddMetrics(Flatten(all, /*steps=*/false)));
+  FT_TRY(recorder.AddMetrics(Known(Flatten(all, /*steps=*/false), info.spans > 0)));
   return all;
 }
 
@@ -196,9 +212,9 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   FT_TRY(recorder.Attach("device_profile", ProfileToJson(context.costs.profile())));
   StoreSink sink(recorder, options);
   RealClock clock;
-  const auto drift = [&] {
-    return MeasureDrift(CpuDeviceApi(), 0, clock, context.costs.profile(), plan.World());
-  };
+  const DeviceProfile& profile = context.costs.profile();
+  const bool has_reference = ReferenceSeconds(profile, plan.World()) > 0;
+  const auto drift = [&] { return MeasureDrift(CpuDeviceApi(), 0, clock, profile, plan.World()); };
   FT_ASSIGN(const double drift_before, drift());
   const auto summary = Train(job, CpuDeviceApi(), clock, data, sink,
                              [&] { return StopSignal() != 0 || sink.failed(); });
@@ -210,7 +226,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   result.summary = *summary;
   result.first_loss = sink.first_loss();
   result.last_loss = sink.last_loss();
-  if (!summary->stopped) {
+  if (has_reference && !summary->stopped) {
     FT_ASSIGN(const double drift_after, drift());
     result.machine_drift = (drift_before + drift_after) / 2;
     const Counter counter{"machine_drift", -1, -1, 0, result.machine_drift};

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 
 #include "app/commands/commands.h"
@@ -54,6 +55,7 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--steps: " + std::to_string(options_.steps) + " is below 1");
     }
+    FT_TRY(CheckNumbers());
     if (capture_ != "off" && capture_ != "full") {
       return Fail(ErrorCode::kInvalidArgument,
                   "--capture: \"" + capture_ + "\" is none of off, full");
@@ -78,8 +80,9 @@ class TrainCommand final : public Command {
     options_.json_lines = json_;
     options_.learning_rate.steps = options_.steps;
     if (!json_)
-      std::printf("%s, %s on %s\n", context.model.name.c_str(), foretrain::Describe(plan).c_str(),
-                  context.cluster.name.c_str());
+      std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
+                  foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
+                  context.profile_origin.c_str());
     FT_ASSIGN(const auto store, Store::Open(store_));
     FT_ASSIGN(const TrainingResult result, RunTraining(*store, context, plan, options_));
     FT_TRY(store->Close());
@@ -93,13 +96,32 @@ class TrainCommand final : public Command {
   }
 
  private:
+  Result<void> CheckNumbers() const {
+    const LearningRate& rate = options_.learning_rate;
+    if (!std::isfinite(rate.peak) || rate.peak < 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--lr: " + std::to_string(rate.peak) + " is no rate; give 0 or more, e.g. 3e-4");
+    }
+    if (rate.warmup < 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--warmup: " + std::to_string(rate.warmup) + " is below 0");
+    }
+    if (seed_ < 0) {
+      return Fail(ErrorCode::kInvalidArgument, "--seed: " + std::to_string(seed_) + " is below 0");
+    }
+    return {};
+  }
+
   void Print(const ForecastContext& /*context*/, const TrainingResult& result) const {
-    std::printf("\n%lld steps, loss %.4f -> %.4f%s\n", static_cast<long long>(result.summary.steps),
-                result.first_loss, result.last_loss, result.summary.stopped ? " (stopped)" : "");
-    if (result.metrics.overall) std::fputs(StepText(*result.metrics.overall).c_str(), stdout);
-    std::printf("  %-24s%12s (predicted %s)\n", "memory of all ranks",
-                FormatBytes(result.summary.resident_growth_bytes).c_str(),
-                FormatBytes(result.predicted_bytes).c_str());
+    const std::int64_t steps = result.summary.steps;
+    std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
+    if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
+    std::puts(result.summary.stopped ? " (stopped)" : "");
+    if (result.metrics.overall)
+      std::fputs(StepText(*result.metrics.overall, options_.capture).c_str(), stdout);
+    const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
+    std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
+    std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::printf(
         "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
         "--run %lld\n",

@@ -68,6 +68,23 @@ TEST(Loop, GivesTheSameLossAgain) {
   EXPECT_EQ(LastLine(first.output).at("loss"), LastLine(second.output).at("loss"));
 }
 
+TEST(Loop, StoresNoFiguresOfSpansThatWereNotRecorded) {
+  const TemporaryFolder folder;
+  const ProgramEnd train =
+      RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3 --capture off");
+  ASSERT_EQ(train.code, 0) << train.errors;
+  EXPECT_THAT(train.output, testing::HasSubstr("step time"));
+  EXPECT_THAT(train.output, testing::Not(testing::HasSubstr("idle")));
+  EXPECT_EQ(ValueIn(folder, "SELECT count(*) FROM v_span WHERE run_id = 2"), 0);
+  // Of the run and of each of three steps.
+  const std::string count = "SELECT count(*) FROM v_metric WHERE run_id = 2 AND name = ";
+  EXPECT_EQ(ValueIn(folder, count + "'step_time_s'"), 4);
+  EXPECT_EQ(ValueIn(folder, count + "'idle_s'"), 0);
+  const ProgramEnd analyze = RunForetrain(folder.path(), "analyze");
+  EXPECT_EQ(analyze.code, 0);
+  EXPECT_THAT(analyze.output, testing::HasSubstr("--capture off"));
+}
+
 TEST(Loop, SearchesPlansThatTrainAndPredictAccept) {
   const TemporaryFolder folder;
   const ProgramEnd plan = RunForetrain(folder.path(), "plan --json --model gpt-10m --ranks 2");
