@@ -83,6 +83,8 @@ class Runs final : public Command {
           .Field("message", run.message)
           .Field("label", run.label)
           .Field("world", run.world);
+      json.Field("created_unix_ns", run.created_unix_ns).Name("forecast");
+      run.forecast ? json.Integer(*run.forecast) : json.Null();
       json.Field("spans", run.spans).Field("pinned", run.pinned).Name("figures").BeginObject();
       for (const MetricValue& figure : run.figures) json.Field(figure.name, figure.value);
       json.EndObject().EndObject();
