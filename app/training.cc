@@ -22,7 +22,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kSpansOfAPart = 1'000'000;  // 48 MB
+constexpr std::int64_t kSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
 
 // Shows each step: a JSON line, a bar that redraws itself, or a line now and then.
 class Progress {

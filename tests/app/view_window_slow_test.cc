@@ -18,11 +18,16 @@ constexpr const char* kView = "view --view compare --run 2 --against 1 --size 80
 
 class ViewWindow : public testing::TestWithParam<std::pair<const char*, int>> {};
 
-// A command line of the program on a display of its own.
+// The program on a display of its own, in which it leaves its exit code and stderr: what xvfb-run
+// ends with is its own tidying up.
 ProgramEnd RunOnADisplay(const TemporaryFolder& folder, const std::string& settings) {
-  return RunScript(folder.path(),
-                   "exec xvfb-run -a -s '-screen 0 1024x768x24' env LIBGL_ALWAYS_SOFTWARE=1 " +
-                       settings + " '" + StoppableBinary() + "' " + kView);
+  folder.Write("view.sh", "env LIBGL_ALWAYS_SOFTWARE=1 " + settings + " '" + StoppableBinary() +
+                              "' " + kView + " 2>view.errors\necho $? >view.code\n");
+  const ProgramEnd display =
+      RunScript(folder.path(), "exec xvfb-run -a -s '-screen 0 1024x768x24' sh view.sh");
+  const std::string code = folder.Read("view.code");
+  EXPECT_NE(code, "") << display.errors;
+  return {code.empty() ? -1 : std::stoi(code), "", folder.Read("view.errors")};
 }
 
 TEST_P(ViewWindow, OpensDrawsAndClosesAtASignal) {
