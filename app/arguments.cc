@@ -8,6 +8,10 @@ void Arguments::Flag(const std::string& names, bool& value, const std::string& h
   app_.add_flag(names, value, help)->group(section_);
 }
 
+void Arguments::Switch(const std::string& names, std::string& value, const std::string& help) {
+  app_.add_flag(names + "{on}", value, help)->group(section_);
+}
+
 void Arguments::Option(const std::string& names, std::string& value, const std::string& value_name,
                        const std::string& help) {
   auto* option = app_.add_option(names, value, help)->type_name(value_name)->group(section_);

@@ -20,6 +20,8 @@ class Arguments {
   explicit Arguments(CLI::App& app) : app_(app) {}
 
   void Flag(const std::string& names, bool& value, const std::string& help);
+  // "on" when it is given, or what stands behind its "=".
+  void Switch(const std::string& names, std::string& value, const std::string& help);
   void Option(const std::string& names, std::string& value, const std::string& value_name,
               const std::string& help);
   void Option(const std::string& names, std::int64_t& value, const std::string& value_name,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <span>
 #include <thread>
 
 #include "base/checked.h"
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/spec/cluster_json.h"
+#include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_json.h"
 
 namespace foretrain {
@@ -25,50 +27,81 @@ bool LooksLikeFile(const std::string& text) {
   return text.find('/') != std::string::npos || text.ends_with(".json");
 }
 
-template <class T>
-T FirstOr(const std::vector<T>& list, T otherwise) {
-  return list.empty() ? otherwise : list.front();
+Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const std::string& text,
+                                               std::span<const std::string_view> choices) {
+  std::vector<std::int64_t> values;
+  for (const std::string_view part : Split(text, ',')) {
+    const auto found = std::find(choices.begin(), choices.end(), ToLower(Trim(part)));
+    if (found == choices.end()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: \"{}\" is none of {}{}", option, Printable(part),
+                              fmt::join(choices, ", "), DidYouMean(part, choices)));
+    }
+    values.push_back(found - choices.begin());
+  }
+  return values;
 }
 
-Result<std::int64_t> One(const std::string& option, const std::string& text,
-                         std::int64_t automatic) {
-  FT_ASSIGN(const std::vector<std::int64_t> list, ParseIntegerList(option, text, {automatic}));
-  if (list.size() != 1) {
+// "--zero": the option's first name.
+std::string OptionOf(const PlanField& field) {
+  return std::string(field.options.substr(0, field.options.find(',')));
+}
+
+// The values of a field that holds an integer, however it is written.
+Result<std::vector<std::int64_t>> ParseValues(const PlanField& field, const std::string& text) {
+  switch (field.type) {
+    case PlanFieldType::kChoice:
+      return ParseChoices(OptionOf(field), text, field.choices);
+    case PlanFieldType::kFlag: {
+      constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
+      return ParseChoices(OptionOf(field), text, kSwitch);
+    }
+    case PlanFieldType::kSize: {
+      FT_ASSIGN(const std::int64_t bytes, ParseBytes(OptionOf(field), text));
+      return std::vector<std::int64_t>{bytes};
+    }
+    default:
+      return ParseIntegerList(OptionOf(field), text, {});
+  }
+}
+
+// Lays the option's text, which has one value, over the plan.
+Result<void> Lay(const PlanField& field, const std::string& text, Plan& plan) {
+  const std::string option = OptionOf(field);
+  if (field.number != nullptr) {
+    FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.most));
+    return {};
+  }
+  FT_ASSIGN(const std::vector<std::int64_t> values, ParseValues(field, text));
+  if (field.list != nullptr) {
+    (plan.*field.list).assign(values.begin(), values.end());
+    return {};
+  }
+  if (values.size() != 1) {
     return Fail(ErrorCode::kInvalidArgument,
                 option + ": \"" + Printable(text) +
                     "\" has several values; this command takes one (`foretrain plan` takes lists)");
   }
-  return list.front();
+  field.set(plan, values.front());
+  return {};
 }
 
-// The kinds that "gpipe,zb-h1" names, with the names of `all` in messages.
-template <class Kind, std::size_t n>
-Result<std::vector<Kind>> ParseKinds(const std::string& option, const std::string& text,
-                                     const std::array<Kind, n>& all,
-                                     const std::vector<Kind>& automatic) {
-  if (text == "auto") return automatic;
-  std::array<std::string_view, n> names;
-  for (std::size_t i = 0; i < n; ++i) names[i] = Name(all[i]);
-  std::vector<Kind> kinds;
-  for (const std::string_view part : Split(text, ',')) {
-    const auto found = std::find(names.begin(), names.end(), ToLower(part));
-    if (found == names.end()) {
-      std::string list;
-      for (const std::string_view name : names) list.append(list.empty() ? "" : ", ").append(name);
-      return Fail(
-          ErrorCode::kInvalidArgument,
-          option + ": \"" + Printable(part) + "\" is none of " + list + DidYouMean(part, names));
-    }
-    kinds.push_back(all[static_cast<std::size_t>(found - names.begin())]);
+// Lays all options that were given over the plan.
+Result<void> LayGiven(const PlanFlags& flags, Plan& plan) {
+  for (const PlanField& field : PlanFields()) {
+    if (flags.Given(field.name)) FT_TRY(Lay(field, flags.Text(field.name), plan));
   }
-  return kinds;
+  return {};
 }
 
-constexpr std::array kSchedules = {ScheduleKind::kGpipe, ScheduleKind::k1f1b, ScheduleKind::kZbH1};
-constexpr std::array kRecomputes = {RecomputeKind::kNone, RecomputeKind::kFull};
+std::int64_t DefaultSequence(const ModelSpec& model) {
+  return std::min(model.max_sequence, kDefaultSequence);
+}
 
-Result<std::int64_t> SequenceOf(const PlanFlags& flags, const ModelSpec& model) {
-  return One("--sequence", flags.sequence, std::min(model.max_sequence, kDefaultSequence));
+Result<Plan> ReadPlanFile(const std::string& file) {
+  PosixFileSystem files;
+  FT_ASSIGN(const std::string text, ReadFile(files, file, kMaxSpecBytes));
+  return PlanFromJson(text, file);
 }
 
 // The smallest batch that keeps every stage busy with the largest micro-batch.
@@ -160,21 +193,27 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
   return spec;
 }
 
+PlanFlags::PlanFlags() : texts(PlanFields().size(), "auto") {}
+
+std::string& PlanFlags::Text(std::string_view field) {
+  return texts[static_cast<std::size_t>(&PlanFieldOf(field) - PlanFields().data())];
+}
+const std::string& PlanFlags::Text(std::string_view field) const {
+  return const_cast<PlanFlags*>(this)->Text(field);
+}
+
 void PlanFlags::Declare(Arguments& arguments) {
   arguments.Section("Plan");
   arguments.Option("--plan", plan_file, "FILE", "Plan file; options given beside it overrule it");
-  arguments.Option("--dp,--data-parallel-size", dp, "N", "Data parallelism");
-  arguments.Option("--tp,--tensor-model-parallel-size", tp, "N", "Tensor parallelism");
-  arguments.Option("--pp,--pipeline-model-parallel-size", pp, "N", "Pipeline stages");
-  arguments.Option("--sequence,--seq-length", sequence, "N", "Tokens of one sample");
-  arguments.Option("--global-batch,--global-batch-size", global_batch, "N", "Samples a step");
-  arguments.Option("--micro-batch,--micro-batch-size", micro_batch, "N",
-                   "Samples of one pass on one rank");
-  arguments.Option("--schedule", schedule, "NAME", "Pipeline schedule: gpipe, 1f1b, zb-h1");
-  arguments.Option("--zero", zero, "0|1|3", "ZeRO stage");
-  arguments.Option("--recompute", recompute, "none|full", "What the backward computes again");
-  arguments.Option("--clip", clip, "NORM", "Clip the global gradient norm; 0: no clipping");
-  arguments.Option("--bucket", bucket, "SIZE", "Gradients that are reduced together");
+  const auto fields = PlanFields();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string options(fields[i].options), help(fields[i].help);
+    if (fields[i].type == PlanFieldType::kFlag) {
+      arguments.Switch(options, texts[i], help);
+    } else {
+      arguments.Option(options, texts[i], std::string(fields[i].value_name), help);
+    }
+  }
 }
 
 Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
@@ -204,62 +243,54 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, in
     if (ranks % d == 0) divisors.push_back(d);
   }
   SearchSpace out;
-  FT_ASSIGN(out.dp, ParseIntegerList("--dp", flags.dp, divisors));
-  FT_ASSIGN(out.tp, ParseIntegerList("--tp", flags.tp, divisors));
-  FT_ASSIGN(out.pp, ParseIntegerList("--pp", flags.pp, divisors));
-  FT_ASSIGN(out.micro_batch,
-            ParseIntegerList("--micro-batch", flags.micro_batch, {1, 2, 4, 8, 16, 32}));
-  FT_ASSIGN(out.zero, ParseIntegerList("--zero", flags.zero, {0, 1, 3}));
-  FT_ASSIGN(out.schedules,
-            ParseKinds("--schedule", flags.schedule, kSchedules,
-                       {ScheduleKind::k1f1b, ScheduleKind::kZbH1, ScheduleKind::kGpipe}));
-  FT_ASSIGN(out.recomputes, ParseKinds("--recompute", flags.recompute, kRecomputes,
-                                       {RecomputeKind::kNone, RecomputeKind::kFull}));
-  FT_ASSIGN(out.sequence, SequenceOf(flags, model));
+  if (!flags.plan_file.empty()) {
+    FT_ASSIGN(out.base, ReadPlanFile(flags.plan_file));
+  }
+  out.base.sequence = DefaultSequence(model);
   // Every plan of the search trains the same batch: one that fills the largest pipeline.
-  FT_ASSIGN(out.global_batch, One("--global-batch", flags.global_batch, FillingBatch(ranks, 2, 4)));
-  FT_ASSIGN(out.bucket_bytes, ParseBytes("--bucket", flags.bucket));
-  out.clip_norm = flags.clip;
+  out.base.global_batch = FillingBatch(ranks, 2, 4);
+  const std::vector<std::int64_t> schedules = {static_cast<std::int64_t>(ScheduleKind::k1f1b),
+                                               static_cast<std::int64_t>(ScheduleKind::kZbH1),
+                                               static_cast<std::int64_t>(ScheduleKind::kGpipe)};
+  out.Choose("dp", divisors);
+  out.Choose("tp", divisors);
+  out.Choose("pp", divisors);
+  out.Choose("micro_batch", {1, 2, 4, 8, 16, 32});
+  out.Choose("schedule", schedules);
+  out.Choose("zero_stage", {0, 1, 3});
+  out.Choose("recompute", {0, 1});
+  for (const PlanField& field : PlanFields()) {
+    const std::string& text = flags.Text(field.name);
+    if (text == "auto") continue;
+    // Every plan of a search trains the same batch of the same samples.
+    const bool one = field.name == "sequence" || field.name == "global_batch";
+    if (one || field.number != nullptr || field.list != nullptr) {
+      FT_TRY(Lay(field, text, out.base));
+    } else {
+      FT_ASSIGN(std::vector<std::int64_t> values, ParseValues(field, text));
+      out.Choose(field.name, std::move(values));
+    }
+  }
   return out;
 }
 
 Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
-  Plan base;
+  Plan plan;
   const bool from_file = !flags.plan_file.empty();
   if (from_file) {
-    PosixFileSystem files;
-    FT_ASSIGN(const std::string text, ReadFile(files, flags.plan_file, kMaxSpecBytes));
-    FT_ASSIGN(base, PlanFromJson(text, flags.plan_file));
+    FT_ASSIGN(plan, ReadPlanFile(flags.plan_file));
   }
-  Plan plan = base;
-  FT_ASSIGN(const std::int64_t tp, One("--tp", flags.tp, from_file ? base.tp : 1));
-  FT_ASSIGN(const std::int64_t pp, One("--pp", flags.pp, from_file ? base.pp : 1));
-  const std::int64_t left = std::max<std::int64_t>(1, ranks / std::max<std::int64_t>(1, tp * pp));
-  FT_ASSIGN(const std::int64_t dp, One("--dp", flags.dp, from_file ? base.dp : left));
-  plan.tp = static_cast<int>(tp);
-  plan.pp = static_cast<int>(pp);
-  plan.dp = static_cast<int>(dp);
-  FT_ASSIGN(plan.micro_batch,
-            One("--micro-batch", flags.micro_batch, from_file ? base.micro_batch : 1));
-  if (from_file && flags.sequence == "auto") {
-    plan.sequence = base.sequence;
-  } else {
-    FT_ASSIGN(plan.sequence, SequenceOf(flags, model));
-  }
-  FT_ASSIGN(plan.global_batch,
-            One("--global-batch", flags.global_batch,
-                from_file ? base.global_batch : FillingBatch(dp, pp, plan.micro_batch)));
-  FT_ASSIGN(const std::int64_t zero, One("--zero", flags.zero, base.zero_stage));
-  plan.zero_stage = static_cast<int>(zero);
-  FT_ASSIGN(const auto schedules,
-            ParseKinds("--schedule", flags.schedule, kSchedules, {base.schedule}));
-  FT_ASSIGN(const auto recomputes,
-            ParseKinds("--recompute", flags.recompute, kRecomputes, {base.recompute}));
-  plan.schedule = FirstOr(schedules, base.schedule);
-  plan.recompute = FirstOr(recomputes, base.recompute);
-  if (!from_file || flags.clip > 0) plan.clip_norm = flags.clip;
-  if (!from_file || flags.bucket != PlanFlags{}.bucket) {
-    FT_ASSIGN(plan.bucket_bytes, ParseBytes("--bucket", flags.bucket));
+  FT_TRY(LayGiven(flags, plan));
+  if (!from_file) {
+    if (!flags.Given("dp")) {
+      const std::int64_t split = std::int64_t{plan.cp} * plan.tp * plan.pp;
+      plan.dp =
+          static_cast<int>(std::max<std::int64_t>(1, ranks / std::max<std::int64_t>(1, split)));
+    }
+    if (!flags.Given("sequence")) plan.sequence = DefaultSequence(model);
+    if (!flags.Given("micro_batch")) plan.micro_batch = 1;
+    if (!flags.Given("global_batch"))
+      plan.global_batch = FillingBatch(plan.dp, plan.pp, plan.micro_batch);
   }
   FT_TRY(ValidatePlan(plan, model));
   return plan;
@@ -267,25 +298,27 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
 
 std::string CommandLineOf(const ModelFlags& model, const Plan& plan) {
   std::string text = "--model " + model.model;
-  const auto add = [&](const char* option, std::int64_t value, std::int64_t otherwise) {
-    if (value != otherwise) text += std::string(" ") + option + " " + std::to_string(value);
+  const auto add = [&](const char* option, std::int64_t value) {
+    if (value != 0) text += std::string(" ") + option + " " + std::to_string(value);
   };
-  add("--layers", model.layers, 0);
-  add("--hidden", model.hidden, 0);
-  add("--heads", model.heads, 0);
-  add("--dp", plan.dp, 0);
-  add("--tp", plan.tp, 1);
-  add("--pp", plan.pp, 1);
-  add("--sequence", plan.sequence, 0);
-  add("--global-batch", plan.global_batch, 0);
-  add("--micro-batch", plan.micro_batch, 0);
-  add("--zero", plan.zero_stage, 0);
-  if (plan.pp > 1) text.append(" --schedule ").append(Name(plan.schedule));
-  if (plan.recompute != RecomputeKind::kNone)
-    text.append(" --recompute ").append(Name(plan.recompute));
-  if (plan.clip_norm > 0) text += fmt::format(" --clip {}", plan.clip_norm);
-  if (plan.bucket_bytes != Plan{}.bucket_bytes)
-    text += " --bucket " + std::to_string(plan.bucket_bytes);
+  add("--layers", model.layers);
+  add("--hidden", model.hidden);
+  add("--heads", model.heads);
+  for (const PlanField& field : PlanFields()) {
+    // dp is always said, because left out it takes the ranks that are left.
+    if (HasDefault(field, plan) && field.name != "dp") continue;
+    text += " " + OptionOf(field);
+    if (field.type == PlanFieldType::kFlag) continue;
+    if (field.number != nullptr) {
+      text += fmt::format(" {}", plan.*field.number);
+    } else if (field.list != nullptr) {
+      text += fmt::format(" {}", fmt::join(plan.*field.list, ","));
+    } else if (field.type == PlanFieldType::kChoice) {
+      text.append(" ").append(field.choices[static_cast<std::size_t>(field.get(plan))]);
+    } else {
+      text += " " + std::to_string(field.get(plan));
+    }
+  }
   return text;
 }
 

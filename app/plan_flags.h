@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/arguments.h"
@@ -36,16 +37,17 @@ struct ClusterFlags {
   Result<ClusterSpec> Resolve(const Catalogue& catalogue) const;
 };
 
-// The plan. Numbers are text, because `plan` takes lists, ranges and auto.
+// The plan: a text for each of its fields (PlanFields()), because `plan` takes lists, ranges and
+// auto.
 struct PlanFlags {
   std::string plan_file;
-  std::string dp = "auto", tp = "auto", pp = "auto";
-  std::string sequence = "auto", global_batch = "auto", micro_batch = "auto";
-  std::string schedule = "auto", zero = "auto", recompute = "auto";
-  double clip = 0.0;
-  std::string bucket = "25MB";
+  std::vector<std::string> texts;  // by field; "auto": not given
 
+  PlanFlags();
   void Declare(Arguments& arguments);
+  std::string& Text(std::string_view field);
+  const std::string& Text(std::string_view field) const;
+  bool Given(std::string_view field) const { return Text(field) != "auto"; }
 };
 
 // Integers of "4", "1,2,4" or "1..8"; powers of two for a range where `powers`. "auto":
@@ -54,11 +56,12 @@ Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
                                                    const std::string& text,
                                                    const std::vector<std::int64_t>& automatic);
 
-// The values that a search over plans of `ranks` ranks may choose from, with "auto" filled in.
+// The values that a search over plans of `ranks` ranks may choose from: those of every option that
+// was given and, left at auto, of the splits, the micro-batch, schedule, ZeRO and recomputation.
 Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
 
-// One plan: what is not given is 1 (dp takes the ranks that are left), no ZeRO, no recomputation,
-// 1f1b, micro-batch 1 and the smallest batch that fills the pipeline. With --plan FILE that plan,
+// One plan: what is not given has the default of Plan; dp takes the ranks that are left,
+// micro-batch is 1 and the batch the smallest that fills the pipeline. With --plan FILE that plan,
 // with the options that were given laid over it.
 Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
 

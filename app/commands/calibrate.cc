@@ -51,8 +51,8 @@ class CalibrateCommand final : public Command {
 
  private:
   bool OnePlan() const {
-    return !plan_.plan_file.empty() || plan_.dp != "auto" || plan_.tp != "auto" ||
-           plan_.pp != "auto";
+    return !plan_.plan_file.empty() || plan_.Given("dp") || plan_.Given("tp") ||
+           plan_.Given("pp");
   }
 
   Result<std::vector<CalibrationTarget>> Targets() const {
@@ -62,12 +62,12 @@ class CalibrateCommand final : public Command {
     if (OnePlan()) {
       // What is not split takes one rank, unless --ranks says that dp takes the rest.
       PlanFlags flags = plan_;
-      if (ranks_ == 0 && flags.dp == "auto") flags.dp = "1";
+      if (ranks_ == 0 && !flags.Given("dp")) flags.Text("dp") = "1";
       FT_ASSIGN(const Plan plan, PlanOf(flags, model, ranks));
       return std::vector<CalibrationTarget>{{model, plan}};
     }
     PlanFlags flags = plan_;
-    flags.dp = flags.tp = flags.pp = "1";
+    for (const char* split : {"dp", "tp", "pp"}) flags.Text(split) = "1";
     FT_ASSIGN(const Plan base, PlanOf(flags, model, 1));
     return UsualTargets(model, base, ranks);
   }

@@ -23,6 +23,7 @@ constexpr int kTimelineWidth = 96;
 constexpr double kCalibrationSeconds = 15;
 constexpr double kTrainingSeconds = 35;
 constexpr std::int64_t kGlobalBatch = 16;
+constexpr std::array<std::int64_t, 3> kMicroBatches = {2, 4, 8};
 
 class Demo final : public Command {
  public:
@@ -82,29 +83,24 @@ class Demo final : public Command {
 
   static SearchSpace Space(const ModelSpec& model) {
     SearchSpace space;
-    space.dp = {1, 2};
-    space.pp = {1, 2};
-    space.tp = {1};
-    space.micro_batch = {2, 4, 8};
-    space.zero = {0, 1};
-    space.schedules = {ScheduleKind::k1f1b, ScheduleKind::kZbH1};
-    space.recomputes = {RecomputeKind::kNone};
-    space.sequence = model.max_sequence;
-    space.global_batch = kGlobalBatch;
-    space.clip_norm = 1.0;
+    space.base.sequence = model.max_sequence;
+    space.base.global_batch = kGlobalBatch;
+    space.base.clip_norm = 1.0;
+    space.Choose("dp", {1, 2});
+    space.Choose("pp", {1, 2});
+    space.Choose("micro_batch", {kMicroBatches.begin(), kMicroBatches.end()});
+    space.Choose("zero_stage", {0, 1});
+    space.Choose("schedule", {static_cast<std::int64_t>(ScheduleKind::k1f1b),
+                              static_cast<std::int64_t>(ScheduleKind::kZbH1)});
     return space;
   }
 
   // What is measured: each split with the smallest micro-batch, whose ops are the others' too but
   // for their rows.
   static std::vector<Plan> Candidates(const ModelSpec& model) {
-    const SearchSpace space = Space(model);
-    Plan base;
-    base.sequence = space.sequence;
-    base.global_batch = space.global_batch;
-    base.clip_norm = space.clip_norm;
+    Plan base = Space(model).base;
     std::vector<Plan> plans;
-    for (const std::int64_t micro_batch : space.micro_batch) {
+    for (const std::int64_t micro_batch : kMicroBatches) {
       base.micro_batch = micro_batch;
       Plan data = base;
       data.dp = kRanks;

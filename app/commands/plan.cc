@@ -42,15 +42,15 @@ class PlanCommand final : public Command {
 
  private:
   static double TokensPerSecond(const SearchSpace& space, const RankedPlan& plan) {
-    return static_cast<double>(space.global_batch * space.sequence) / plan.step_s;
+    return static_cast<double>(space.base.global_batch * space.base.sequence) / plan.step_s;
   }
 
   void PrintTable(const ForecastContext& context, const SearchResult& result,
                   const SearchSpace& space) const {
     std::printf("%s on %s, %lld samples of %lld tokens a step\nrates: %s\n\n",
                 context.model.name.c_str(), context.cluster.name.c_str(),
-                static_cast<long long>(space.global_batch), static_cast<long long>(space.sequence),
-                context.profile_origin.c_str());
+                static_cast<long long>(space.base.global_batch),
+                static_cast<long long>(space.base.sequence), context.profile_origin.c_str());
     Table table({{"plan"},
                  {"step", Align::kRight},
                  {"low", Align::kRight},

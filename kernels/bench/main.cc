@@ -185,20 +185,28 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
   });
 }
 
-// Kernels that stream tensors of rows x cols; `rows` is chosen so that they lie in a cache (64
+// Tensors of rows x cols that kernels stream; `rows` is chosen so that they lie in a cache (64
 // rows) or in memory (16,384).
-void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t cols) {
+struct Stream {
+  const Variant& variant;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::string size = "/" + std::to_string(rows) + "x" + std::to_string(cols);
+  double tensor = 4.0 * static_cast<double>(rows * cols);  // bytes
+  std::vector<std::shared_ptr<Buffer>> x = {};             // the first has room for two
+  std::shared_ptr<Buffer> weight = std::make_shared<Buffer>(cols);
+  std::shared_ptr<Buffer> mean = std::make_shared<Buffer>(rows);
+  std::shared_ptr<Buffer> rstd = std::make_shared<Buffer>(rows);
+};
+
+void RegisterElementwise(const Stream& stream) {
+  const Variant& variant = stream.variant;
+  const std::int64_t rows = stream.rows, cols = stream.cols;
+  const std::string& size = stream.size;
+  const double tensor = stream.tensor;
+  const auto x = stream.x;
+  const auto mean = stream.mean;
   const std::int64_t n = rows * cols;
-  std::vector<std::shared_ptr<Buffer>> x;
-  x.reserve(5);
-  for (int i = 0; i < 5; ++i) {
-    x.push_back(std::make_shared<Buffer>(i == 0 ? 2 * n : n));
-  }
-  const auto weight = std::make_shared<Buffer>(cols);
-  const auto mean = std::make_shared<Buffer>(rows);
-  const auto rstd = std::make_shared<Buffer>(rows);
-  const std::string size = "/" + std::to_string(rows) + "x" + std::to_string(cols);
-  const double tensor = 4.0 * static_cast<double>(n);
   const FtDeviceApi& api = CpuDeviceApi();
   Register(variant, "copy" + size, Unit::kBytes, 2 * tensor,
            [=, &api](FtQueue* q) { return api.copy(q, x[1]->get(), x[0]->get(), 4 * n); });
@@ -218,6 +226,25 @@ void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t col
     const FtSwiglu g{x[0]->get(), nullptr, x[1]->get(), rows, cols, FT_F32};
     return api.swiglu_forward(q, &g);
   });
+  Register(variant, "squared_norm" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
+    const FtSquaredNorm g{x[1]->get(), mean->get(), n, 0, FT_F32};
+    return api.squared_norm(q, &g);
+  });
+  Register(variant, "sum_ranks_of_4" + size, Unit::kBytes, 5 * tensor, [=, &api](FtQueue* q) {
+    const void* sources[4] = {x[0]->get(), x[1]->get(), x[2]->get(), x[3]->get()};
+    const FtSumRanks g{sources, x[4]->get(), n, 4, FT_F32};
+    return api.sum_ranks(q, &g);
+  });
+}
+
+void RegisterRowwise(const Stream& stream) {
+  const Variant& variant = stream.variant;
+  const std::int64_t rows = stream.rows, cols = stream.cols;
+  const std::string& size = stream.size;
+  const double tensor = stream.tensor;
+  const auto x = stream.x;
+  const auto weight = stream.weight, mean = stream.mean, rstd = stream.rstd;
+  const FtDeviceApi& api = CpuDeviceApi();
   Register(variant, "norm_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
     const FtNormForward g{x[1]->get(), weight->get(), weight->get(), x[2]->get(), mean->get(),
                           rstd->get(), rows,          cols,          1e-5F,       0,
@@ -245,15 +272,15 @@ void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t col
                    64,          0,    10000.0F, FT_F32};
     return api.rope(q, &g);
   });
-  Register(variant, "squared_norm" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
-    const FtSquaredNorm g{x[1]->get(), mean->get(), n, 0, FT_F32};
-    return api.squared_norm(q, &g);
-  });
-  Register(variant, "sum_ranks_of_4" + size, Unit::kBytes, 5 * tensor, [=, &api](FtQueue* q) {
-    const void* sources[4] = {x[0]->get(), x[1]->get(), x[2]->get(), x[3]->get()};
-    const FtSumRanks g{sources, x[4]->get(), n, 4, FT_F32};
-    return api.sum_ranks(q, &g);
-  });
+}
+
+void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t cols) {
+  Stream stream{variant, rows, cols};
+  for (int i = 0; i < 5; ++i) {
+    stream.x.push_back(std::make_shared<Buffer>(i == 0 ? 2 * rows * cols : rows * cols));
+  }
+  RegisterElementwise(stream);
+  RegisterRowwise(stream);
 }
 
 void RegisterAdamW(const Variant& variant, std::int64_t n) {

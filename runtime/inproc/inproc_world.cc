@@ -71,9 +71,10 @@ Result<Communicator*> InprocWorld::Open(InprocSet& set, int rank, std::vector<in
   }
   Queue channel_queue = queue;
   if (p2p) {
-    const bool up = GoesUp(kind, group);
-    channel_queue = up ? Queue::kSendNext : Queue::kSendPrev;
-    if (!up) std::swap(members[0], members[1]);
+    // Sender first. Where both neighbours are one rank, the way round the ring tells two apart.
+    channel_queue = GoesUp(kind, group) ? Queue::kSendNext : Queue::kSendPrev;
+    const bool sends = kind == OpKind::kSend;
+    if ((members[0] == rank) != sends) std::swap(members[0], members[1]);
   }
   const auto place = std::find(members.begin(), members.end(), rank);
   if (place == members.end()) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/units.h"
+#include "sim/compare/pairing.h"
 
 namespace foretrain {
 namespace {
@@ -20,13 +21,12 @@ std::map<int, std::int64_t> StepLengths(const Timeline& timeline) {
   return longest;
 }
 
-std::vector<OpTotal> TotalsOfStep(const Timeline& timeline, int step) {
-  Timeline part;
-  part.world = timeline.world;
-  for (const Span& span : timeline.spans) {
-    if (span.step == step && OpNumber(span.op) != kWholeInstruction) part.spans.push_back(span);
-  }
-  return OpTotals(part);
+// Ops alone: what knows an instruction as a whole has no class of its own.
+std::vector<OpTotal> OpsOfStep(const Timeline& timeline, int step) {
+  std::vector<OpTotal> totals = OpTotalsOfStep(timeline, step);
+  std::erase_if(totals,
+                [](const OpTotal& total) { return OpNumber(total.op) == kWholeInstruction; });
+  return totals;
 }
 
 double StepSeconds(const Timeline& timeline, int step) {
@@ -73,25 +73,16 @@ RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& 
   join.measured_step = measured_step;
   join.predicted_step_s = StepSeconds(predicted, predicted_step);
   join.measured_step_s = StepSeconds(measured, measured_step);
-  const std::vector<OpTotal> a = TotalsOfStep(predicted, predicted_step);
-  const std::vector<OpTotal> b = TotalsOfStep(measured, measured_step);
-  const auto before = [](const OpTotal& x, const OpTotal& y) {
-    return x.rank != y.rank ? x.rank < y.rank : x.op < y.op;
-  };
-  std::size_t i = 0, j = 0;
-  while (i < a.size() || j < b.size()) {
-    if (j == b.size() || (i < a.size() && before(a[i], b[j]))) {
-      ++join.only_predicted;
-      ++i;
-    } else if (i == a.size() || before(b[j], a[i])) {
-      ++join.only_measured;
-      ++j;
-    } else {
-      join.pairs.push_back(
-          {a[i].op, a[i].busy_ns, b[j].busy_ns, b[j].bytes, a[i].rank, a[i].queue, a[i].op_class});
-      ++i;
-      ++j;
+  const std::vector<OpTotal> of_predicted = OpsOfStep(predicted, predicted_step);
+  const std::vector<OpTotal> of_measured = OpsOfStep(measured, measured_step);
+  for (const PairedOp& pair : PairOps(of_predicted, of_measured, {})) {
+    if (!pair.IsPair()) {
+      ++(pair.predicted.has_value() ? join.only_predicted : join.only_measured);
+      continue;
     }
+    const OpTotal& p = *pair.predicted;
+    const OpTotal& m = *pair.measured;
+    join.pairs.push_back({p.op, p.busy_ns, m.busy_ns, m.bytes, p.rank, p.queue, p.op_class});
   }
   AddClasses(join);
   return join;

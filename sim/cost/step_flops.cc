@@ -17,13 +17,16 @@ double FlopsOf(const Block& block) {
 
 StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   const BlockContext context{model, plan, false};
+  const auto flops = [&](BlockKind kind, Pass pass) {
+    return FlopsOf(BuildBlock(context, {kind, pass}));
+  };
   const auto layers = static_cast<double>(model.layers);
   const double layer =
-      FlopsOf(LayerForward(context, true)) + FlopsOf(LayerBackward(context, Pass::kBackward, true));
+      flops(BlockKind::kLayer, Pass::kForward) + flops(BlockKind::kLayer, Pass::kBackward);
   const double head =
-      FlopsOf(HeadForward(context, true)) + FlopsOf(HeadBackward(context, Pass::kBackward, true));
+      flops(BlockKind::kHead, Pass::kForward) + flops(BlockKind::kHead, Pass::kBackward);
   const double again =
-      plan.recompute == RecomputeKind::kFull ? FlopsOf(LayerRecompute(context)) : 0.0;
+      plan.recompute == RecomputeKind::kFull ? flops(BlockKind::kLayer, Pass::kRecompute) : 0.0;
   // Micro-batches of all replicas; every tensor-parallel rank has its part of the layers and the
   // whole head.
   const double passes = static_cast<double>(plan.MicroBatches()) * plan.dp;

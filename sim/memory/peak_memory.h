@@ -3,17 +3,13 @@
 // workspaces and the device context.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
-#include "base/result.h"
+#include "sim/program/category_bytes.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
-#include "traces/kinds.h"
 
 namespace foretrain {
-
-using CategoryBytes = std::array<std::int64_t, kCategoryCount>;
 
 // Bytes by category at the first moment, in issue order, of the highest total. They sum to `total`.
 struct PeakMemory {

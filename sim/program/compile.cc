@@ -2,7 +2,8 @@
 
 #include "sim/program/groups.h"
 #include "sim/program/lower/emit.h"
-#include "sim/program/lower/skeleton.h"
+#include "sim/program/lower/lowered.h"
+#include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/program.h"
 
@@ -39,6 +40,7 @@ class GroupTable {
 Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileOptions& options) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
+  FT_TRY(CheckLowered(plan));
   Program program;
   program.model = model;
   program.plan = plan;

@@ -1,5 +1,7 @@
 #include "sim/program/groups.h"
 
+#include <algorithm>
+
 namespace foretrain {
 namespace {
 
@@ -14,6 +16,8 @@ std::vector<int> Box(const Plan& plan, const RankCoordinates& first, const RankC
   return members;
 }
 
+std::vector<int> Pair(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
+
 }  // namespace
 
 int RankOf(const Plan& plan, const RankCoordinates& at) {
@@ -22,6 +26,8 @@ int RankOf(const Plan& plan, const RankCoordinates& at) {
 
 std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind) {
   const int last_pp = plan.pp - 1, last_dp = plan.dp - 1, last_tp = plan.tp - 1;
+  // With several rounds of chunks the last stage's next is the first.
+  const bool ring = plan.schedule == ScheduleKind::kInterleaved;
   const auto stage = [&](int pp) { return RankOf(plan, {pp, at.dp, at.tp}); };
   switch (kind) {
     case GroupKind::kNone:
@@ -40,11 +46,11 @@ std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, Group
       if (last_pp == 0 || (at.pp != 0 && at.pp != last_pp)) return {};
       return {stage(0), stage(last_pp)};
     case GroupKind::kNext:
-      if (at.pp == last_pp) return {};
-      return {stage(at.pp), stage(at.pp + 1)};
+      if (last_pp == 0 || (at.pp == last_pp && !ring)) return {};
+      return Pair(stage(at.pp), stage(at.pp == last_pp ? 0 : at.pp + 1));
     case GroupKind::kPrev:
-      if (at.pp == 0) return {};
-      return {stage(at.pp - 1), stage(at.pp)};
+      if (last_pp == 0 || (at.pp == 0 && !ring)) return {};
+      return Pair(stage(at.pp == 0 ? last_pp : at.pp - 1), stage(at.pp));
   }
   return {};
 }

@@ -97,8 +97,41 @@ OpWork RopeWork(const Op& op) {
   return {3 * rotated, 2 * rotated};
 }
 
-// flop, and *elements* moved. Flops of the memory-bound kinds are counts of the multiplications,
-// additions, divisions and exponentials of one element.
+// Flops of the memory-bound kinds are counts of the multiplications, additions, divisions and
+// exponentials of one element.
+OpWork EmbeddingWork(const Op& op, const Sizes& s) {
+  if (op.kind == OpKind::kEmbeddingForward) {  // the rows that are looked up, not the whole table
+    return {s.matrix, s.rows + 2 * s.matrix};
+  }
+  // Rows that are added to; a table that starts at 0 is filled.
+  return {s.matrix, s.rows + 3 * s.matrix + (op.accumulate ? 0 : s.vocab * s.cols)};
+}
+
+OpWork NormWork(const Op& op, const Sizes& s) {
+  if (op.kind == OpKind::kNormForward) {
+    return {(op.rms ? 4 : 8) * s.matrix, 2 * s.matrix + s.vectors * (s.cols + s.rows)};
+  }
+  if (op.kind == OpKind::kNormBackwardInput) {  // with the residual's gradient
+    return {(op.rms ? 8 : 11) * s.matrix, 4 * s.matrix + s.cols + s.vectors * s.rows};
+  }
+  return {(op.rms ? 3 : 5) * s.matrix,
+          2 * s.matrix + s.vectors * (s.rows + s.output_passes * s.cols)};
+}
+
+OpWork ActivationWork(const Op& op, const Sizes& s) {
+  if (op.kind == OpKind::kGeluForward) return {9 * s.matrix, 2 * s.matrix};
+  if (op.kind == OpKind::kGeluBackward) return {16 * s.matrix, 3 * s.matrix};
+  if (op.kind == OpKind::kSwigluForward) return {5 * s.matrix, 3 * s.matrix};  // gate and up -> y
+  return {11 * s.matrix, 5 * s.matrix};  // gate, up, dy -> both gradients
+}
+
+OpWork CrossEntropyWork(const Op& op, const Sizes& s) {
+  const double logits = s.rows * s.vocab;
+  if (op.kind == OpKind::kCrossEntropyForward) return {4 * logits, logits + 2 * s.rows};
+  return {3 * logits, 2 * logits + 2 * s.rows};
+}
+
+// flop, and *elements* moved.
 OpWork ElementWork(const Op& op) {
   const Sizes s(op);
   switch (op.kind) {
@@ -106,17 +139,13 @@ OpWork ElementWork(const Op& op) {
       return GemmWork(s);
     case OpKind::kBiasGrad:
       return {s.matrix, s.matrix + s.output_passes * s.cols};
-    case OpKind::kEmbeddingForward:  // the rows that are looked up, not the whole table
-      return {s.matrix, s.rows + 2 * s.matrix};
-    case OpKind::kEmbeddingBackward:  // rows that are added to; a table that starts at 0 is filled
-      return {s.matrix, s.rows + 3 * s.matrix + (op.accumulate ? 0 : s.vocab * s.cols)};
+    case OpKind::kEmbeddingForward:
+    case OpKind::kEmbeddingBackward:
+      return EmbeddingWork(op, s);
     case OpKind::kNormForward:
-      return {(op.rms ? 4 : 8) * s.matrix, 2 * s.matrix + s.vectors * (s.cols + s.rows)};
-    case OpKind::kNormBackwardInput:  // with the residual's gradient
-      return {(op.rms ? 8 : 11) * s.matrix, 4 * s.matrix + s.cols + s.vectors * s.rows};
+    case OpKind::kNormBackwardInput:
     case OpKind::kNormBackwardWeight:
-      return {(op.rms ? 3 : 5) * s.matrix,
-              2 * s.matrix + s.vectors * (s.rows + s.output_passes * s.cols)};
+      return NormWork(op, s);
     case OpKind::kRope:
       return RopeWork(op);
     case OpKind::kAttentionForward:  // Q K^T, P V; qkv -> out, lse
@@ -124,23 +153,21 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kAttentionBackward:  // Q K^T, dP, dQ, dK, dV; qkv, out, dout, lse -> dqkv
       return AttentionWork(op, 5, 2, 2);
     case OpKind::kGeluForward:
-      return {9 * s.matrix, 2 * s.matrix};
     case OpKind::kGeluBackward:
-      return {16 * s.matrix, 3 * s.matrix};
-    case OpKind::kSwigluForward:  // gate and up -> y
-      return {5 * s.matrix, 3 * s.matrix};
-    case OpKind::kSwigluBackward:  // gate, up, dy -> both gradients
-      return {11 * s.matrix, 5 * s.matrix};
+    case OpKind::kSwigluForward:
+    case OpKind::kSwigluBackward:
+      return ActivationWork(op, s);
     case OpKind::kAdd:
       return {s.matrix, 3 * s.matrix};
     case OpKind::kCrossEntropyForward:
-      return {4 * s.rows * s.vocab, s.rows * s.vocab + 2 * s.rows};
     case OpKind::kCrossEntropyBackward:
-      return {3 * s.rows * s.vocab, 2 * s.rows * s.vocab + 2 * s.rows};
+      return CrossEntropyWork(op, s);
     case OpKind::kSquaredNorm:
       return {2 * s.elements, s.elements};
     case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read
       return {14 * s.elements, 7 * s.elements};
+    case OpKind::kOpaque:
+      return {};
     case OpKind::kFill:
     case OpKind::kAllReduce:
     case OpKind::kReduceScatter:
@@ -150,14 +177,19 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kLoadBatch:
     case OpKind::kHostRead:
       return {0, s.elements};
-    case OpKind::kOpaque:
-      return {};
   }
   FT_CHECK(false);
   return {};
 }
 
 }  // namespace
+
+std::span<const Operand> OperandsOf(const Block& block, const Op& op) {
+  const std::int64_t end = std::int64_t{op.first_operand} + op.operand_count;
+  FT_CHECK(op.first_operand >= 0 && op.operand_count >= 0 &&
+           end <= static_cast<std::int64_t>(block.operands.size()));
+  return {block.operands.data() + op.first_operand, static_cast<std::size_t>(op.operand_count)};
+}
 
 std::string_view Name(OpKind kind) {
   const auto index = static_cast<std::size_t>(kind);

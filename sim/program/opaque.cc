@@ -1,9 +1,14 @@
 #include "sim/program/opaque.h"
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
-#include "sim/program/schedules/schedule.h"
+#include "sim/program/groups.h"
+#include "sim/program/schedules/placement.h"
+#include "sim/program/schedules/transfers.h"
 
 namespace foretrain {
 namespace {
@@ -14,6 +19,8 @@ enum BlockNumber : std::int32_t {
   kBackwardBlock,
   kInputBlock,
   kWeightBlock,
+  kPairForwardBlock,
+  kPairBackwardBlock,
   kSendNextBlock,
   kSendPrevBlock,
   kRecvNextBlock,
@@ -21,7 +28,8 @@ enum BlockNumber : std::int32_t {
 };
 
 // Slots of the compute blocks; the ends of the pipeline leave some of them out.
-enum SlotNumber : std::int16_t { kIn, kOut, kKept };
+// A pair's forward waits for its partner's input too.
+enum SlotNumber : std::int16_t { kIn, kOut, kKept, kPartnerIn };
 
 Block ComputeBlock(std::string name, const char* in, const char* out) {
   Block block;
@@ -62,7 +70,8 @@ Block TransferBlock(bool sends, bool next) {
   return block;
 }
 
-std::vector<Block> MakeBlocks(const OpaqueTimes& times, bool early_input_gradient) {
+// `times`: of one chunk.
+std::vector<Block> MakeBlocks(const SlotTimes& times, bool early_input_gradient) {
   const Operand in{kIn, Access::kRead};
   const Operand out{kOut, Access::kWrite};
   const Operand kept{kKept, Access::kRead};
@@ -79,42 +88,43 @@ std::vector<Block> MakeBlocks(const OpaqueTimes& times, bool early_input_gradien
   AddOp(input, "input", times.input_s, {in, kept, out});
   Block weight = ComputeBlock("opaque.backward_weight", "dy", "dx");
   AddOp(weight, "weight", times.weight_s, {kept});
+  Block pair_forward = ComputeBlock("opaque.pair.forward", "x", "y");
+  pair_forward.slots.push_back(
+      {"dy", kOpaqueUnitBytes, Category::kCommunication, SlotRole::kOther, kPartnerIn});
+  AddOp(pair_forward, "pair", times.forward_s + times.input_s + times.weight_s,
+        {in, {kPartnerIn, Access::kRead}, out, {kKept, Access::kWrite}});
+  Block pair_backward = ComputeBlock("opaque.pair.backward", "dy", "dx");
+  AddOp(pair_backward, "pair", 0, {in, kept, out});
   return {std::move(forward),         std::move(backward),        std::move(input),
-          std::move(weight),          TransferBlock(true, true),  TransferBlock(true, false),
-          TransferBlock(false, true), TransferBlock(false, false)};
+          std::move(weight),          std::move(pair_forward),    std::move(pair_backward),
+          TransferBlock(true, true),  TransferBlock(true, false), TransferBlock(false, true),
+          TransferBlock(false, false)};
 }
 
-// Writes down one rank: every slot with its receive before and its send behind it.
+// Writes down one rank: every slot with its receives before and its send behind it.
 class Writer {
  public:
-  Writer(int p, int m, RankProgram& rank)
-      : is_first_(rank.pp == 0),
-        is_last_(rank.pp == p - 1),
-        rank_(rank),
-        kept_(static_cast<std::size_t>(m)) {}
+  Writer(const Placement& placement, RankProgram& rank) : placement_(placement), rank_(rank) {}
 
-  void Add(const Slot& slot) {
-    const int mb = slot.micro_batch;
-    Binding& kept = kept_[static_cast<std::size_t>(mb)];
-    const InstructionKey key{InstructionKind::kBlock, slot.pass, rank_.pp, mb, 0};
-    if (slot.pass == Pass::kForward) {
-      kept = NewBuffer(Category::kActivations);
-      const Binding x = is_first_ ? Binding{} : Receive(slot.pass, kRecvPrevBlock, mb);
-      const Binding y = is_last_ ? Binding{} : NewBuffer(Category::kCommunication);
-      AddInstruction(key, kForwardBlock, {x, y, kept});
-      if (!is_last_) Transfer(InstructionKind::kSend, slot.pass, kSendNextBlock, mb, y);
-    } else if (slot.pass == Pass::kBackwardWeight) {
-      AddInstruction(key, kWeightBlock, {{}, {}, kept});
-    } else {
-      const Binding dy = is_last_ ? Binding{} : Receive(slot.pass, kRecvNextBlock, mb);
-      const Binding dx = is_first_ ? Binding{} : NewBuffer(Category::kCommunication);
-      AddInstruction(key, slot.pass == Pass::kBackward ? kBackwardBlock : kInputBlock,
-                     {dy, dx, kept});
-      if (!is_first_) Transfer(InstructionKind::kSend, slot.pass, kSendPrevBlock, mb, dx);
+  void Add(const std::vector<SlotWithTransfers>& slots) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      for (const Transfer& transfer : slots[i].receives) {
+        tensors_[Name(transfer)] = NewBuffer(Category::kCommunication);
+        AddTransfer(InstructionKind::kRecv, transfer);
+      }
+      const bool second = i > 0 && slots[i - 1].slot.paired;
+      AddSlot(slots[i].slot, slots[i].slot.paired ? &slots[i + 1].slot : nullptr, second);
+      if (slots[i].send) AddTransfer(InstructionKind::kSend, *slots[i].send);
     }
   }
 
  private:
+  // (forward, stage that makes it, micro-batch)
+  using TensorName = std::tuple<bool, int, int>;
+  static TensorName Name(const Transfer& transfer) {
+    return {transfer.pass == Pass::kForward, transfer.stage, transfer.micro_batch};
+  }
+
   Binding NewBuffer(Category category) {
     Buffer buffer;
     buffer.bytes = kOpaqueUnitBytes;
@@ -123,58 +133,83 @@ class Writer {
     return {static_cast<std::int32_t>(rank_.buffers.size()) - 1, 0, kOpaqueUnitBytes};
   }
 
-  void AddInstruction(const InstructionKey& key, std::int32_t block,
-                      const std::vector<Binding>& bindings) {
-    Instruction instruction;
-    instruction.key = key;
-    instruction.block = block;
-    instruction.first_binding = static_cast<std::int32_t>(rank_.bindings.size());
-    rank_.bindings.insert(rank_.bindings.end(), bindings.begin(), bindings.end());
-    rank_.step.push_back(instruction);
+  // What the slot reads: made by the stage before it or, for gradients, behind it; absent at the
+  // ends of the model.
+  Binding InputOf(const Slot& slot) const {
+    const bool forward = slot.pass == Pass::kForward;
+    const int maker = placement_.StageOf(rank_.pp, slot.chunk) + (forward ? -1 : 1);
+    if (maker < 0 || maker == placement_.stages()) return {};
+    return tensors_.at({forward, maker, slot.micro_batch});
   }
 
-  // A boundary tensor is named by the rank that makes it.
-  void Transfer(InstructionKind kind, Pass pass, std::int32_t block, int mb,
-                const Binding& tensor) {
-    const bool forward = pass == Pass::kForward;
-    const int received_from = forward ? rank_.pp - 1 : rank_.pp + 1;
-    const int maker = kind == InstructionKind::kSend ? rank_.pp : received_from;
-    AddInstruction({kind, pass, maker, mb, 0}, block, {tensor});
+  void AddSlot(const Slot& slot, const Slot* partner, bool second) {
+    const bool forward = slot.pass == Pass::kForward;
+    const int stage = placement_.StageOf(rank_.pp, slot.chunk);
+    const InstructionKey key{InstructionKind::kBlock, slot.pass, stage, slot.micro_batch, 0};
+    Binding& kept = kept_[{slot.chunk, slot.micro_batch}];
+    if (forward) kept = NewBuffer(Category::kActivations);
+    if (slot.pass == Pass::kBackwardWeight) {
+      return AppendInstruction(rank_, key, kWeightBlock, {{}, {}, kept});
+    }
+    Binding out;
+    if (stage != (forward ? placement_.stages() - 1 : 0)) {
+      out = tensors_[{forward, stage, slot.micro_batch}] = NewBuffer(Category::kCommunication);
+    }
+    std::vector<Binding> bindings = {InputOf(slot), out, kept};
+    std::int32_t block = slot.pass == Pass::kBackward ? kBackwardBlock : kInputBlock;
+    if (forward) block = kForwardBlock;
+    if (second) block = kPairBackwardBlock;
+    if (partner != nullptr) {
+      block = kPairForwardBlock;
+      bindings.push_back(InputOf(*partner));
+    }
+    AppendInstruction(rank_, key, block, bindings);
   }
 
-  Binding Receive(Pass pass, std::int32_t block, int mb) {
-    const Binding tensor = NewBuffer(Category::kCommunication);
-    Transfer(InstructionKind::kRecv, pass, block, mb, tensor);
-    return tensor;
+  void AddTransfer(InstructionKind kind, const Transfer& transfer) {
+    const bool sends = kind == InstructionKind::kSend;
+    const std::int32_t block = sends ? (transfer.down ? kSendNextBlock : kSendPrevBlock)
+                                     : (transfer.down ? kRecvPrevBlock : kRecvNextBlock);
+    AppendInstruction(rank_, {kind, transfer.pass, transfer.stage, transfer.micro_batch, 0}, block,
+                      {tensors_.at(Name(transfer))});
   }
 
-  bool is_first_;
-  bool is_last_;
+  const Placement& placement_;
   RankProgram& rank_;
-  std::vector<Binding> kept_;  // by micro-batch
+  std::map<TensorName, Binding> tensors_;
+  std::map<std::pair<int, int>, Binding> kept_;  // by chunk and micro-batch
 };
 
 }  // namespace
 
-Program OpaquePipeline(ScheduleKind schedule, int p, int m, const OpaqueTimes& times,
+Program OpaquePipeline(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times,
                        bool early_input_gradient) {
+  const Placement placement(schedule, shape.p, shape.vpp);
   Program program;
-  program.plan.pp = p;
+  program.plan.pp = shape.p;
+  program.plan.vpp = shape.vpp;
   program.plan.sequence = 1;
   program.plan.micro_batch = 1;
-  program.plan.global_batch = m;
+  program.plan.global_batch = shape.m;
   program.plan.schedule = schedule;
-  program.blocks = MakeBlocks(times, early_input_gradient);
-  for (int r = 0; r + 1 < p; ++r) program.groups.push_back({r, r + 1});
-  for (int r = 0; r < p; ++r) {
+  const int share = placement.ChunksOfShare();
+  program.blocks =
+      MakeBlocks({times.forward_s / share, times.input_s / share, times.weight_s / share},
+                 early_input_gradient);
+  for (int r = 0; r < shape.p; ++r) {
     RankProgram& rank = program.ranks.emplace_back();
     rank.rank = r;
     rank.pp = r;
     rank.groups.fill(-1);
-    if (r + 1 < p) rank.groups[static_cast<std::size_t>(GroupKind::kNext)] = r;
-    if (r > 0) rank.groups[static_cast<std::size_t>(GroupKind::kPrev)] = r - 1;
-    Writer writer(p, m, rank);
-    for (const Slot& slot : MakeSlots(schedule, p, m, r)) writer.Add(slot);
+    for (const GroupKind kind : {GroupKind::kNext, GroupKind::kPrev}) {
+      std::vector<int> members = GroupMembers(program.plan, {r, 0, 0}, kind);
+      if (members.empty()) continue;
+      const auto found = std::find(program.groups.begin(), program.groups.end(), members);
+      rank.groups[static_cast<std::size_t>(kind)] =
+          static_cast<std::int32_t>(found - program.groups.begin());
+      if (found == program.groups.end()) program.groups.push_back(std::move(members));
+    }
+    Writer(placement, rank).Add(SlotsWithTransfers(schedule, shape, r));
   }
   Link(program);
   const Result<void> verified = Verify(program);

@@ -115,6 +115,10 @@ struct Program {
   std::uint64_t hash = 0;  // of instructions, blocks and layout; joins a forecast with its run
 };
 
+// Adds an instruction to the end of the rank's step, with one binding a slot of `block`.
+void AppendInstruction(RankProgram& rank, const InstructionKey& key, std::int32_t block,
+                       const std::vector<Binding>& bindings);
+
 // A compiled op in place: what walkers of a rank's step iterate over.
 struct OpRef {
   std::int32_t instruction = 0;

@@ -4,6 +4,7 @@
 #include <string>
 #include <tuple>
 
+#include "sim/program/schedules/placement.h"
 #include "sim/program/verify_checks.h"
 
 namespace foretrain {
@@ -56,7 +57,8 @@ Result<void> CheckPasses(const Program& program, const RankProgram& rank) {
   }
   const Plan& plan = program.plan;
   const bool counts = plan.micro_batch > 0 && plan.dp > 0;
-  const std::int64_t micro_batches = counts ? plan.MicroBatches() : 0;
+  const int directions = Placement(plan).directions();
+  const std::int64_t micro_batches = counts ? plan.MicroBatches() / directions : 0;
   std::map<std::pair<int, int>, std::int64_t> found;  // micro-batches by block and part
   for (const auto& [key, passes] : all) {
     const auto& [block, part, micro_batch] = key;
@@ -73,7 +75,8 @@ Result<void> CheckPasses(const Program& program, const RankProgram& rank) {
     return Fail(ErrorCode::kInvalidArgument,
                 "rank " + std::to_string(rank.rank) + ": block " + std::to_string(key.first) +
                     " runs " + std::to_string(count) + " micro-batches of the plan's " +
-                    std::to_string(micro_batches));
+                    std::to_string(micro_batches) +
+                    (directions == 1 ? "" : " in each direction"));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
 #include "sim/program/schedules/schedule.h"
@@ -24,20 +25,17 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
   BlockTime out;
   for (const Op& op : block.ops) {
     double start = free[static_cast<std::size_t>(op.queue)];
-    const auto operand = [&](int i) {
-      return block.operands[static_cast<std::size_t>(op.first_operand + i)];
-    };
-    for (int i = 0; i < op.operand_count; ++i) {
-      const auto slot = operand(i).slot;
-      if (slot != kNoSlot) start = std::max(start, written[static_cast<std::size_t>(slot)]);
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot) continue;
+      start = std::max(start, written[static_cast<std::size_t>(operand.slot)]);
     }
     const double length = seconds(op);
     const double end = start + length;
     free[static_cast<std::size_t>(op.queue)] = end;
-    for (int i = 0; i < op.operand_count; ++i) {
-      const Operand o = operand(i);
-      if (o.slot != kNoSlot && o.access != Access::kRead)
-        written[static_cast<std::size_t>(o.slot)] = end;
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot != kNoSlot && operand.access != Access::kRead) {
+        written[static_cast<std::size_t>(operand.slot)] = end;
+      }
     }
     if (op.queue == Queue::kCompute) out.compute_s += length;
     out.span_s = std::max(out.span_s, end);
@@ -59,51 +57,46 @@ void Add(BlockTime& sum, const BlockTime& part, double at_least = 0) {
 class Estimator {
  public:
   Estimator(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds)
-      : model_(model),
-        plan_(plan),
-        seconds_(seconds),
-        sharded_(plan.zero_stage == 3 && plan.dp > 1) {}
+      : model_(model), plan_(plan), seconds_(seconds), sharding_(ShardingOf(plan)) {}
 
   StageTime Stage(int pp) {
     const foretrain::Stage stage = StageOf(model_, plan_, pp);
     const BucketLayout layout = LayOutBuckets(model_, plan_, stage, 0, 0);
     const BlockContext context{model_, plan_, stage.shared_table};
     StageTime out;
-    const bool keep = plan_.recompute == RecomputeKind::kNone;
     for (int block = stage.first_block; block <= stage.last_block; ++block) {
-      const double gather = sharded_ ? GatherSeconds(layout, block - stage.first_block) : 0.0;
-      const double reduce = sharded_ ? ReduceSeconds(layout, block - stage.first_block) : 0.0;
-      AddBlock(context, stage.KindOf(block), keep, gather, reduce, out);
+      const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
+      const double reduce = sharding_.gradients ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
+      AddBlock(context, stage.KindOf(block), gather, reduce, out);
     }
     out.after_s = After(layout, out.backward.span_s);
     return out;
   }
 
  private:
-  void AddBlock(const BlockContext& c, BlockKind kind, bool keep, double gather, double reduce,
+  void AddBlock(const BlockContext& c, BlockKind kind, double gather, double reduce,
                 StageTime& out) {
-    const auto time = [&](const Block& block) { return TimeOf(block, seconds_); };
+    // Of a middle micro-batch: it adds to what the ones before it left.
+    const auto time = [&](Pass pass) {
+      const bool adds = pass != Pass::kRecompute;
+      return TimeOf(BuildBlock(c, {kind, pass, adds}), seconds_);
+    };
     const bool split = plan_.schedule == ScheduleKind::kZbH1;
+    Add(out.forward, time(Pass::kForward), gather);
     if (kind == BlockKind::kEmbedding) {
-      Add(out.forward, time(EmbeddingForward(c)), gather);
-      Add(out.backward, time(EmbeddingBackward(c, Pass::kBackward, true)), reduce);
-      if (split) Add(out.weight, time(EmbeddingBackward(c, Pass::kBackwardWeight, true)), reduce);
+      Add(out.backward, time(Pass::kBackward), reduce);
+      if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
     }
-    const bool head = kind == BlockKind::kHead;
-    Add(out.forward, time(head ? HeadForward(c, false) : LayerForward(c, keep)), gather);
-    if (!keep && !head) {
-      const BlockTime again = time(LayerRecompute(c));
+    if (plan_.recompute == RecomputeKind::kFull && kind == BlockKind::kLayer) {
+      const BlockTime again = time(Pass::kRecompute);
       Add(out.backward, again);
       if (split) Add(out.input, again);
     }
-    const auto backward = [&](Pass pass) {
-      return time(head ? HeadBackward(c, pass, true) : LayerBackward(c, pass, true));
-    };
-    Add(out.backward, backward(Pass::kBackward), std::max(gather, reduce));
+    Add(out.backward, time(Pass::kBackward), std::max(gather, reduce));
     if (!split) return;
-    Add(out.input, backward(Pass::kBackwardInput), gather);
-    Add(out.weight, backward(Pass::kBackwardWeight), reduce);
+    Add(out.input, time(Pass::kBackwardInput), gather);
+    Add(out.weight, time(Pass::kBackwardWeight), reduce);
   }
 
   double CollectiveSeconds(OpKind kind, Queue queue, const Bucket& bucket) const {
@@ -112,17 +105,17 @@ class Estimator {
                   seconds_)
         .span_s;
   }
-  double GatherSeconds(const BucketLayout& layout, int block) const {
+  double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
-    for (const int bucket : layout.buckets_of_block[static_cast<std::size_t>(block)]) {
+    for (const int bucket : layout.buckets_of_block[block]) {
       sum += CollectiveSeconds(OpKind::kAllGather, Queue::kGather,
                                layout.buckets[static_cast<std::size_t>(bucket)]);
     }
     return sum;
   }
-  double ReduceSeconds(const BucketLayout& layout, int block) const {
+  double ReduceSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
-    for (const int bucket : layout.buckets_of_block[static_cast<std::size_t>(block)]) {
+    for (const int bucket : layout.buckets_of_block[block]) {
       sum += CollectiveSeconds(OpKind::kReduceScatter, Queue::kReduce,
                                layout.buckets[static_cast<std::size_t>(bucket)]);
     }
@@ -139,8 +132,8 @@ class Estimator {
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
       if (elements > 0)
         update += TimeOf(OptimizerBlock(elements, elements, plan_.clip_norm), seconds_).span_s;
-      if (plan_.dp == 1 || sharded_) continue;
-      const bool scatters = plan_.zero_stage == 1;
+      if (plan_.dp == 1 || sharding_.gradients) continue;
+      const bool scatters = sharding_.optimizer;
       last = CollectiveSeconds(scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
                                Queue::kReduce, bucket);
       sums += last;
@@ -151,7 +144,7 @@ class Estimator {
   const ModelSpec& model_;
   const Plan& plan_;
   const OpSeconds& seconds_;
-  bool sharded_;
+  Sharding sharding_;
 };
 
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
@@ -180,8 +173,8 @@ StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeco
   }
   const bool split = plan.schedule == ScheduleKind::kZbH1;
   const double pipeline =
-      split ? Makespan(plan.schedule, plan.pp, static_cast<int>(plan.MicroBatches()), forward,
-                       input, weight, send)
+      split ? Makespan(plan.schedule, {plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
+                       {forward, input, weight, send})
             : through + (m - 1) * slowest;
   return {pipeline + after, bound};
 }

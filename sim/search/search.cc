@@ -5,11 +5,14 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/units.h"
 #include "sim/program/groups.h"
 #include "sim/search/closed_form.h"
+#include "sim/spec/plan_json.h"
 
 namespace foretrain {
 namespace {
@@ -32,7 +35,7 @@ class Searcher {
                                            : costs.cluster().device.memory_bytes) {}
 
   Result<SearchResult> Run() {
-    FT_TRY(Enumerate());
+    FT_TRY(Enumerate(space_.base, 0));
     if (candidates_.empty()) return Nothing();
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) {
@@ -47,46 +50,33 @@ class Searcher {
   bool Cancelled() const { return options_.cancelled && options_.cancelled(); }
   static Result<void> Aborted() { return Fail(ErrorCode::kAborted, "the search was cancelled"); }
 
-  Result<void> Enumerate() {
-    for (const std::int64_t dp : space_.dp) {
-      for (const std::int64_t tp : space_.tp) {
-        for (const std::int64_t pp : space_.pp) {
-          if (dp * tp * pp != options_.ranks) continue;
-          any_shape_ = true;
-          for (const std::int64_t micro_batch : space_.micro_batch) {
-            if (Cancelled()) return Aborted();
-            Plan plan;
-            plan.dp = static_cast<int>(dp);
-            plan.tp = static_cast<int>(tp);
-            plan.pp = static_cast<int>(pp);
-            plan.micro_batch = micro_batch;
-            Choose(plan);
-          }
-        }
-      }
+  // All combinations of the choices from number `choice` on.
+  Result<void> Enumerate(Plan plan, std::size_t choice) {
+    if (Cancelled()) return Aborted();
+    if (choice == space_.choices.size()) {
+      if (plan.World() != options_.ranks) return {};
+      any_shape_ = true;
+      Simplify(plan);
+      if (seen_.insert(ToJson(plan)).second) Consider(plan);
+      return {};
+    }
+    const auto& [field, values] = space_.choices[choice];
+    for (const std::int64_t value : values) {
+      field->set(plan, value);
+      if (plan.World() > options_.ranks) continue;
+      FT_TRY(Enumerate(plan, choice + 1));
     }
     return {};
   }
 
-  // What is left to choose where it makes a difference: schedules with several stages, ZeRO with
-  // several replicas.
-  void Choose(Plan plan) {
-    plan.sequence = space_.sequence;
-    plan.global_batch = space_.global_batch;
-    plan.clip_norm = space_.clip_norm;
-    plan.bucket_bytes = space_.bucket_bytes;
-    for (std::size_t s = 0; s < space_.schedules.size(); ++s) {
-      if (plan.pp == 1 && s > 0) break;
-      plan.schedule = plan.pp == 1 ? ScheduleKind::k1f1b : space_.schedules[s];
-      for (std::size_t z = 0; z < space_.zero.size(); ++z) {
-        if (plan.dp == 1 && z > 0) break;
-        plan.zero_stage = plan.dp == 1 ? 0 : static_cast<int>(space_.zero[z]);
-        for (const RecomputeKind recompute : space_.recomputes) {
-          plan.recompute = recompute;
-          Consider(plan);
-        }
-      }
+  // What makes no difference takes its default: schedules with one stage, ZeRO with nothing to
+  // shard.
+  static void Simplify(Plan& plan) {
+    if (plan.pp == 1) {
+      plan.schedule = ScheduleKind::k1f1b;
+      plan.vpp = 1;
     }
+    if (plan.Shards() == 1) plan.zero_stage = 0;
   }
 
   void Consider(const Plan& plan) {
@@ -148,7 +138,7 @@ class Searcher {
 
   Result<SearchResult> Nothing() const {
     if (!any_shape_) {
-      return Fail(ErrorCode::kInvalidArgument, "no dp x tp x pp of the space makes " +
+      return Fail(ErrorCode::kInvalidArgument, "no dp x cp x tp x pp of the space makes " +
                                                    std::to_string(options_.ranks) +
                                                    " ranks; allow other values or change --ranks");
     }
@@ -203,12 +193,24 @@ class Searcher {
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;
   bool any_shape_ = false;
+  std::set<std::string> seen_;  // plans in JSON
   std::vector<Candidate> candidates_;
   std::optional<std::pair<Plan, FullestRank>> smallest_;  // that does not fit
   SearchResult result_;
 };
 
 }  // namespace
+
+void SearchSpace::Choose(std::string_view field, std::vector<std::int64_t> values) {
+  const PlanField* chosen = &PlanFieldOf(field);
+  for (SearchChoice& choice : choices) {
+    if (choice.field == chosen) {
+      choice.values = std::move(values);
+      return;
+    }
+  }
+  choices.push_back({chosen, std::move(values)});
+}
 
 Result<SearchResult> SearchPlans(const ModelSpec& model, const CostModel& costs,
                                  const SearchSpace& space, const SearchOptions& options) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -14,18 +15,24 @@
 #include "sim/simulate/simulate.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
+#include "sim/spec/plan_fields.h"
 
 namespace foretrain {
 
-// Values that each choice may take; every plan trains the same batch of the same samples.
+// Values that one field of a plan may take.
+struct SearchChoice {
+  const PlanField* field = nullptr;  // not kNumber or kIntegers
+  std::vector<std::int64_t> values;
+};
+
+// `base` with every combination of the choices' values laid over it; every plan trains the same
+// batch of the same samples.
 struct SearchSpace {
-  std::vector<std::int64_t> dp, tp, pp, micro_batch, zero;
-  std::vector<ScheduleKind> schedules;
-  std::vector<RecomputeKind> recomputes;
-  std::int64_t sequence = 0;
-  std::int64_t global_batch = 0;
-  double clip_norm = 0;
-  std::int64_t bucket_bytes = Plan{}.bucket_bytes;
+  Plan base;
+  std::vector<SearchChoice> choices;
+
+  // Replaces the field's values.
+  void Choose(std::string_view field, std::vector<std::int64_t> values);
 };
 
 struct SearchOptions {

@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "sim/spec/plan_fields.h"
+#include "sim/spec/plan_rules.h"
 #include "sim/spec/refuse.h"
 
 namespace foretrain {
@@ -17,31 +19,31 @@ Result<void> CheckRange(std::string_view field, std::int64_t value, std::int64_t
                 std::clamp(value, low, high));
 }
 
+Result<void> CheckField(const PlanField& field, const Plan& plan) {
+  if (field.number != nullptr) {
+    const double value = plan.*field.number;
+    if (value >= 0 && value <= field.most) return {};  // false for NaN
+    return Refuse("{} {}: must be from 0 to {}", field.name, value, field.most);
+  }
+  if (field.list != nullptr) {
+    for (const int value : plan.*field.list) {
+      FT_TRY(CheckRange(field.name, value, field.low, field.high));
+    }
+    return {};
+  }
+  return CheckRange(field.name, field.get(plan), field.low, field.high);
+}
+
 Result<void> CheckFields(const Plan& plan) {
-  FT_TRY(CheckRange("dp", plan.dp, 1, kMaxRanks));
-  FT_TRY(CheckRange("tp", plan.tp, 1, kMaxRanks));
-  FT_TRY(CheckRange("pp", plan.pp, 1, kMaxRanks));
-  FT_TRY(CheckRange("sequence", plan.sequence, 1, kMaxModelCount));
-  FT_TRY(CheckRange("global_batch", plan.global_batch, 1, kMaxModelCount));
-  FT_TRY(CheckRange("micro_batch", plan.micro_batch, 1, kMaxModelCount));
-  FT_TRY(CheckRange("bucket_bytes", plan.bucket_bytes, 1, kMaxProduct));
-  if (plan.zero_stage != 0 && plan.zero_stage != 1 && plan.zero_stage != 3) {
+  for (const PlanField& field : PlanFields()) FT_TRY(CheckField(field, plan));
+  std::int64_t world = 1;  // each factor is at most 2^20
+  for (const int factor : {plan.dp, plan.cp, plan.tp, plan.pp}) {
+    world = std::min<std::int64_t>(world * factor, std::int64_t{1} << 40);
+  }
+  if (world > kMaxRanks) {
     return Refuse(
-        "zero_stage {}: must be 0 (nothing sharded), 1 (optimizer state) or 3 (optimizer "
-        "state, gradients and parameters); nearest: {}",
-        plan.zero_stage,
-        plan.zero_stage < 0    ? 0
-        : plan.zero_stage == 2 ? 1
-                               : 3);
-  }
-  if (!(plan.clip_norm >= 0 && plan.clip_norm <= 1e30)) {  // false for NaN
-    return Refuse("clip_norm {}: must be from 0 (no clipping) to 1e30, for example 1",
-                  plan.clip_norm);
-  }
-  const std::int64_t world = std::int64_t{plan.dp} * plan.tp;  // at most 2^40
-  if (world * plan.pp > kMaxRanks) {
-    return Refuse("dp {} x tp {} x pp {}: {} ranks, at most {} are possible; lower one of them",
-                  plan.dp, plan.tp, plan.pp, world * plan.pp, kMaxRanks);
+        "dp {} x cp {} x tp {} x pp {}: {} ranks, at most {} are possible; lower one of them",
+        plan.dp, plan.cp, plan.tp, plan.pp, world, kMaxRanks);
   }
   return {};
 }
@@ -137,39 +139,23 @@ Result<void> CheckSizes(const Plan& plan, const ModelSpec& model) {
 
 }  // namespace
 
-std::string_view Name(ScheduleKind schedule) {
+int Plan::Chunks() const {
   switch (schedule) {
-    case ScheduleKind::kGpipe:
-      return "gpipe";
-    case ScheduleKind::k1f1b:
-      return "1f1b";
-    case ScheduleKind::kZbH1:
-      return "zb-h1";
+    case ScheduleKind::kInterleaved:
+      return vpp;
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kDualPipeV:
+      return 2;
+    default:
+      return 1;
   }
-  return "?";
-}
-
-std::string_view Name(RecomputeKind recompute) {
-  return recompute == RecomputeKind::kFull ? "full" : "none";
-}
-
-std::optional<ScheduleKind> ParseSchedule(std::string_view name) {
-  for (const auto schedule : {ScheduleKind::kGpipe, ScheduleKind::k1f1b, ScheduleKind::kZbH1}) {
-    if (name == Name(schedule)) return schedule;
-  }
-  return std::nullopt;
-}
-
-std::optional<RecomputeKind> ParseRecompute(std::string_view name) {
-  for (const auto recompute : {RecomputeKind::kNone, RecomputeKind::kFull}) {
-    if (name == Name(recompute)) return recompute;
-  }
-  return std::nullopt;
 }
 
 Result<void> ValidatePlan(const Plan& plan) {
   FT_TRY(CheckFields(plan));
-  return CheckBatch(plan);
+  FT_TRY(CheckBatch(plan));
+  return CheckRules(plan);
 }
 
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model) {
@@ -183,8 +169,28 @@ Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model) {
                   plan.pp, model.layers, model.layers);
   }
   FT_TRY(CheckSequence(plan, model));
-  return CheckSizes(plan, model);
+  FT_TRY(CheckSizes(plan, model));
+  return CheckRules(plan, model);
 }
+
+namespace {
+
+// Fields that Describe gives a place and a form of their own.
+constexpr std::array<std::string_view, 11> kDescribedApart = {
+    "dp",       "tp",         "pp",        "sequence",     "global_batch", "micro_batch",
+    "schedule", "zero_stage", "recompute", "bucket_bytes", "clip_norm"};
+
+std::string TextOf(const PlanField& field, const Plan& plan) {
+  if (field.number != nullptr) return fmt::format("{}", plan.*field.number);
+  if (field.list != nullptr) return fmt::format("{}", fmt::join(plan.*field.list, ","));
+  if (field.type == PlanFieldType::kFlag) return "";
+  const std::int64_t value = field.get(plan);
+  if (field.type != PlanFieldType::kChoice) return std::to_string(value);
+  const auto index = static_cast<std::size_t>(value);
+  return index < field.choices.size() ? std::string(field.choices[index]) : "?";
+}
+
+}  // namespace
 
 std::string Describe(const Plan& plan) {
   std::string text = fmt::format("dp{} tp{} pp{} {} mb{}", plan.dp, plan.tp, plan.pp,
@@ -194,6 +200,16 @@ std::string Describe(const Plan& plan) {
   if (plan.zero_stage != 0) text += fmt::format(" zero{}", plan.zero_stage);
   if (plan.recompute != RecomputeKind::kNone)
     text += fmt::format(" recompute-{}", Name(plan.recompute));
+  for (const PlanField& field : PlanFields()) {
+    const bool apart = std::find(kDescribedApart.begin(), kDescribedApart.end(), field.name) !=
+                       kDescribedApart.end();
+    if (apart || HasDefault(field, plan)) continue;
+    // "--hsdp,..." -> "hsdp2", "cp-type-ring": the first name on the command line
+    const std::string_view option = field.options.substr(2, field.options.find(',') - 2);
+    const std::string value = TextOf(field, plan);
+    const bool number = field.type != PlanFieldType::kChoice;
+    text += fmt::format(" {}{}{}", option, number || value.empty() ? "" : "-", value);
+  }
   return text;
 }
 

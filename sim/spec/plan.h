@@ -6,36 +6,110 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "sim/spec/model_spec.h"
 
 namespace foretrain {
 
-enum class ScheduleKind : std::uint8_t { kGpipe, k1f1b, kZbH1 };
-enum class RecomputeKind : std::uint8_t { kNone, kFull };
+enum class ScheduleKind : std::uint8_t {
+  kGpipe,
+  k1f1b,
+  kZbH1,
+  kInterleaved,
+  kZbH2,
+  kZbV,
+  kDualPipe,
+  kDualPipeV,
+  kPipeDream,
+  kPipeDream2bw,
+};
+enum class RecomputeKind : std::uint8_t { kNone, kFull, kSelective };
+enum class ContextParallelKind : std::uint8_t { kRing, kAllGather, kAllToAll };
+// When gradients are summed over data parallelism: once, behind the last micro-batch, or after
+// each.
+enum class ReductionTime : std::uint8_t { kEnd, kMicroBatch };
+// Number format in which parameters are gathered (ZeRO) or moments are kept.
+enum class GatherFormat : std::uint8_t { kFp32, kBf16, kFp8, kInt8 };
+enum class MomentFormat : std::uint8_t { kFp32, kBf16, kInt8 };
+enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
+enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
+enum class TrainingMethod : std::uint8_t { kFull, kLora };
 
-std::string_view Name(ScheduleKind schedule);    // "gpipe", "1f1b", "zb-h1"
-std::string_view Name(RecomputeKind recompute);  // "none", "full"
+std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "interleaved", ...
+std::string_view Name(RecomputeKind recompute);   // "none", "full", "selective"
+std::string_view Name(ContextParallelKind kind);  // "ring", "all-gather", "all-to-all"
+std::string_view Name(OffloadTarget target);      // "none", "host", "nvme"
 std::optional<ScheduleKind> ParseSchedule(std::string_view name);
 std::optional<RecomputeKind> ParseRecompute(std::string_view name);
 
+// Fields are described one by one, with range and help, in plan_fields.cc: files, the command line
+// and checks read that table.
 struct Plan {
+  // ranks: World() = dp * cp * tp * pp; ep takes its ranks from dp, cp and, with expert_tp 1, tp
   int dp = 1;
+  int cp = 1;
   int tp = 1;
   int pp = 1;
+  int ep = 1;
+  int expert_tp = 0;  // 0: as tp; 1: experts are not split
+  ContextParallelKind cp_kind = ContextParallelKind::kRing;
+  bool sequence_parallel = false;
+  bool vocab_parallel = false;
+
   std::int64_t sequence = 0;      // tokens of one sample
   std::int64_t global_batch = 0;  // samples a step over all ranks
   std::int64_t micro_batch = 0;   // samples of one pass on one rank
+
   ScheduleKind schedule = ScheduleKind::k1f1b;
-  int zero_stage = 0;  // 0, 1 or 3
-  RecomputeKind recompute = RecomputeKind::kNone;
-  double clip_norm = 0.0;  // global gradient norm that is clipped to; 0: no clipping
+  int vpp = 1;                    // chunks of layers a rank holds, for kInterleaved
+  std::vector<int> stage_layers = {};  // layers of each (virtual) stage; empty: dealt evenly
+  bool post_validation = false;   // optimizer step before the global norm is known
+
+  int zero_stage = 0;
+  int replicas = 1;  // HSDP: dp * cp ranks are `replicas` groups that each hold all shards
+  int prefetch_depth = 1;
+  GatherFormat gather_format = GatherFormat::kFp32;
+  ReductionTime reduction_time = ReductionTime::kEnd;
   std::int64_t bucket_bytes =
       25'000'000;  // gradients of layers are reduced together up to this size
 
-  int World() const { return dp * tp * pp; }
+  RecomputeKind recompute = RecomputeKind::kNone;
+  int recompute_layers = 0;      // of each stage, the first ones; 0: all
+  int loss_chunks = 1;           // pieces of the logits, made one after the other
+  int mlp_tiles = 1;             // pieces of the MLP along the sequence
+  int tp_tiles = 1;              // pieces of a tensor-parallel sum beside those of its GEMM
+  int moe_pieces = 1;            // pieces of dispatch, experts and combine
+  double capacity_factor = 0.0;  // of experts; 0: dropless
+  bool fuse = false;             // ops that the device has as one
+
+  OffloadTarget offload_optimizer = OffloadTarget::kNone;
+  OffloadTarget offload_gradients = OffloadTarget::kNone;
+  OffloadTarget offload_parameters = OffloadTarget::kNone;
+  OffloadTarget offload_activations = OffloadTarget::kNone;
+  double offload_fraction = 1.0;  // of the optimizer state
+  bool stream_optimizer = false;  // offloaded state is copied to the device, which updates
+  bool delayed_update = false;    // the update of a step runs beside the next step
+
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  MomentFormat moments = MomentFormat::kFp32;
+  double clip_norm = 0.0;   // global gradient norm that is clipped to; 0: no clipping
+  double loss_scale = 0.0;  // the loss is scaled, and a step with infinities skipped; 0: neither
+  TrainingMethod method = TrainingMethod::kFull;
+  int lora_rank = 8;
+  double lora_alpha = 16.0;
+
+  int World() const { return dp * cp * tp * pp; }
+  // Ranks that hold the same parameters and sum their gradients.
+  int DataParallel() const { return dp * cp; }
+  // Ranks over which ZeRO divides state.
+  int Shards() const { return DataParallel() / replicas; }
+  // Chunks of consecutive layers that one rank holds.
+  int Chunks() const;
   std::int64_t MicroBatches() const { return global_batch / (micro_batch * dp); }
+  // Tokens of one sample on one rank.
+  std::int64_t LocalSequence() const { return sequence / cp; }
   bool operator==(const Plan&) const = default;
 };
 
@@ -45,13 +119,13 @@ inline constexpr std::int64_t kMaxLayers = 8190;  // ids hold 13 bits for embedd
 
 // Checks `plan` by itself.
 //
-// Errors: kInvalidArgument, naming field, value and remedy with the nearest value that works: dp,
-// tp, pp below 1 or more than kMaxRanks together; a global batch that is no multiple of dp *
-// micro_batch; a ZeRO stage other than 0, 1, 3; a clip_norm or bucket_bytes out of range; more
-// micro-batches than ids can hold. ZeRO with dp 1 is allowed: nothing is sharded. Any schedule is
-// allowed with pp 1, and any recomputation with any schedule: with zb-h1, a layer's forward runs
-// again before its input-gradient half, whose weight-gradient half reads the same rebuilt tensors.
-// O(1); safe from any thread.
+// Errors: kInvalidArgument, naming field, value and remedy with the nearest value that works: a
+// field outside its range (plan_fields.h); more than kMaxRanks ranks; a global batch that is no
+// multiple of dp * micro_batch; more micro-batches than ids can hold; two choices that exclude each
+// other (plan_rules.h). ZeRO with one data-parallel rank is allowed: nothing is sharded. Any
+// schedule is allowed with pp 1, and any recomputation with any schedule: with a split backward, a
+// layer's forward runs again before its input-gradient half, whose weight-gradient half reads the
+// same rebuilt tensors. O(1); safe from any thread.
 Result<void> ValidatePlan(const Plan& plan);
 
 // Checks `plan` by itself and against `model`, which is valid.
@@ -63,8 +137,7 @@ Result<void> ValidatePlan(const Plan& plan);
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model);
 
 // "dp2 tp1 pp2 1f1b mb4 x8 zero1 recompute-full": short, for tables and titles. mb is the samples
-// of a micro-batch, x the micro-batches of a step; zero and recompute are left out where they are
-// off.
+// of a micro-batch, x the micro-batches of a step; what has its default is left out.
 std::string Describe(const Plan& plan);
 
 }  // namespace foretrain

@@ -1,37 +1,66 @@
 #include "sim/spec/plan_json.h"
 
-#include <array>
-
-#include "base/checked.h"
 #include "base/json.h"
+#include "sim/spec/plan_fields.h"
 #include "sim/spec/refuse.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::array<std::string_view, 3> kSchedules = {"gpipe", "1f1b", "zb-h1"};
-constexpr std::array<std::string_view, 2> kRecomputes = {"none", "full"};
+void ReadField(JsonFields& fields, const PlanField& field, Plan& plan) {
+  switch (field.type) {
+    case PlanFieldType::kNumber:
+      plan.*field.number = fields.NumberOr(field.name, plan.*field.number, 0, field.most);
+      return;
+    case PlanFieldType::kIntegers:
+      for (const std::int64_t value : fields.IntegersOr(field.name, field.low, field.high)) {
+        (plan.*field.list).push_back(static_cast<int>(value));
+      }
+      return;
+    case PlanFieldType::kFlag:
+      return field.set(plan, fields.BoolOr(field.name, field.get(plan) != 0) ? 1 : 0);
+    case PlanFieldType::kChoice:
+      return field.set(plan,
+                       static_cast<std::int64_t>(fields.ChoiceOr(
+                           field.name, static_cast<std::size_t>(field.get(plan)), field.choices)));
+    case PlanFieldType::kInteger:
+    case PlanFieldType::kSize:
+      break;
+  }
+  // What has no default that is legal must be given.
+  const bool required = field.get(plan) < field.low;
+  field.set(plan, required ? fields.Integer(field.name, field.low, field.high)
+                           : fields.IntegerOr(field.name, field.get(plan), field.low, field.high));
+}
+
+void WriteField(JsonWriter& writer, const PlanField& field, const Plan& plan) {
+  switch (field.type) {
+    case PlanFieldType::kNumber:
+      writer.Field(field.name, plan.*field.number);
+      return;
+    case PlanFieldType::kIntegers:
+      writer.Name(field.name).BeginArray();
+      for (const int value : plan.*field.list) writer.Integer(value);
+      writer.EndArray();
+      return;
+    case PlanFieldType::kFlag:
+      writer.Field(field.name, field.get(plan) != 0);
+      return;
+    case PlanFieldType::kChoice:
+      writer.Field(field.name, field.choices[static_cast<std::size_t>(field.get(plan))]);
+      return;
+    case PlanFieldType::kInteger:
+    case PlanFieldType::kSize:
+      writer.Field(field.name, field.get(plan));
+      return;
+  }
+}
 
 }  // namespace
 
 Result<Plan> ReadPlan(JsonFields& fields) {
   Plan plan;
-  const auto ranks = [&](std::string_view name) {
-    return static_cast<int>(fields.IntegerOr(name, 1, 1, kMaxRanks));
-  };
-  plan.dp = ranks("dp");
-  plan.tp = ranks("tp");
-  plan.pp = ranks("pp");
-  plan.sequence = fields.Integer("sequence", 1, kMaxModelCount);
-  plan.global_batch = fields.Integer("global_batch", 1, kMaxModelCount);
-  plan.micro_batch = fields.Integer("micro_batch", 1, kMaxModelCount);
-  plan.schedule = static_cast<ScheduleKind>(
-      fields.ChoiceOr("schedule", static_cast<std::size_t>(plan.schedule), kSchedules));
-  plan.zero_stage = static_cast<int>(fields.IntegerOr("zero_stage", plan.zero_stage, 0, 3));
-  plan.recompute = static_cast<RecomputeKind>(
-      fields.ChoiceOr("recompute", static_cast<std::size_t>(plan.recompute), kRecomputes));
-  plan.clip_norm = fields.NumberOr("clip_norm", plan.clip_norm, 0, 1e30);
-  plan.bucket_bytes = fields.IntegerOr("bucket_bytes", plan.bucket_bytes, 1, kMaxProduct);
+  for (const PlanField& field : PlanFields()) ReadField(fields, field, plan);
   FT_TRY(fields.Finish());
   if (const auto valid = ValidatePlan(plan); !valid) {
     return Refuse("{}: {}", fields.Where(), valid.error().message);
@@ -46,19 +75,11 @@ Result<Plan> PlanFromJson(std::string_view text, std::string_view file) {
 }
 
 void WriteJson(JsonWriter& writer, const Plan& plan) {
-  writer.BeginObject()
-      .Field("dp", plan.dp)
-      .Field("tp", plan.tp)
-      .Field("pp", plan.pp)
-      .Field("sequence", plan.sequence)
-      .Field("global_batch", plan.global_batch)
-      .Field("micro_batch", plan.micro_batch)
-      .Field("schedule", Name(plan.schedule))
-      .Field("zero_stage", plan.zero_stage)
-      .Field("recompute", Name(plan.recompute))
-      .Field("clip_norm", plan.clip_norm)
-      .Field("bucket_bytes", plan.bucket_bytes)
-      .EndObject();
+  writer.BeginObject();
+  for (const PlanField& field : PlanFields()) {
+    if (field.core || !HasDefault(field, plan)) WriteField(writer, field, plan);
+  }
+  writer.EndObject();
 }
 
 std::string ToJson(const Plan& plan) {

@@ -22,17 +22,17 @@ std::string ReadAll(const std::string& path) {
 }  // namespace
 
 ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments) {
-  return RunScript(folder, "exec \"$FORETRAIN\" " + arguments);
+  return RunCommand(folder, "exec \"$FORETRAIN\" " + arguments);
 }
 
 ProgramEnd RunStoppable(const std::string& folder, const std::string& arguments,
                         const std::vector<std::string>& settings) {
   std::string script = "exec env";
   for (const std::string& setting : settings) script += " '" + setting + "'";
-  return RunScript(folder, script + " '" + StoppableBinary() + "' " + arguments);
+  return RunCommand(folder, script + " '" + StoppableBinary() + "' " + arguments);
 }
 
-ProgramEnd RunScript(const std::string& folder, const std::string& script) {
+ProgramEnd RunCommand(const std::string& folder, const std::string& script) {
   const std::string out = folder + "/stdout", err = folder + "/stderr";
   const std::string command = "cd '" + folder + "' && export XDG_CONFIG_HOME='" + folder +
                               "' FORETRAIN='" + ForetrainBinary() + "'; (" + script + "\n) >'" +

@@ -1,4 +1,4 @@
-// Runs the built program as a user would.
+// Runs the built program, or another, as a user would.
 #pragma once
 
 #include <string>
@@ -12,15 +12,16 @@ struct ProgramEnd {
   std::string errors;  // stderr
 };
 
-// `arguments` as on a shell's command line, in `folder`, with a home of its own there.
+// `command` as in a shell's script, in `folder`, with a home of its own there; $FORETRAIN is the
+// built program.
+ProgramEnd RunCommand(const std::string& folder, const std::string& command);
+
+// The built program with `arguments`, likewise.
 ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments);
 
 // The same with NAME=value settings of tests/stop_points.cc, in the executable that holds it.
 ProgramEnd RunStoppable(const std::string& folder, const std::string& arguments,
                         const std::vector<std::string>& settings);
-
-// A shell script in `folder`, in which $FORETRAIN is the program.
-ProgramEnd RunScript(const std::string& folder, const std::string& script);
 
 // A fresh folder that is removed with the object.
 class TemporaryFolder {

@@ -68,8 +68,8 @@ TEST(FullDisk, EndsARunAtTheFileSizeLimitAndKeepsWhatIsStored) {
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 2").code, 0);
   // 512 KiB; the signal ignored, so that writing fails as it does on a full disk.
   const ProgramEnd end =
-      RunScript(folder.path(),
-                "trap '' XFSZ; ulimit -f 1024; exec \"$FORETRAIN\" " + train + "--steps 100000");
+      RunCommand(folder.path(),
+                 "trap '' XFSZ; ulimit -f 1024; exec \"$FORETRAIN\" " + train + "--steps 100000");
   EXPECT_EQ(end.code, 3);
   EXPECT_THAT(LastErrorLine(end.errors), AllOf(HasSubstr("foretrain.db"), HasSubstr("ulimit -f"),
                                                HasSubstr("raise the limit")));
@@ -97,7 +97,7 @@ TEST(FullDisk, EndsARunOnAFullFileSystemAndKeepsWhatIsStored) {
                    "cp foretrain.db* ..\n"
                    "exit $code\n");
   const ProgramEnd end =
-      RunScript(folder.path(), "exec unshare --user --map-root-user --mount sh full.sh");
+      RunCommand(folder.path(), "exec unshare --user --map-root-user --mount sh full.sh");
   if (end.code == 99 || end.code == 127 || end.code == 1)
     GTEST_SKIP() << "no mounting here: " << end.errors;
   EXPECT_EQ(end.code, 3) << end.errors;
@@ -163,14 +163,14 @@ INSTANTIATE_TEST_SUITE_P(Signals, StoppedRun,
 
 TEST(StopPoints, AreNotInTheProduct) {
   const TemporaryFolder folder;
-  const ProgramEnd end = RunScript(folder.path(),
-                                   "export FORETRAIN_STOP_AT=train.step FORETRAIN_STOP_LOG=log "
-                                   "FORETRAIN_FAULT=0:0:0:throw; exec \"$FORETRAIN\" " +
-                                       SmallTraining(folder) + "--steps 2");
+  const ProgramEnd end = RunCommand(folder.path(),
+                                    "export FORETRAIN_STOP_AT=train.step FORETRAIN_STOP_LOG=log "
+                                    "FORETRAIN_FAULT=0:0:0:throw; exec \"$FORETRAIN\" " +
+                                        SmallTraining(folder) + "--steps 2");
   EXPECT_EQ(end.code, 0) << end.errors;
   EXPECT_EQ(folder.Read("log"), "");
   const ProgramEnd strings =
-      RunScript(folder.path(), "grep -c -e FORETRAIN_STOP_AT -e FORETRAIN_FAULT \"$FORETRAIN\"");
+      RunCommand(folder.path(), "grep -c -e FORETRAIN_STOP_AT -e FORETRAIN_FAULT \"$FORETRAIN\"");
   EXPECT_EQ(strings.output, "0\n");
 }
 

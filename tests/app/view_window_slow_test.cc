@@ -24,7 +24,7 @@ ProgramEnd RunOnADisplay(const TemporaryFolder& folder, const std::string& setti
   folder.Write("view.sh", "env LIBGL_ALWAYS_SOFTWARE=1 " + settings + " '" + StoppableBinary() +
                               "' " + kView + " 2>view.errors\necho $? >view.code\n");
   const ProgramEnd display =
-      RunScript(folder.path(), "exec xvfb-run -a -s '-screen 0 1024x768x24' sh view.sh");
+      RunCommand(folder.path(), "exec xvfb-run -a -s '-screen 0 1024x768x24' sh view.sh");
   const std::string code = folder.Read("view.code");
   EXPECT_NE(code, "") << display.errors;
   return {code.empty() ? -1 : std::stoi(code), "", folder.Read("view.errors")};
@@ -33,7 +33,7 @@ ProgramEnd RunOnADisplay(const TemporaryFolder& folder, const std::string& setti
 TEST_P(ViewWindow, OpensDrawsAndClosesAtASignal) {
   const auto [how, code] = GetParam();
   const TemporaryFolder folder;
-  if (RunScript(folder.path(), "command -v xvfb-run && command -v xauth").code != 0)
+  if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth").code != 0)
     GTEST_SKIP() << "xvfb-run or xauth is not installed";
   const std::string train = SmallTraining(folder);
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3").code, 0);
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, ViewWindow,
 TEST(View, SaysWhatToDoWithoutADisplay) {
   const TemporaryFolder folder;
   ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3").code, 0);
-  const ProgramEnd end = RunScript(
+  const ProgramEnd end = RunCommand(
       folder.path(), std::string("unset DISPLAY WAYLAND_DISPLAY; exec \"$FORETRAIN\" ") + kView);
   EXPECT_EQ(end.code, 2);
   EXPECT_THAT(end.errors, testing::AnyOf(HasSubstr("--screenshot"), HasSubstr("no desktop")));

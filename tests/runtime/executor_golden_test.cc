@@ -12,21 +12,22 @@
 #include "recording_sink.h"
 #include "runtime/executor.h"
 #include "sim/program/opaque.h"
-#include "sim/program/schedules/schedule.h"
+#include "sim/program/schedules/placement.h"
+#include "tests/golden_schedules.h"
 
 namespace foretrain {
 namespace {
 
-constexpr OpaqueTimes kUnit{1, 1, 1};
+constexpr SlotTimes kUnit{1, 1, 1};
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-Timeline Execute(ScheduleKind schedule, int p, int m, const OpaqueTimes& times, bool early,
-                 int steps = 1) {
+Timeline Execute(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times,
+                 bool early, int steps = 1) {
   VirtualClock clock;
   ExecutorOptions options;
   options.timeout_ns = 3600 * kSecond;
   auto executor =
-      Executor::Make(std::make_shared<const Program>(OpaquePipeline(schedule, p, m, times, early)),
+      Executor::Make(std::make_shared<const Program>(OpaquePipeline(schedule, shape, times, early)),
                      MockDeviceApi(), clock, options);
   EXPECT_TRUE(executor.has_value()) << executor.error().message;
   RecordingSink sink;
@@ -53,17 +54,29 @@ std::vector<std::int64_t> PeakUnits(const Timeline& timeline, int p) {
   return peaks;
 }
 
-// p = 4, m = 8, F = I = W = 1. GPipe and 1F1B: (m + p - 1)(F + I + W) = 33. ZB-H1: m (F + I + W) +
-// (p - 1)(F + I - W) = 27. With the input gradient sent early each of the p - 1 hops saves W: 30.
+std::int64_t NsOf(double seconds) { return std::llround(seconds * 1e9); }
+
 TEST(ExecutorGolden, TakesThePublishedTimes) {
-  EXPECT_EQ(EndOf(Execute(ScheduleKind::kGpipe, 4, 8, kUnit, false)), 33 * kSecond);
-  EXPECT_EQ(EndOf(Execute(ScheduleKind::k1f1b, 4, 8, kUnit, false)), 33 * kSecond);
-  EXPECT_EQ(EndOf(Execute(ScheduleKind::kZbH1, 4, 8, kUnit, false)), 27 * kSecond);
-  EXPECT_EQ(EndOf(Execute(ScheduleKind::kGpipe, 4, 8, kUnit, true)), 30 * kSecond);
-  EXPECT_EQ(EndOf(Execute(ScheduleKind::k1f1b, 4, 8, kUnit, true)), 30 * kSecond);
-  // p = 8, m = 32: 39 * 3 = 117 and 96 + 7 = 103.
-  EXPECT_EQ(EndOf(Execute(ScheduleKind::k1f1b, 8, 32, kUnit, false)), 117 * kSecond);
-  EXPECT_EQ(EndOf(Execute(ScheduleKind::kZbH1, 8, 32, kUnit, false)), 103 * kSecond);
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    const Timeline timeline = Execute(golden.schedule, golden.shape, times, false);
+    EXPECT_EQ(EndOf(timeline), NsOf(golden.makespan_s)) << NameOf(golden);
+    const int share = Placement(golden.schedule, golden.shape.p, golden.shape.vpp).ChunksOfShare();
+    std::vector<double> peaks;
+    for (const std::int64_t units : PeakUnits(timeline, golden.shape.p)) {
+      peaks.push_back(static_cast<double>(units) / share);
+    }
+    EXPECT_EQ(peaks, golden.peaks) << NameOf(golden);
+  }
+}
+
+TEST(ExecutorGolden, SendsInputGradientsEarly) {
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    if (golden.early_s == 0) continue;
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    EXPECT_EQ(EndOf(Execute(golden.schedule, golden.shape, times, true)), NsOf(golden.early_s))
+        << NameOf(golden);
+  }
 }
 
 // The closed form, for unequal times in whole milliseconds so that sums are exact.
@@ -76,30 +89,18 @@ TEST(ExecutorGolden, AgreesWithTheClosedFormForUnequalTimes) {
     const ScheduleKind schedule = kSchedules[static_cast<std::size_t>(i % 3)];
     const int p = 1 + static_cast<int>(random() % 6);
     const int m = 1 + static_cast<int>(random() % 14);
-    const OpaqueTimes t{ms(random) * 1e-3, ms(random) * 1e-3, ms(random) * 1e-3};
-    const double expected = Makespan(schedule, p, m, t.forward_s, t.input_s, t.weight_s, 0);
-    EXPECT_EQ(EndOf(Execute(schedule, p, m, t, false)), std::llround(expected * 1e9))
+    const SlotTimes t{ms(random) * 1e-3, ms(random) * 1e-3, ms(random) * 1e-3};
+    const double expected = Makespan(schedule, {p, m}, {t.forward_s, t.input_s, t.weight_s, 0});
+    EXPECT_EQ(EndOf(Execute(schedule, {p, m}, t, false)), NsOf(expected))
         << Name(schedule) << " p " << p << " m " << m;
   }
-}
-
-// 1F1B: rank r holds p - r; GPipe: m; ZB-H1: p everywhere (Qi et al. 2023).
-TEST(ExecutorGolden, HoldsThePublishedNumberOfActivations) {
-  using testing::Each;
-  using testing::ElementsAre;
-  const auto peaks = [](ScheduleKind schedule, int p, int m) {
-    return PeakUnits(Execute(schedule, p, m, kUnit, false), p);
-  };
-  EXPECT_THAT(peaks(ScheduleKind::k1f1b, 4, 8), ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(peaks(ScheduleKind::kGpipe, 4, 8), Each(8));
-  EXPECT_THAT(peaks(ScheduleKind::kZbH1, 4, 8), Each(4));
 }
 
 // Nothing joins the steps of this program but the order of its queues: each rank goes on with the
 // next step as soon as it is done, so that rank 0 idles at the start and the end of the run alone.
 TEST(ExecutorGolden, RunsConsecutiveStepsInTheSameOrderEachTime) {
-  const Timeline first = Execute(ScheduleKind::k1f1b, 4, 8, kUnit, false, 5);
-  const Timeline second = Execute(ScheduleKind::k1f1b, 4, 8, kUnit, false, 5);
+  const Timeline first = Execute(ScheduleKind::k1f1b, {4, 8}, kUnit, false, 5);
+  const Timeline second = Execute(ScheduleKind::k1f1b, {4, 8}, kUnit, false, 5);
   ASSERT_EQ(first.spans.size(), second.spans.size());
   for (std::size_t i = 0; i < first.spans.size(); ++i) {
     EXPECT_EQ(first.spans[i].start_ns, second.spans[i].start_ns);

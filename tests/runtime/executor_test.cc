@@ -1,148 +1,24 @@
-#include "runtime/executor.h"
-
+// What a run computes, records and measures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <map>
-#include <set>
+#include <tuple>
+#include <vector>
 
-#include "mock_device.h"
+#include "executor_runs.h"
 #include "program_builder.h"
 #include "recording_sink.h"
+#include "runtime/executor.h"
 
 namespace foretrain {
 namespace {
 
-using testing::HasSubstr;
-using Tensor = ProgramBuilder::Tensor;
-
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr Access kR = Access::kRead;
 constexpr Access kW = Access::kWrite;
 constexpr Access kRW = Access::kReadWrite;
-
-std::unique_ptr<Executor> MakeExecutor(std::shared_ptr<const Program> program, RunClock& clock,
-                                       ExecutorOptions options = {}) {
-  auto made = Executor::Make(std::move(program), MockDeviceApi(), clock, std::move(options));
-  EXPECT_TRUE(made.has_value()) << made.error().message;
-  return *std::move(made);
-}
-
-RunSummary RunOk(Executor& executor, std::int64_t steps, RunSink& sink) {
-  CountingBatches batches;
-  auto summary = executor.Run(steps, batches, sink);
-  EXPECT_TRUE(summary.has_value()) << summary.error().message;
-  return summary.has_value() ? *summary : RunSummary{};
-}
-
-const Span& SpanNamed(const Program& program, const Timeline& timeline, const std::string& name,
-                      int rank = 0, int step = 0) {
-  const RankProgram& at = program.ranks[static_cast<std::size_t>(rank)];
-  for (const OpRef ref : OpRefs(program, at)) {
-    if (OpAt(program, at, ref).name != name) continue;
-    for (const Span& span : timeline.spans) {
-      if (span.op == IdOf(at, ref) && span.rank == rank && span.step == step) return span;
-    }
-  }
-  ADD_FAILURE() << "no span of " << name << " on rank " << rank << " in step " << step;
-  static const Span none;
-  return none;
-}
-
-// compute:  a [0, 3)   b [3, 5)      c waits for r: [9, 10)
-// reduce:   r waits for a: [3, 9)
-TEST(Executor, StartsEachOpWhenItsQueueIsFreeAndItsInputsAreThere) {
-  ProgramBuilder builder(1);
-  const auto x = builder.Buffer(0, 4);
-  const auto y = builder.Buffer(0, 4);
-  builder.Opaque(0, Queue::kCompute, 3, {{x, kW}}, "a");
-  builder.Opaque(0, Queue::kReduce, 6, {{x, kRW}}, "r");
-  builder.Opaque(0, Queue::kCompute, 2, {{y, kW}}, "b");
-  builder.Opaque(0, Queue::kCompute, 1, {{x, kR}, {y, kR}}, "c");
-  const auto program = builder.Take();
-  VirtualClock clock;
-  auto executor = MakeExecutor(program, clock);
-  RecordingSink sink;
-  const RunSummary summary = RunOk(*executor, 2, sink);
-  EXPECT_EQ(summary.steps, 2);
-  const auto expect = [&](const char* name, int step, int start, int end, int ready) {
-    const Span& span = SpanNamed(*program, sink.timeline, name, 0, step);
-    EXPECT_EQ(span.start_ns, start * kSecond) << name << " of step " << step;
-    EXPECT_EQ(span.end_ns, end * kSecond) << name << " of step " << step;
-    EXPECT_EQ(span.ready_ns, ready * kSecond) << name << " of step " << step;
-  };
-  expect("a", 0, 0, 3, 0);
-  expect("r", 0, 3, 9, 3);
-  expect("b", 0, 3, 5, 0);
-  expect("c", 0, 9, 10, 9);
-  // The next step's a writes x, which c reads: it follows c on the same queue, needs no edge and
-  // was issued at once.
-  expect("a", 1, 10, 13, 0);
-  expect("c", 1, 19, 20, 19);
-  ASSERT_EQ(sink.timeline.steps.size(), 2U);
-  EXPECT_EQ(sink.timeline.steps[0].end_ns, 10 * kSecond);
-  EXPECT_EQ(sink.timeline.steps[1].start_ns, 10 * kSecond);
-  EXPECT_EQ(sink.timeline.steps[1].end_ns, 20 * kSecond);
-}
-
-TEST(Executor, IssuesAtMostTheWindowAhead) {
-  // Reduce has nothing to wait for but its issue: op 3 may be issued when op 1 has ended.
-  ProgramBuilder builder(1);
-  builder.Opaque(0, Queue::kCompute, 1, {}, "c0");
-  builder.Opaque(0, Queue::kCompute, 1, {}, "c1");
-  builder.Opaque(0, Queue::kCompute, 1, {}, "c2");
-  builder.Opaque(0, Queue::kReduce, 1, {}, "r");
-  const auto program = builder.Take();
-  VirtualClock clock;
-  ExecutorOptions options;
-  options.run_ahead = 2;
-  auto executor = MakeExecutor(program, clock, options);
-  RecordingSink sink;
-  RunOk(*executor, 1, sink);
-  EXPECT_EQ(SpanNamed(*program, sink.timeline, "r").start_ns, 2 * kSecond);
-  EXPECT_EQ(SpanNamed(*program, sink.timeline, "r").ready_ns, 2 * kSecond);
-}
-
-TEST(Executor, HoldsAnInstructionBackUntilTheOneItComesAfter) {
-  ProgramBuilder builder(1);
-  builder.Opaque(0, Queue::kCompute, 4, {}, "slow");
-  builder.Opaque(0, Queue::kGather, 1, {}, "throttled");
-  builder.After(0, 0);
-  const auto program = builder.Take();
-  VirtualClock clock;
-  auto executor = MakeExecutor(program, clock);
-  RecordingSink sink;
-  RunOk(*executor, 1, sink);
-  EXPECT_EQ(SpanNamed(*program, sink.timeline, "throttled").start_ns, 4 * kSecond);
-}
-
-// Rank r works r + 1 seconds, then all meet: the sum starts at 4 s on every rank, having arrived at
-// r + 1.
-TEST(Executor, StartsCommunicationWhenAllPeersHaveCome) {
-  constexpr int kRanks = 4;
-  ProgramBuilder builder(kRanks);
-  for (int rank = 0; rank < kRanks; ++rank) {
-    const auto x = builder.Buffer(rank, 64);
-    builder.Opaque(rank, Queue::kCompute, rank + 1, {{x, kW}}, "work");
-    builder.AllReduce(rank, Queue::kReduce, x, 64, "sum");
-  }
-  const auto program = builder.Take();
-  VirtualClock clock;
-  auto executor = MakeExecutor(program, clock);
-  RecordingSink sink;
-  RunOk(*executor, 3, sink);
-  for (int rank = 0; rank < kRanks; ++rank) {
-    const Span& span = SpanNamed(*program, sink.timeline, "sum", rank);
-    EXPECT_EQ(span.ready_ns, (rank + 1) * kSecond);
-    EXPECT_EQ(span.start_ns, 4 * kSecond);
-    EXPECT_EQ(span.end_ns, 4 * kSecond);
-    EXPECT_EQ(span.bytes, 256);
-    EXPECT_EQ(span.queue, Queue::kReduce);
-  }
-}
 
 // Each rank's state goes up by the sum over ranks of its square: x <- 0 + squares; hand-made values
 // through kernels, collectives and HostRead.
@@ -324,81 +200,6 @@ TEST(Executor, EndsAllRanksAtTheSameStepWhenAskedToStop) {
   std::map<int, std::int64_t> steps;
   for (const StepWindow& window : sink.timeline.steps) ++steps[window.rank];
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(steps[rank], summary->steps);
-}
-
-TEST(Executor, RefusesByNameWhatTheDeviceLacks) {
-  ProgramBuilder builder(1);
-  const auto x = builder.Buffer(0, 16);
-  builder.Add(0, OpKind::kSwigluForward, Queue::kCompute, {{x, kR}, {x, kW}}, "mlp.swiglu");
-  RealClock clock;
-  auto made = Executor::Make(builder.Take(), MockDeviceApi(), clock, {});
-  ASSERT_FALSE(made.has_value());
-  EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(made.error().message,
-            "mock has no kernel swiglu_forward for f32, which op mlp.swiglu of mlp.swiglu needs");
-}
-
-TEST(Executor, RefusesAProgramThatDoesNotFitBeforeItAllocates) {
-  const auto make = [](std::int64_t budget) {
-    ProgramBuilder builder(2);
-    builder.Buffer(0, 1 << 20, true, Category::kParameters);
-    builder.Buffer(1, 1 << 20, true, Category::kParameters);
-    builder.Buffer(1, 1 << 19, true, Category::kOptimizerState);
-    RealClock clock;
-    ExecutorOptions options;
-    options.budget_bytes = budget;
-    return Executor::Make(builder.Take(), MockDeviceApi(), clock, options);
-  };
-  Mock().Reset();
-  // Rank 1 needs 4 MiB of parameters and 2 MiB of optimizer state.
-  auto over = make(5 << 20);
-  ASSERT_FALSE(over.has_value());
-  EXPECT_EQ(over.error().code, ErrorCode::kInfeasible);
-  EXPECT_THAT(over.error().message,
-              HasSubstr("rank 1: the plan needs 6.00 MiB of device memory, the budget is 5.00 MiB; "
-                        "at the peak: parameters 4.00 MiB, optimizer_state 2.00 MiB"));
-  EXPECT_TRUE(make(6 << 20).has_value());
-  Mock().capacity = 9 << 20;  // both ranks need 10 MiB
-  auto full = make(0);
-  ASSERT_FALSE(full.has_value());
-  EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_THAT(full.error().message, HasSubstr("2 ranks on one device need 10.0 MiB"));
-  Mock().Reset();
-  EXPECT_EQ(Mock().live_allocations.load(), 0);
-}
-
-TEST(Executor, ReturnsAnErrorWhereverAnAllocationFails) {
-  Mock().Reset();
-  bool made_one = false;
-  for (int call = 0; !made_one; ++call) {
-    ASSERT_LT(call, 100);
-    ProgramBuilder builder(2);
-    for (int rank = 0; rank < 2; ++rank) {
-      const auto x = builder.Buffer(rank, 64, true);
-      builder.AllReduce(rank, Queue::kReduce, x, 64);
-    }
-    RealClock clock;
-    Mock().calls = 0;
-    Mock().fail_at = call;
-    auto made = Executor::Make(builder.Take(), MockDeviceApi(), clock, {});
-    made_one = made.has_value();
-    if (!made_one) {
-      EXPECT_THAT(made.error().message, HasSubstr("the mock was told to fail"));
-    }
-    Mock().fail_at = -1;
-  }
-  Mock().Reset();
-  EXPECT_EQ(Mock().live_allocations.load(), 0);
-}
-
-TEST(Executor, RefusesAProgramOfRepresentatives) {
-  ProgramBuilder builder(2);
-  Program program = *builder.Take();
-  program.ranks.pop_back();
-  RealClock clock;
-  auto made = Executor::Make(std::make_shared<const Program>(program), MockDeviceApi(), clock, {});
-  ASSERT_FALSE(made.has_value());
-  EXPECT_THAT(made.error().message, HasSubstr("rank 1 is missing"));
 }
 
 }  // namespace

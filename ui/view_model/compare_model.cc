@@ -82,10 +82,10 @@ std::string DetailOf(const CompareModel& model, int rank) {
   return {};
 }
 
-std::span<const OpPair> PairsOfRank(const std::vector<OpPair>& pairs, int rank) {
-  const auto [begin, end] =
-      std::equal_range(pairs.begin(), pairs.end(), OpPair{.rank = static_cast<std::int16_t>(rank)},
-                       [](const OpPair& a, const OpPair& b) { return a.rank < b.rank; });
+std::span<const PairedOp> PairsOfRank(const std::vector<PairedOp>& pairs, int rank) {
+  const auto [begin, end] = std::equal_range(
+      pairs.begin(), pairs.end(), PairedOp{.rank = static_cast<std::int16_t>(rank)},
+      [](const PairedOp& a, const PairedOp& b) { return a.rank < b.rank; });
   return {begin, end};
 }
 
@@ -125,7 +125,7 @@ void FillPairs(CompareModel& model) {
                         OpTotalsOfStep(measured.run->timeline, measured.step),
                         predicted.run->stands_for_rank);
   for (std::uint32_t i = 0; i < model.pairs.size(); ++i) {
-    const OpPair& pair = model.pairs[i];
+    const PairedOp& pair = model.pairs[i];
     if (pair.IsPair() && pair.measured->op_class != OpClass::kHost) model.worst.push_back(i);
   }
   const auto key = [&model](std::uint32_t i) {
@@ -140,7 +140,7 @@ void FillPairs(CompareModel& model) {
 
 PairingCounts CountsOf(const CompareModel& model) {
   PairingCounts counts;
-  for (const OpPair& pair : model.pairs) {
+  for (const PairedOp& pair : model.pairs) {
     counts.pairs += pair.IsPair();
     counts.predicted_alone += !pair.measured.has_value();
     counts.measured_alone += !pair.predicted.has_value();
@@ -264,7 +264,7 @@ std::optional<std::size_t> LaneOf(const CompareModel& model, const SpanRef& ref)
 std::optional<SpanRef> TwinOf(const CompareModel& model, int lane_rank, const SpanRef& ref) {
   const Span& span = model.SpanOf(ref);
   if (!model.HasBoth() || span.step != model.Of(ref.side).step) return std::nullopt;
-  const OpPair* pair = FindPair(model.pairs, lane_rank, span.op);
+  const PairedOp* pair = FindPair(model.pairs, lane_rank, span.op);
   if (pair == nullptr || !pair->IsPair()) return std::nullopt;
   const Side other = Other(ref.side);
   const OpTotal& total = other == Side::kPredicted ? *pair->predicted : *pair->measured;

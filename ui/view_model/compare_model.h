@@ -55,7 +55,7 @@ struct CompareModel {
   CompareFacts facts{};
   std::array<SideModel, 2> sides{};
   std::vector<Lane> lanes{};           // by rank
-  std::vector<OpPair> pairs{};         // of the chosen steps, sorted by (rank, op)
+  std::vector<PairedOp> pairs{};       // of the chosen steps, sorted by (rank, op)
   std::vector<std::uint32_t> worst{};  // pairs by falling |error|, at most kMostWorst
   std::vector<Number> numbers{};
   std::vector<std::string> notices{};  // sentences on what is missing or doubtful

@@ -29,10 +29,11 @@ DriftColumn EdgeColumn(int column, double drift_ns) {
 
 }  // namespace
 
-std::vector<DriftPoint> DriftOfRank(std::span<const OpPair> pairs, std::int64_t predicted_start_ns,
+std::vector<DriftPoint> DriftOfRank(std::span<const PairedOp> pairs,
+                                    std::int64_t predicted_start_ns,
                                     std::int64_t measured_start_ns) {
   std::vector<DriftPoint> compute, others;
-  for (const OpPair& pair : pairs) {
+  for (const PairedOp& pair : pairs) {
     if (!pair.IsPair() || pair.measured->op_class == OpClass::kHost) continue;
     const std::int64_t measured_ns = pair.measured->end_ns - measured_start_ns;
     const std::int64_t predicted_ns = pair.predicted->end_ns - predicted_start_ns;

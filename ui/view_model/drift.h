@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ui/view_model/pairing.h"
+#include "sim/compare/pairing.h"
 
 namespace foretrain::ui {
 
@@ -23,7 +23,8 @@ struct DriftPoint {
 //   measured_start_ns   when it began in the measured one
 //
 // O(n log n).
-std::vector<DriftPoint> DriftOfRank(std::span<const OpPair> pairs, std::int64_t predicted_start_ns,
+std::vector<DriftPoint> DriftOfRank(std::span<const PairedOp> pairs,
+                                    std::int64_t predicted_start_ns,
                                     std::int64_t measured_start_ns);
 
 // The lowest and highest drift within one column of pixels and the last one: drawn as an upright

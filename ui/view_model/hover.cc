@@ -69,7 +69,7 @@ void AddBytes(const OpTotal* predicted, const OpTotal* measured, HoverText& text
   }
 }
 
-void AddError(const OpPair& pair, HoverText& text) {
+void AddError(const PairedOp& pair, HoverText& text) {
   const auto error = static_cast<double>(pair.ErrorNs());
   std::string value = SignedTime(error);
   if (pair.predicted->busy_ns > 0) {
@@ -79,7 +79,7 @@ void AddError(const OpPair& pair, HoverText& text) {
   AddLine(text, "error", std::move(value), tone);
 }
 
-void AddPair(const CompareModel& model, const OpPair& pair, HoverText& text) {
+void AddPair(const CompareModel& model, const PairedOp& pair, HoverText& text) {
   AddLine(text, "predicted", Duration(pair.predicted->busy_ns));
   AddLine(text, "measured", Duration(pair.measured->busy_ns));
   AddError(pair, text);
@@ -94,7 +94,7 @@ void AddPair(const CompareModel& model, const OpPair& pair, HoverText& text) {
 void AddTimes(const CompareModel& model, int lane_rank, const SpanRef& ref, HoverText& text) {
   const Span& span = model.SpanOf(ref);
   const bool comparable = model.HasBoth() && span.step == model.Of(ref.side).step;
-  const OpPair* pair = comparable ? FindPair(model.pairs, lane_rank, span.op) : nullptr;
+  const PairedOp* pair = comparable ? FindPair(model.pairs, lane_rank, span.op) : nullptr;
   if (pair != nullptr && pair->IsPair()) {
     AddPair(model, *pair, text);
     AddBytes(&*pair->predicted, &*pair->measured, text);

@@ -255,7 +255,7 @@ ViewState CarryOver(const CompareModel& before, const CompareModel& after, ViewS
 
 void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, ViewState& state) {
   if (at >= model.worst.size()) return;
-  const OpPair& pair = model.pairs[model.worst[at]];
+  const PairedOp& pair = model.pairs[model.worst[at]];
   const std::optional<std::size_t> lane = LaneOfRank(model, pair.rank);
   if (!lane.has_value()) return;
   Remember(state);

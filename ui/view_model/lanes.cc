@@ -71,13 +71,13 @@ std::vector<Row> RowsOf(const Timeline& timeline, int rank, LaneRows rows, std::
   return result;
 }
 
-std::vector<float> ErrorsOf(const Track& track, std::span<const OpPair> pairs, int rank,
+std::vector<float> ErrorsOf(const Track& track, std::span<const PairedOp> pairs, int rank,
                             std::int32_t step) {
   std::vector<float> errors(track.size(), kNoTwin);
   for (std::size_t i = 0; i < track.size(); ++i) {
     const Span& span = track.SpanAt(i);
     if (span.step != step) continue;
-    const OpPair* pair = FindPair(pairs, rank, span.op);
+    const PairedOp* pair = FindPair(pairs, rank, span.op);
     if (pair == nullptr || !pair->IsPair()) continue;
     const auto busy = static_cast<double>(pair->measured->busy_ns);
     const auto length = static_cast<double>(span.end_ns - span.start_ns);

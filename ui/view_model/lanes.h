@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/compare/pairing.h"
 #include "traces/timeline.h"
 #include "ui/view_model/drift.h"
-#include "ui/view_model/pairing.h"
 #include "ui/view_model/track.h"
 
 namespace foretrain::ui {
@@ -60,7 +60,7 @@ std::uint32_t QueuesOf(const Timeline& timeline, int rank);
 
 // By how much each span of `track` took longer than its twin; an op of several spans spreads its
 // difference over them by length. Spans of other steps, and those on the host, have no twin.
-std::vector<float> ErrorsOf(const Track& track, std::span<const OpPair> pairs, int rank,
+std::vector<float> ErrorsOf(const Track& track, std::span<const PairedOp> pairs, int rank,
                             std::int32_t step);
 
 }  // namespace foretrain::ui

@@ -1,7 +1,8 @@
 // Fills a VectorKernels with the functions of this instruction set.
 #pragma once
 
-#include "kernels/cpu/vector/attention.h"
+#include "kernels/cpu/vector/attention_backward.h"
+#include "kernels/cpu/vector/attention_forward.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/gemm.h"
 #include "kernels/cpu/vector/rope.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "sim/program/blocks/parameters.h"
 #include "sim/program/op.h"
@@ -35,5 +36,20 @@ Block LayerRecompute(const BlockContext& context);
 Block EmbeddingBackward(const BlockContext& context, Pass half, bool accumulate);
 Block LayerBackward(const BlockContext& context, Pass half, bool accumulate);
 Block HeadBackward(const BlockContext& context, Pass half, bool accumulate);
+
+// Which template: all that tells one block of a program from another.
+struct BlockRequest {
+  BlockKind kind = BlockKind::kLayer;
+  Pass pass = Pass::kForward;
+  // Adds to what earlier micro-batches left, instead of overwriting it: weight gradients of a
+  // backward, the loss of a head's forward.
+  bool accumulate = false;
+};
+
+// The block, one of those above. What a layer's forward keeps is the plan's recomputation.
+Block BuildBlock(const BlockContext& context, const BlockRequest& request);
+
+// "layer.backward+": unlike for requests that build unlike blocks.
+std::string NameOf(const BlockRequest& request);
 
 }  // namespace foretrain

@@ -1,21 +1,20 @@
-#include "sim/program/lower/skeleton.h"
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/model_block.h"
 
 namespace foretrain {
 
 void LowerRecompute(const LowerContext& context, Skeleton& skeleton) {
   if (context.plan.recompute != RecomputeKind::kFull) return;
-  Skeleton out;
-  out.reserve(skeleton.size() * 2);
-  for (SkeletonStep& step : skeleton) {
-    const InstructionKey& key = step.key;
+  Insertions insertions;
+  for (std::size_t i = 0; i < skeleton.size(); ++i) {
+    const InstructionKey& key = skeleton[i].key;
     const bool reads_saved = key.pass == Pass::kBackward || key.pass == Pass::kBackwardInput;
     if (key.kind == InstructionKind::kBlock && reads_saved &&
         context.stage.KindOf(key.block) == BlockKind::kLayer) {
-      out.push_back({BlockKey(Pass::kRecompute, key.block, key.micro_batch), {}});
+      insertions.Before(i, BlockStep(Pass::kRecompute, key.block, key.micro_batch));
     }
-    out.push_back(std::move(step));
   }
-  skeleton = std::move(out);
+  insertions.ApplyTo(skeleton);
 }
 
 }  // namespace foretrain

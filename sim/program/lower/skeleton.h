@@ -1,70 +1,91 @@
-// The order of a rank's step before tensors are bound: one key an instruction. Each strategy is one
-// pass that inserts its own instructions; none writes an edge, an allocation or a free.
+// The order of a rank's step before tensors are bound: a key and a rule for each instruction.
+// Strategies insert their own steps (lowerings.h); none writes an edge, an allocation or a free.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "sim/program/category_bytes.h"
 #include "sim/program/lower/stage.h"
 #include "sim/spec/plan.h"
 #include "traces/kinds.h"
 
 namespace foretrain {
 
-// `after`: throttles; the instruction waits for all ops of that earlier one.
-struct SkeletonStep {
-  InstructionKey key;
-  std::optional<InstructionKey> after;
-};
-using Skeleton = std::vector<SkeletonStep>;
+class RankBuilder;
 
-// What the passes know of their rank.
+// What the lowerings know of their rank.
 struct LowerContext {
   const ModelSpec& model;
   const Plan& plan;
   const Stage& stage;
   const BucketLayout& layout;
   int pp = 0;
+
+  const std::vector<int>& BucketsOf(int block) const {
+    return layout.buckets_of_block[stage.Local(block)];
+  }
+  const ParameterRange& RangeOf(int block, int parameter) const {
+    return layout.ranges[stage.Local(block)][static_cast<std::size_t>(parameter)];
+  }
+  const Bucket& BucketAt(int bucket) const {
+    return layout.buckets[static_cast<std::size_t>(bucket)];
+  }
+  std::int64_t Rows() const { return plan.micro_batch * plan.sequence; }
 };
 
-// Keys that several passes and the emitter agree on. A boundary tensor is named by the block that
-// makes it; `bucket` is the part of a key that moves parameters or gradients.
-inline constexpr int kLossScalar = 0;
-inline constexpr int kNormScalar = 1;
+// What an instruction adds to and takes from a rank's live bytes, relative to those before its
+// first op.
+struct StepMemory {
+  CategoryBytes at_peak{};
+  CategoryBytes at_end{};
+  std::int64_t peak_total = 0;
+};
+StepMemory MakesBytes(Category category, std::int64_t bytes);
+StepMemory FreesBytes(Category category, std::int64_t bytes);
+
+// How a step becomes an instruction. The strategy that inserts a step gives it its rule, so that
+// nothing else has to know the strategy.
+struct StepRule {
+  // Adds the instruction of `key`, whose turn it is, to the rank.
+  void (*emit)(RankBuilder& rank, const InstructionKey& key) = nullptr;
+  // The same in bytes, without emitting; null: works in place on what is there.
+  StepMemory (*memory)(const LowerContext& context, const InstructionKey& key) = nullptr;
+};
+
+// `after`: throttles; the instruction waits for all ops of that earlier one.
+struct SkeletonStep {
+  InstructionKey key;
+  const StepRule* rule = nullptr;  // static
+  std::optional<InstructionKey> after = {};
+};
+using Skeleton = std::vector<SkeletonStep>;
+
+// Steps to insert into a skeleton, by the position of a step that is there. Several at one place
+// stand in the order of the calls.
+class Insertions {
+ public:
+  void Before(std::size_t position, const SkeletonStep& step) {
+    steps_.push_back({position, step});
+  }
+  void Behind(std::size_t position, const SkeletonStep& step) { Before(position + 1, step); }
+  // All positions lie in `skeleton`.
+  void ApplyTo(Skeleton& skeleton);
+
+ private:
+  struct Insertion {
+    std::size_t before = 0;
+    SkeletonStep step;
+  };
+  std::vector<Insertion> steps_;
+};
+
 constexpr InstructionKey BlockKey(Pass pass, int block, int micro_batch) {
   return {InstructionKind::kBlock, pass, block, micro_batch, 0};
 }
 constexpr InstructionKey UpdateKey(InstructionKind kind, int part) {
   return {kind, Pass::kUpdate, 0, 0, part};
 }
-// The sum of a tied token table's gradient over both ends of the pipeline.
-inline InstructionKey TiedSumKey(const Stage& stage, int bucket) {
-  return {InstructionKind::kAllReduce, Pass::kUpdate, stage.layers + 1, 0, bucket};
-}
-
-// All passes, in order: the step of one rank.
-Skeleton LowerStep(const LowerContext& context);
-
-// Schedule slots -> loads, receives, block passes and sends.
-Skeleton LowerPipeline(const LowerContext& context);
-
-// Full recomputation: each layer's backward is preceded by its forward up to the saved tensors.
-void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
-
-// ZeRO-3: gathers a block's parameters before each of its uses, one use ahead of the compute, and
-// reduces its gradients to shards after each backward. Rajbhandari et al. 2020, s. 5.3.
-void LowerZero3(const LowerContext& context, Skeleton& skeleton);
-
-// Data parallelism without ZeRO-3: after the last micro-batch has added to a bucket its gradients
-// are summed over dp (ZeRO-1: reduce-scattered) while the backward goes on. Li et al. 2020, s. 3.2.
-void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton);
-
-// Tied embeddings on two stages: both copies get the sum of their gradients.
-void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton);
-
-// Loss, clipping by global norm, optimizer steps, ZeRO-1's gathers of the updated parameters (which
-// the next step's forward waits for, block by block) and the host's read of loss and norm.
-void LowerUpdate(const LowerContext& context, Skeleton& skeleton);
 
 // Whether the block pass makes weight gradients: kBackward or kBackwardWeight.
 constexpr bool MakesWeightGradients(const InstructionKey& key) {
@@ -72,10 +93,14 @@ constexpr bool MakesWeightGradients(const InstructionKey& key) {
          (key.pass == Pass::kBackward || key.pass == Pass::kBackwardWeight);
 }
 
-// After which step of the skeleton each bucket's gradients of `micro_batch` are complete: pairs of
-// (position, bucket), ascending.
-std::vector<std::pair<std::size_t, int>> BucketCompletions(const LowerContext& context,
-                                                           const Skeleton& skeleton,
-                                                           int micro_batch);
+// After which step of the skeleton a bucket's gradients of one micro-batch are complete.
+struct BucketCompletion {
+  std::size_t position = 0;
+  int bucket = 0;
+  int micro_batch = 0;
+};
+// All of them, by ascending position. O(steps).
+std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
+                                                const Skeleton& skeleton);
 
 }  // namespace foretrain

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
@@ -81,8 +82,9 @@ class Builder {
     });
     Bucket bucket;
     for (const Member& member : group) Place(member, bucket);
-    bucket.shards = plan_.zero_stage > 0 ? plan_.dp : 1;
-    bucket.shard = plan_.zero_stage > 0 ? dp_ : 0;
+    const Sharding sharding = ShardingOf(plan_);
+    bucket.shards = sharding.shards;
+    bucket.shard = sharding.optimizer ? dp_ : 0;
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
     if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
@@ -105,13 +107,13 @@ class Builder {
 
  private:
   std::vector<ParameterRange>& Ranges(int block, int count) {
-    auto& list = out_.ranges[static_cast<std::size_t>(block - stage_.first_block)];
+    auto& list = out_.ranges[stage_.Local(block)];
     if (static_cast<int>(list.size()) < count) list.resize(static_cast<std::size_t>(count));
     return list;
   }
 
   void Note(int block, int bucket) {
-    auto& list = out_.buckets_of_block[static_cast<std::size_t>(block - stage_.first_block)];
+    auto& list = out_.buckets_of_block[stage_.Local(block)];
     if (std::find(list.begin(), list.end(), bucket) == list.end()) list.push_back(bucket);
   }
 

@@ -2,6 +2,7 @@
 // lowering passes and by the closed form of memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Stage {
   bool First() const { return first_block == 0; }
   bool Last() const { return last_block == layers + 1; }
   int Blocks() const { return last_block - first_block + 1; }
+  // Number of `block` among the stage's.
+  std::size_t Local(int block) const { return static_cast<std::size_t>(block - first_block); }
   BlockKind KindOf(int block) const {
     if (block == 0) return BlockKind::kEmbedding;
     return block == layers + 1 ? BlockKind::kHead : BlockKind::kLayer;
@@ -43,8 +46,8 @@ struct ParameterRange {
 struct BucketLayout {
   std::vector<Bucket> buckets;  // in the order in which a backward completes them; no buffers yet
   std::vector<ParameterPlace> places;
-  std::vector<std::vector<ParameterRange>> ranges;  // [block - first_block][parameter]
-  std::vector<std::vector<int>> buckets_of_block;   // [block - first_block], each bucket once
+  std::vector<std::vector<ParameterRange>> ranges;  // [Stage::Local(block)][parameter]
+  std::vector<std::vector<int>> buckets_of_block;   // likewise, each bucket once
   int twin_bucket = -1;                             // the token table's, where HoldsTwin()
 };
 

@@ -1,12 +1,20 @@
+#include <algorithm>
+
 #include "sim/program/schedules/schedule.h"
 
 namespace foretrain {
 
-std::vector<Slot> GpipeSlots(int /*p*/, int m, int /*rank*/) {
+std::vector<Slot> GpipeSlots(const PipelineShape& shape, int /*rank*/) {
   std::vector<Slot> slots;
-  for (int i = 0; i < m; ++i) slots.push_back({Pass::kForward, 0, i});
-  for (int i = 0; i < m; ++i) slots.push_back({Pass::kBackward, 0, i});
+  for (int i = 0; i < shape.m; ++i) slots.push_back({Pass::kForward, 0, i});
+  for (int i = 0; i < shape.m; ++i) slots.push_back({Pass::kBackward, 0, i});
   return slots;
+}
+
+double GpipeMakespan(const PipelineShape& shape, const SlotTimes& t) {
+  const double backward_s = t.input_s + t.weight_s;
+  if (shape.p > 1 && t.send_s > std::min(t.forward_s, backward_s)) return -1;
+  return (shape.m + shape.p - 1) * (t.forward_s + backward_s) + 2 * (shape.p - 1) * t.send_s;
 }
 
 }  // namespace foretrain

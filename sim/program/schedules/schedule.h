@@ -1,5 +1,5 @@
-// The order of forward and backward slots on each pipeline rank. Knows nothing of layers, ZeRO or
-// devices.
+// The order of forward and backward slots on each pipeline rank, and how long the whole takes.
+// Knows nothing of layers, ZeRO or devices.
 #pragma once
 
 #include <vector>
@@ -9,43 +9,72 @@
 
 namespace foretrain {
 
-// One pass of one chunk (the rank's share of the layers) for one micro-batch. Passes: kForward,
-// kBackward (both halves), kBackwardInput, kBackwardWeight.
+// One pass of one chunk (a share of the rank's layers, schedules/placement.h) for one micro-batch.
+// Passes: kForward, kBackward (both halves), kBackwardInput, kBackwardWeight.
 struct Slot {
   Pass pass = Pass::kForward;
   int chunk = 0;
   int micro_batch = 0;
+  bool paired = false;  // with the slot that follows: the two run as one, layer beside layer
 
   bool operator==(const Slot&) const = default;
 };
 
-// Slots of pipeline rank `rank` of `p` for `m` micro-batches, in issue order. 0 <= rank < p, m
-// >= 1. Each micro-batch has one kForward, and one kBackward or one kBackwardInput before one
-// kBackwardWeight; backwards come in ascending order of micro-batch, so that gradients add up in
-// that order.
-std::vector<Slot> MakeSlots(ScheduleKind schedule, int p, int m, int rank);
+// A pipeline of `p` ranks and `m` micro-batches, both >= 1; `vpp` chunks a rank where the schedule
+// is interleaved, else 1.
+struct PipelineShape {
+  int p = 1;
+  int m = 1;
+  int vpp = 1;
+};
 
-// One file each; sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B), Qi et al.
-// 2023 (ZB-H1).
-std::vector<Slot> GpipeSlots(int p, int m, int rank);
-std::vector<Slot> OneFOneBSlots(int p, int m, int rank);
-std::vector<Slot> ZbH1Slots(int p, int m, int rank);
+// Slots of pipeline rank `rank` in issue order, 0 <= rank < p. The schedule accepts the shape
+// (plan_rules.cc). Each chunk has, for each of its micro-batches, one kForward, and one kBackward
+// or one kBackwardInput before one kBackwardWeight; a chunk's weight gradients come in ascending
+// order of micro-batch, so that gradients add up in that order.
+std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, int rank);
 
-// Step time of the whole pipeline, first forward to last backward, in seconds.
-//
-//   p, m    ranks and micro-batches, >= 1
-//   F, I, W forward_s, input_s, weight_s: one rank's forward, input-gradient and weight-gradient
-//           time of one micro-batch, >= 0; B = I + W
-//   send_s  one send between neighbours, >= 0; sends of one direction queue up
-//
-// A backward gives its input gradient at its end. With sends no longer than F and B:
-//   GPipe   (m + p - 1) (F + B) + 2 (p - 1) send
-//   1F1B    (m + p - 1) (F + B) + 2 (p + m - 2 - ceil((m - 1) / p)) send
-//   ZB-H1   m (F + B) + (p - 1) (F + I - W) where that chain through the last rank is the longest
-//           (no send, W <= F, W <= I, m >= p); no one form holds for all times, so that it is else,
-//           like the others with longer sends, the longest path through the slots.
-// O(1) for the forms, else O(p m); safe from any thread.
-double Makespan(ScheduleKind schedule, int p, int m, double forward_s, double input_s,
-                double weight_s, double send_s);
+// One file each. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B,
+// interleaved), Qi et al. 2023 (ZB-H1, ZB-H2), Qi et al. 2024 (ZB-V), DeepSeek-AI 2024 (DualPipe,
+// DualPipeV).
+std::vector<Slot> GpipeSlots(const PipelineShape& shape, int rank);
+std::vector<Slot> OneFOneBSlots(const PipelineShape& shape, int rank);
+std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank);
+std::vector<Slot> ZbH1Slots(const PipelineShape& shape, int rank);
+std::vector<Slot> ZbH2Slots(const PipelineShape& shape, int rank);
+std::vector<Slot> ZbVSlots(const PipelineShape& shape, int rank);
+std::vector<Slot> DualPipeSlots(const PipelineShape& shape, int rank);
+std::vector<Slot> DualPipeVSlots(const PipelineShape& shape, int rank);
+
+// Seconds of one micro-batch on one rank: its whole share of the layers, all chunks together (one
+// direction of DualPipe). B = input_s + weight_s. `send_s`: one send between neighbours; sends of
+// one direction queue up.
+struct SlotTimes {
+  double forward_s = 0;
+  double input_s = 0;
+  double weight_s = 0;
+  double send_s = 0;
+};
+
+// Step time of the whole pipeline, first forward to last backward, in seconds. A backward gives its
+// input gradient at its end; a pair is one unit that waits for both its inputs and gives both
+// outputs at its end. With sends no longer than F and B:
+//   GPipe        (m + p - 1) (F + B) + 2 (p - 1) send
+//   1F1B         (m + p - 1) (F + B) + 2 (p + m - 2 - ceil((m - 1) / p)) send
+//   interleaved  (m + (p - 1) / v) (F + B), without sends, m a multiple of p
+//   ZB-H1        m (F + B) + (p - 1) (F + I - W) where that chain through the last rank is the
+//                longest (no send, W <= F, W <= I, m >= p)
+// No one form holds for all times: else, and for the others, it is the longest path through the
+// slots, O(p m). Safe from any thread.
+double Makespan(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times);
+
+// The closed form, or a negative number where none holds.
+double GpipeMakespan(const PipelineShape& shape, const SlotTimes& times);
+double OneFOneBMakespan(const PipelineShape& shape, const SlotTimes& times);
+double InterleavedMakespan(const PipelineShape& shape, const SlotTimes& times);
+double ZbH1Makespan(const PipelineShape& shape, const SlotTimes& times);
+
+// The longest path through the slots of all ranks, each rank's in order.
+double LongestPath(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times);
 
 }  // namespace foretrain

@@ -6,8 +6,9 @@ namespace foretrain {
 
 // 1F1B with the weight gradients put off: rank r owes r of them once it is full, so that every rank
 // holds at most p micro-batches, and pays them where 1F1B idles at the end.
-std::vector<Slot> ZbH1Slots(int p, int m, int rank) {
-  const int warm_up = std::min(m, p - 1 - rank);
+std::vector<Slot> ZbH1Slots(const PipelineShape& shape, int rank) {
+  const int m = shape.m;
+  const int warm_up = std::min(m, shape.p - 1 - rank);
   std::vector<Slot> slots;
   for (int i = 0; i < warm_up; ++i) slots.push_back({Pass::kForward, 0, i});
   int paid = 0;
@@ -18,6 +19,14 @@ std::vector<Slot> ZbH1Slots(int p, int m, int rank) {
   }
   while (paid < m) slots.push_back({Pass::kBackwardWeight, 0, paid++});
   return slots;
+}
+
+double ZbH1Makespan(const PipelineShape& shape, const SlotTimes& t) {
+  const auto [p, m, vpp] = shape;
+  const bool through_last = m >= p && t.weight_s <= std::min(t.forward_s, t.input_s);
+  if ((p > 1 && t.send_s > 0) || !through_last) return -1;
+  return m * (t.forward_s + t.input_s + t.weight_s) +
+         (p - 1) * (t.forward_s + t.input_s - t.weight_s);
 }
 
 }  // namespace foretrain

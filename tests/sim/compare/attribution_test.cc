@@ -9,22 +9,10 @@
 #include "sim/compare/join.h"
 #include "sim/program/program.h"
 #include "sim/simulate/simulate.h"
+#include "tests/sim/models.h"
 
 namespace foretrain {
 namespace {
-
-ModelSpec TinyGpt() {
-  ModelSpec model;
-  model.layers = 4;
-  model.hidden = 16;
-  model.heads = 4;
-  model.kv_heads = 4;
-  model.head_dim = 4;
-  model.ffn_hidden = 64;
-  model.vocab = 32;
-  model.max_sequence = 8;
-  return model;
-}
 
 Plan TinyPlan(int dp, int pp) {
   Plan plan;
@@ -32,7 +20,7 @@ Plan TinyPlan(int dp, int pp) {
   plan.pp = pp;
   plan.sequence = 8;
   plan.micro_batch = 1;
-  plan.global_batch = 8 * dp;
+  plan.global_batch = std::int64_t{8} * dp;
   plan.bucket_bytes = 1;
   return plan;
 }
@@ -73,7 +61,7 @@ struct Case {
 
 // "Measures" by simulating with `truth`.
 Case Measure(const Plan& plan, const std::function<double(const Op&, int)>& truth) {
-  auto program = Compile(TinyGpt(), plan);
+  auto program = Compile(SmallGpt(), plan);
   FT_CHECK(program.has_value());
   Case out{*std::move(program), {}, {}, 0};
   out.costs = CostsOf(out.program, Model);

@@ -4,25 +4,13 @@
 #include <set>
 
 #include "sim/program/program.h"
+#include "tests/sim/models.h"
 #include "tests/sim/random_plans.h"
 
 namespace foretrain {
 namespace {
 
 using testing::HasSubstr;
-
-ModelSpec TinyGpt() {
-  ModelSpec model;
-  model.layers = 4;
-  model.hidden = 16;
-  model.heads = 4;
-  model.kv_heads = 4;
-  model.head_dim = 4;
-  model.ffn_hidden = 64;
-  model.vocab = 32;
-  model.max_sequence = 8;
-  return model;
-}
 
 Plan TinyPlan() {
   Plan plan;
@@ -51,7 +39,7 @@ TEST(Compile, AcceptsEveryRandomPlan) {
 TEST(Compile, RunsEachBlockForwardAndBackwardOncePerMicroBatch) {
   Plan plan = TinyPlan();
   plan.pp = 2;
-  const auto program = Compile(TinyGpt(), plan);
+  const auto program = Compile(SmallGpt(), plan);
   ASSERT_TRUE(program.has_value()) << program.error().message;
   // Stage 0: embedding and layers 1, 2; stage 1: layers 3, 4 and head. 3 blocks, 8 micro-batches.
   for (const RankProgram& rank : program->ranks) {
@@ -68,7 +56,7 @@ TEST(Compile, SplitsEveryLayersBackwardUnderZbH1AndLeavesTheEmbeddingOnlyItsWeig
   Plan plan = TinyPlan();
   plan.pp = 2;
   plan.schedule = ScheduleKind::kZbH1;
-  const auto program = Compile(TinyGpt(), plan);
+  const auto program = Compile(SmallGpt(), plan);
   ASSERT_TRUE(program.has_value()) << program.error().message;
   const RankProgram& first = program->ranks[0];
   EXPECT_EQ(Count(first, InstructionKind::kBlock, Pass::kBackward), 0);
@@ -80,7 +68,7 @@ TEST(Compile, ReducesEachBucketOnceAndBeforeTheOptimizer) {
   Plan plan = TinyPlan();
   plan.dp = 2;
   plan.bucket_bytes = 1;  // each block is a bucket; the tied table is one more
-  const auto program = Compile(TinyGpt(), plan);
+  const auto program = Compile(SmallGpt(), plan);
   ASSERT_TRUE(program.has_value()) << program.error().message;
   for (const RankProgram& rank : program->ranks) {
     EXPECT_EQ(Count(rank, InstructionKind::kAllReduce, Pass::kUpdate),
@@ -94,7 +82,7 @@ TEST(Compile, OverlapsGradientSumsWithTheBackwardThatFollows) {
   Plan plan = TinyPlan();
   plan.dp = 2;
   plan.bucket_bytes = 1;
-  const auto program = Compile(TinyGpt(), plan);
+  const auto program = Compile(SmallGpt(), plan);
   ASSERT_TRUE(program.has_value());
   // Some gradient sum is issued before the last backward instruction.
   const auto& step = program->ranks[0].step;
@@ -110,7 +98,7 @@ TEST(Compile, MakesZero1GathersPrecedeTheNextStepsForwardByAnEdgeAcrossSteps) {
   Plan plan = TinyPlan();
   plan.dp = 2;
   plan.zero_stage = 1;
-  const auto program = Compile(TinyGpt(), plan);
+  const auto program = Compile(SmallGpt(), plan);
   ASSERT_TRUE(program.has_value()) << program.error().message;
   const RankProgram& rank = program->ranks[0];
   const auto refs = OpRefs(*program, rank);
@@ -130,7 +118,7 @@ TEST(Compile, KeepsAtMostTwoGatheredBlocksLiveUnderZero3) {
   Plan plan = TinyPlan();
   plan.dp = 2;
   plan.zero_stage = 3;
-  ModelSpec model = TinyGpt();
+  ModelSpec model = SmallGpt();
   model.tied_embeddings = false;
   const auto program = Compile(model, plan);
   ASSERT_TRUE(program.has_value()) << program.error().message;
@@ -180,7 +168,7 @@ TEST(Compile, IsAFunctionOfItsInput) {
 TEST(Compile, RefusesAPlanWhoseMicroBatchDoesNotDivide) {
   Plan plan = TinyPlan();
   plan.micro_batch = 3;
-  const auto program = Compile(TinyGpt(), plan);
+  const auto program = Compile(SmallGpt(), plan);
   ASSERT_FALSE(program.has_value());
   EXPECT_EQ(program.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(program.error().message, HasSubstr("micro"));

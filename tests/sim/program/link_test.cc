@@ -274,7 +274,7 @@ TEST(LinkLayout, SharesLessWhereWaitsForMemoryCloseACircle) {
 }
 
 TEST(Link, IsIdempotent) {
-  Program once = OpaquePipeline(ScheduleKind::kZbH1, 4, 6, {1, 1, 1}, true);
+  Program once = OpaquePipeline(ScheduleKind::kZbH1, {4, 6}, {1, 1, 1}, true);
   Program twice = once;
   Link(twice);
   EXPECT_EQ(once.hash, twice.hash);
@@ -285,7 +285,7 @@ TEST(Link, IsIdempotent) {
 }
 
 TEST(ProgramHash, ChangesWithInstructionsBlocksBindingsAndLayout) {
-  const Program program = OpaquePipeline(ScheduleKind::k1f1b, 2, 4, {1, 1, 1}, false);
+  const Program program = OpaquePipeline(ScheduleKind::k1f1b, {2, 4}, {1, 1, 1}, false);
   const auto hash_with = [&program](auto change) {
     Program changed = program;
     change(changed);
@@ -302,7 +302,7 @@ TEST(ProgramHash, ChangesWithInstructionsBlocksBindingsAndLayout) {
 }
 
 TEST(ProgramHash, DoesNotDependOnTheNumbersOfBlocks) {
-  Program program = OpaquePipeline(ScheduleKind::k1f1b, 2, 4, {1, 1, 1}, false);
+  Program program = OpaquePipeline(ScheduleKind::k1f1b, {2, 4}, {1, 1, 1}, false);
   const std::uint64_t hash = program.hash;
   std::swap(program.blocks[0], program.blocks[1]);
   for (RankProgram& rank : program.ranks) {
@@ -313,7 +313,7 @@ TEST(ProgramHash, DoesNotDependOnTheNumbersOfBlocks) {
 }
 
 TEST(ProgramHash, IsThatOfTheRepresentatives) {
-  Program program = OpaquePipeline(ScheduleKind::k1f1b, 2, 4, {1, 1, 1}, false);
+  Program program = OpaquePipeline(ScheduleKind::k1f1b, {2, 4}, {1, 1, 1}, false);
   Program two = program;
   two.ranks[1].dp = 1;  // another replica
   Link(two);

@@ -4,21 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <random>
+#include <string>
 
-#include "sim/program/schedules/schedule.h"
+#include "sim/program/schedules/placement.h"
+#include "tests/golden_schedules.h"
 #include "tests/sim/program/virtual_clock.h"
 
 namespace foretrain {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-
-constexpr std::array<ScheduleKind, 3> kSchedules = {ScheduleKind::kGpipe, ScheduleKind::k1f1b,
-                                                    ScheduleKind::kZbH1};
-constexpr OpaqueTimes kUnit{1, 1, 1};
+using testing::ElementsAreArray;
 
 // Most activation units alive at once, in issue order.
 std::vector<std::int64_t> PeakUnits(const Program& program) {
@@ -37,53 +33,88 @@ std::vector<std::int64_t> PeakUnits(const Program& program) {
 }
 
 TEST(OpaquePipeline, HoldsThePublishedNumberOfActivations) {
-  const auto peaks = [](ScheduleKind schedule, int p, int m) {
-    return PeakUnits(OpaquePipeline(schedule, p, m, kUnit, false));
-  };
-  EXPECT_THAT(peaks(ScheduleKind::kGpipe, 4, 8), ElementsAre(8, 8, 8, 8));
-  EXPECT_THAT(peaks(ScheduleKind::k1f1b, 4, 8), ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(peaks(ScheduleKind::kZbH1, 4, 8), ElementsAre(4, 4, 4, 4));
-  EXPECT_THAT(peaks(ScheduleKind::kGpipe, 8, 32), Each(32));
-  EXPECT_THAT(peaks(ScheduleKind::k1f1b, 8, 32), ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
-  EXPECT_THAT(peaks(ScheduleKind::kZbH1, 8, 32), Each(8));
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    const int share = Placement(golden.schedule, golden.shape.p, golden.shape.vpp).ChunksOfShare();
+    const Program program = OpaquePipeline(golden.schedule, golden.shape, {1, 1, 1}, false);
+    std::vector<double> peaks;
+    for (const std::int64_t units : PeakUnits(program)) {
+      peaks.push_back(static_cast<double>(units) / share);
+    }
+    EXPECT_THAT(peaks, ElementsAreArray(golden.peaks)) << NameOf(golden);
+  }
 }
 
 TEST(OpaquePipeline, TakesTheGoldenTimes) {
-  for (const auto& [p, m] : {std::pair(4, 8), std::pair(8, 32)}) {
-    for (const OpaqueTimes& times : {kUnit, OpaqueTimes{1, 1.2, 0.8}}) {
-      for (const ScheduleKind schedule : kSchedules) {
-        const Program program = OpaquePipeline(schedule, p, m, times, false);
-        EXPECT_NEAR(Play(program, 0).end_s,
-                    Makespan(schedule, p, m, times.forward_s, times.input_s, times.weight_s, 0),
-                    1e-9)
-            << Describe(program.plan);
-      }
-    }
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    const Program program = OpaquePipeline(golden.schedule, golden.shape, times, false);
+    EXPECT_NEAR(Play(program, 0).end_s, golden.makespan_s, 1e-9) << NameOf(golden);
   }
 }
 
 // p = 4, m = 8, F = I = W = 1: the last rank gives its first input gradient after I; the others
 // follow one I later each instead of one B, which saves (p - 1) W = 3 of 33.
 TEST(OpaquePipeline, SendsTheInputGradientBeforeTheWeightGradientEnds) {
-  EXPECT_NEAR(Play(OpaquePipeline(ScheduleKind::kGpipe, 4, 8, kUnit, true), 0).end_s, 30, 1e-9);
-  EXPECT_NEAR(Play(OpaquePipeline(ScheduleKind::k1f1b, 4, 8, kUnit, true), 0).end_s, 30, 1e-9);
-  EXPECT_NEAR(Play(OpaquePipeline(ScheduleKind::kZbH1, 4, 8, kUnit, true), 0).end_s, 27, 1e-9);
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    if (golden.early_s == 0) continue;
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    const Program program = OpaquePipeline(golden.schedule, golden.shape, times, true);
+    EXPECT_NEAR(Play(program, 0).end_s, golden.early_s, 1e-9) << NameOf(golden);
+  }
 }
 
-TEST(OpaquePipeline, WaitsForNoMemory) {
+// A shape that the schedule accepts.
+PipelineShape RandomShape(ScheduleKind schedule, std::mt19937& random) {
+  PipelineShape shape{1 + static_cast<int>(random() % 6), 1 + static_cast<int>(random() % 14)};
+  if (schedule == ScheduleKind::kInterleaved) {
+    shape.vpp = 1 + static_cast<int>(random() % 3);
+    shape.m = shape.p * (1 + static_cast<int>(random() % 3));
+  } else if (schedule == ScheduleKind::kDualPipeV) {
+    shape.m += 2 * shape.p - 1;
+  } else if (schedule == ScheduleKind::kDualPipe) {
+    shape.p = 2 * (1 + shape.p / 2);
+    shape.m = 2 * (shape.p + shape.m / 2);
+  }
+  return shape;
+}
+
+TEST(OpaquePipeline, WaitsForNoMemoryButInPairs) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> time(0.3, 2);
-  for (int i = 0; i < 200; ++i) {
-    const ScheduleKind schedule = kSchedules[static_cast<std::size_t>(i % 3)];
-    const int p = 1 + static_cast<int>(random() % 6);
-    const int m = 1 + static_cast<int>(random() % 14);
-    const OpaqueTimes t{time(random), time(random), time(random)};
-    const double send_s = std::uniform_real_distribution<double>(0, 0.3)(random);
-    const Program program = OpaquePipeline(schedule, p, m, t, false);
-    EXPECT_NEAR(Play(program, send_s).end_s,
-                Makespan(schedule, p, m, t.forward_s, t.input_s, t.weight_s, send_s), 1e-9)
-        << Describe(program.plan) << " p " << p << " m " << m << " " << t.forward_s << " "
-        << t.input_s << " " << t.weight_s << " " << send_s;
+  constexpr int kSchedules = static_cast<int>(ScheduleKind::kPipeDream);
+  for (int i = 0; i < 60 * kSchedules; ++i) {
+    const auto schedule = static_cast<ScheduleKind>(i % kSchedules);
+    const PipelineShape shape = RandomShape(schedule, random);
+    SlotTimes t{time(random), time(random), time(random)};
+    t.send_s = std::uniform_real_distribution<double>(0, 0.3)(random);
+    const Program program = OpaquePipeline(schedule, shape, t, false);
+    const double played_s = Play(program, t.send_s).end_s;
+    const double makespan_s = Makespan(schedule, shape, t);
+    SCOPED_TRACE(Describe(program.plan) + " F " + std::to_string(t.forward_s) + " I " +
+                 std::to_string(t.input_s) + " W " + std::to_string(t.weight_s) + " send " +
+                 std::to_string(t.send_s));
+    if (schedule == ScheduleKind::kDualPipe || schedule == ScheduleKind::kDualPipeV) {
+      // A pair receives two tensors at once, and the second may wait for memory.
+      EXPECT_GE(played_s, makespan_s - 1e-9);
+      EXPECT_LE(played_s, makespan_s * 1.03);
+    } else {
+      EXPECT_NEAR(played_s, makespan_s, 1e-9);
+    }
+  }
+}
+
+// Every shape that a schedule accepts; OpaquePipeline verifies what it makes.
+TEST(OpaquePipeline, IsVerifiedForEveryShape) {
+  for (int p = 1; p <= 16; p = p < 6 ? p + 1 : p + 2) {
+    for (int m = 1; m <= 64; m = m < 12 ? m + 1 : m + 7) {
+      OpaquePipeline(ScheduleKind::kZbH2, {p, m}, {1, 1, 1}, false);
+      OpaquePipeline(ScheduleKind::kZbV, {p, m}, {1, 1, 1}, false);
+      if (m >= 2 * p) OpaquePipeline(ScheduleKind::kDualPipeV, {p, m}, {1, 1, 1}, false);
+      if (p % 2 == 0 && m % 2 == 0 && m >= 2 * p)
+        OpaquePipeline(ScheduleKind::kDualPipe, {p, m}, {1, 1, 1}, false);
+      if (m % std::max(1, m / p) == 0)
+        OpaquePipeline(ScheduleKind::kInterleaved, {p, m, 2}, {1, 1, 1}, false);
+    }
   }
 }
 

@@ -9,7 +9,7 @@ namespace foretrain {
 namespace {
 
 TEST(Program, WalksOpsInIssueOrder) {
-  const Program program = OpaquePipeline(ScheduleKind::k1f1b, 2, 1, {1, 2, 3}, true);
+  const Program program = OpaquePipeline(ScheduleKind::k1f1b, {2, 1}, {1, 2, 3}, true);
   const RankProgram& rank = program.ranks[0];
   // forward, send, recv, backward of two ops.
   const std::vector<OpRef> refs = OpRefs(program, rank);
@@ -25,7 +25,7 @@ TEST(Program, WalksOpsInIssueOrder) {
 }
 
 TEST(Program, FindsTheBindingOfAnOperand) {
-  const Program program = OpaquePipeline(ScheduleKind::k1f1b, 2, 1, {1, 2, 3}, true);
+  const Program program = OpaquePipeline(ScheduleKind::k1f1b, {2, 1}, {1, 2, 3}, true);
   const RankProgram& rank = program.ranks[0];
   // The first rank's forward has no input; its output is what it sends.
   EXPECT_EQ(OperandBinding(program, rank, {0, 0}, 0).bytes, 0);

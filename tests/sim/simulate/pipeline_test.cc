@@ -9,14 +9,13 @@
 
 #include "sim/memory/linked_peak.h"
 #include "sim/program/opaque.h"
-#include "sim/program/schedules/schedule.h"
+#include "sim/program/schedules/placement.h"
 #include "sim/simulate/simulate.h"
+#include "tests/golden_schedules.h"
 #include "tests/sim/cost/profiles.h"
 
 namespace foretrain {
 namespace {
-
-using testing::ElementsAre;
 
 Simulation Play(const Program& program, const SimulateOptions& options) {
   const auto model = CostModel::Make(GpuCluster(1, program.plan.pp), IdealProfile());
@@ -28,40 +27,29 @@ Simulation Play(const Program& program, const SimulateOptions& options) {
   return simulation.has_value() ? *std::move(simulation) : Simulation{};
 }
 
-double FirstStep(ScheduleKind schedule, int p, int m, const OpaqueTimes& times, bool early) {
-  return Play(OpaquePipeline(schedule, p, m, times, early),
+double FirstStep(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times,
+                 bool early) {
+  return Play(OpaquePipeline(schedule, shape, times, early),
               {.min_steps = 1, .max_steps = 1, .timeline = false})
       .first_step_s;
 }
 
-struct Golden {
-  OpaqueTimes times;
-  int p;
-  int m;
-  double gpipe;
-  double one_f_one_b;
-  double zb_h1;
-};
-
-// GPipe and 1F1B: (m + p - 1)(F + I + W). ZB-H1: m (F + I + W) + (p - 1)(F + I - W).
 TEST(PipelineSteps, TakeTheirGoldenTimes) {
-  const Golden goldens[] = {{{1, 1, 1}, 4, 8, 33, 33, 27},
-                            {{1, 1.2, 0.8}, 4, 8, 33, 33, 28.2},
-                            {{1, 1, 1}, 8, 32, 117, 117, 103},
-                            {{1, 1.2, 0.8}, 8, 32, 117, 117, 105.8}};
-  for (const auto& [times, p, m, gpipe, one_f_one_b, zb_h1] : goldens) {
-    EXPECT_NEAR(FirstStep(ScheduleKind::kGpipe, p, m, times, false), gpipe, 1e-9);
-    EXPECT_NEAR(FirstStep(ScheduleKind::k1f1b, p, m, times, false), one_f_one_b, 1e-9);
-    EXPECT_NEAR(FirstStep(ScheduleKind::kZbH1, p, m, times, false), zb_h1, 1e-9);
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    EXPECT_NEAR(FirstStep(golden.schedule, golden.shape, times, false), golden.makespan_s, 1e-9)
+        << NameOf(golden);
   }
 }
 
 // A stage need not wait for the weight gradients of the one after: (p - 1) W less.
 TEST(PipelineSteps, GainByInputGradientsThatAreSentEarly) {
-  const OpaqueTimes ones{1, 1, 1};
-  EXPECT_NEAR(FirstStep(ScheduleKind::kGpipe, 4, 8, ones, true), 30.0, 1e-9);
-  EXPECT_NEAR(FirstStep(ScheduleKind::k1f1b, 4, 8, ones, true), 30.0, 1e-9);
-  EXPECT_NEAR(FirstStep(ScheduleKind::kZbH1, 4, 8, ones, true), 27.0, 1e-9);
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    if (golden.early_s == 0) continue;
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    EXPECT_NEAR(FirstStep(golden.schedule, golden.shape, times, true), golden.early_s, 1e-9)
+        << NameOf(golden);
+  }
 }
 
 TEST(PipelineSteps, AgreeWithTheClosedFormOfTheSchedule) {
@@ -69,8 +57,8 @@ TEST(PipelineSteps, AgreeWithTheClosedFormOfTheSchedule) {
        {ScheduleKind::kGpipe, ScheduleKind::k1f1b, ScheduleKind::kZbH1}) {
     for (int p = 1; p <= 6; ++p) {
       for (int m = p; m <= 12; m += 3) {
-        EXPECT_NEAR(FirstStep(schedule, p, m, {1, 1.5, 0.5}, false),
-                    Makespan(schedule, p, m, 1, 1.5, 0.5, 0), 1e-9)
+        EXPECT_NEAR(FirstStep(schedule, {p, m}, {1, 1.5, 0.5}, false),
+                    Makespan(schedule, {p, m}, {1, 1.5, 0.5, 0}), 1e-9)
             << Name(schedule) << " p " << p << " m " << m;
       }
     }
@@ -80,7 +68,7 @@ TEST(PipelineSteps, AgreeWithTheClosedFormOfTheSchedule) {
 // The first rank works from the first op of a step to its last, so steps do not overlap there.
 TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   const Simulation simulation =
-      Play(OpaquePipeline(ScheduleKind::k1f1b, 4, 8, {1, 1, 1}, false), {});
+      Play(OpaquePipeline(ScheduleKind::k1f1b, {4, 8}, {1, 1, 1}, false), {});
   EXPECT_TRUE(simulation.stable);
   EXPECT_NEAR(simulation.step_s, 33.0, 1e-9);
   for (const RankSummary& rank : simulation.ranks) {
@@ -89,32 +77,30 @@ TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   }
 }
 
-// In issue order and in simulated time: min(m, p - r) micro-batches in flight on rank r, m under
-// GPipe and p everywhere under ZB-H1.
+// In issue order and in simulated time.
 TEST(PipelineSteps, HoldAsManyActivationsAsTheScheduleKeepsInFlight) {
   const auto activations = static_cast<std::size_t>(Category::kActivations);
-  const auto peaks = [&](ScheduleKind schedule, int p, int m) {
-    const Program program = OpaquePipeline(schedule, p, m, {1, 1, 1}, false);
-    std::vector<std::int64_t> units;
-    std::vector<std::int64_t> timed(program.ranks.size(), 0);
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    SCOPED_TRACE(NameOf(golden));
+    const Program program = OpaquePipeline(golden.schedule, golden.shape, {1, 1, 1}, false);
+    const int share = Placement(golden.schedule, golden.shape.p, golden.shape.vpp).ChunksOfShare();
+    const auto units = [&](std::int64_t bytes) {
+      return static_cast<double>(bytes) / static_cast<double>(kOpaqueUnitBytes * share);
+    };
+    std::vector<double> planned;
+    std::vector<double> timed(program.ranks.size(), 0);
     for (const RankProgram& rank : program.ranks) {
-      units.push_back(LinkedPeak(rank).bytes[activations] / kOpaqueUnitBytes);
+      planned.push_back(units(LinkedPeak(rank).bytes[activations]));
     }
     for (const MemorySample& sample :
          Play(program, {.min_steps = 1, .max_steps = 1}).timeline.memory) {
       if (sample.category != Category::kActivations) continue;
-      std::int64_t& most = timed[static_cast<std::size_t>(sample.rank)];
-      most = std::max(most, sample.bytes / kOpaqueUnitBytes);
+      double& most = timed[static_cast<std::size_t>(sample.rank)];
+      most = std::max(most, units(sample.bytes));
     }
-    EXPECT_EQ(units, timed) << Name(schedule);
-    return units;
-  };
-  EXPECT_THAT(peaks(ScheduleKind::kGpipe, 4, 8), testing::Each(8));
-  EXPECT_THAT(peaks(ScheduleKind::k1f1b, 4, 8), ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(peaks(ScheduleKind::kZbH1, 4, 8), testing::Each(4));
-  EXPECT_THAT(peaks(ScheduleKind::kGpipe, 8, 32), testing::Each(32));
-  EXPECT_THAT(peaks(ScheduleKind::k1f1b, 8, 32), ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
-  EXPECT_THAT(peaks(ScheduleKind::kZbH1, 8, 32), testing::Each(8));
+    EXPECT_EQ(planned, golden.peaks);
+    EXPECT_EQ(timed, golden.peaks);
+  }
 }
 
 }  // namespace

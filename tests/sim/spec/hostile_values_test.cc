@@ -14,6 +14,7 @@
 #include "sim/spec/cluster_json.h"
 #include "sim/spec/model_json.h"
 #include "sim/spec/plan_json.h"
+#include "tests/sim/models.h"
 
 namespace foretrain {
 namespace {
@@ -77,18 +78,6 @@ class Hostile {
   std::mt19937_64 engine_{20240607};
 };
 
-ModelSpec GoodModel() {
-  ModelSpec model;
-  model.layers = 12;
-  model.hidden = 768;
-  model.heads = model.kv_heads = 12;
-  model.head_dim = 64;
-  model.ffn_hidden = 3072;
-  model.vocab = 50257;
-  model.max_sequence = 1024;
-  return model;
-}
-
 Plan GoodPlan() {
   Plan plan;
   plan.dp = plan.tp = plan.pp = 2;
@@ -126,7 +115,7 @@ TEST(HostileValues, OneBadCountOfAModelIsRefusedByName) {
   int refused = 0;
   for (int i = 0; i < kRounds; ++i) {
     const CountField& field = kModelCounts[hostile.Below(std::size(kModelCounts))];
-    ModelSpec model = GoodModel();
+    ModelSpec model = Gpt2();
     model.positions = hostile.Below(2) == 0 ? PositionKind::kRope : PositionKind::kLearned;
     const std::int64_t value = hostile.Integer();
     model.*field.member = value;
@@ -147,7 +136,7 @@ TEST(HostileValues, OneBadCountOfAModelIsRefusedByName) {
 TEST(HostileValues, AnyMixOfBadModelValuesIsSoundOrRefused) {
   Hostile hostile;
   for (int i = 0; i < kRounds; ++i) {
-    ModelSpec model = GoodModel();
+    ModelSpec model = Gpt2();
     for (std::size_t n = hostile.Below(6); n > 0; --n) {
       model.*kModelCounts[hostile.Below(std::size(kModelCounts))].member = hostile.Integer();
     }
@@ -211,7 +200,7 @@ void ExpectAcceptedPlanIsSound(const Plan& plan) {
 
 TEST(HostileValues, OneBadFieldOfAPlanIsRefusedByName) {
   Hostile hostile;
-  const ModelSpec model = GoodModel();
+  const ModelSpec model = Gpt2();
   int refused = 0;
   for (int i = 0; i < kRounds; ++i) {
     Plan plan = GoodPlan();
@@ -230,7 +219,7 @@ TEST(HostileValues, OneBadFieldOfAPlanIsRefusedByName) {
 
 TEST(HostileValues, AnyMixOfBadPlanValuesIsSoundOrRefused) {
   Hostile hostile;
-  ModelSpec model = GoodModel();
+  ModelSpec model = Gpt2();
   model.positions = PositionKind::kRope;
   for (int i = 0; i < kRounds; ++i) {
     Plan plan = GoodPlan();
@@ -321,7 +310,7 @@ TEST(HostileValues, NumbersInJsonAreRefusedByName) {
                                        "NaN"};
   for (int i = 0; i < kRounds / 10; ++i) {
     const CountField& field = kModelCounts[hostile.Below(8)];
-    std::string text = ToJson(GoodModel());
+    std::string text = ToJson(Gpt2());
     const std::string start = "\"" + std::string(field.name) + "\": ";
     const std::size_t at = text.find(start) + start.size();
     const std::string value = kTexts[hostile.Below(std::size(kTexts))];

@@ -1,4 +1,5 @@
 #include "sim/spec/plan.h"
+#include "tests/sim/models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,19 +11,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-// GPT-2 with 12 layers, 12 heads, ffn 3072, 1,024 positions.
-ModelSpec Gpt2() {
-  ModelSpec model;
-  model.layers = 12;
-  model.hidden = 768;
-  model.heads = model.kv_heads = 12;
-  model.head_dim = 64;
-  model.ffn_hidden = 3072;
-  model.vocab = 50257;
-  model.max_sequence = 1024;
-  return model;
-}
 
 Plan Good() {
   Plan plan;
@@ -81,8 +69,8 @@ TEST(Plan, RefusesFieldsOutOfRangeWithTheNearestValue) {
   plan.bucket_bytes = 0;
   EXPECT_THAT(RefusalOf(plan), HasSubstr("bucket_bytes 0"));
   plan = Good();
-  plan.zero_stage = 2;
-  EXPECT_THAT(RefusalOf(plan), AllOf(HasSubstr("zero_stage 2"), HasSubstr("nearest: 1")));
+  plan.zero_stage = 4;
+  EXPECT_THAT(RefusalOf(plan), AllOf(HasSubstr("zero_stage 4"), HasSubstr("nearest: 3")));
   for (const double bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     plan = Good();
     plan.clip_norm = bad;
@@ -93,7 +81,7 @@ TEST(Plan, RefusesFieldsOutOfRangeWithTheNearestValue) {
 TEST(Plan, RefusesMoreRanksThanArePossible) {
   Plan plan = Good();
   plan.dp = plan.tp = plan.pp = kMaxRanks;
-  EXPECT_THAT(RefusalOf(plan), AllOf(HasSubstr("dp 1048576 x tp 1048576 x pp 1048576"),
+  EXPECT_THAT(RefusalOf(plan), AllOf(HasSubstr("dp 1048576 x cp 1 x tp 1048576 x pp 1048576"),
                                      HasSubstr("at most 1048576")));
 }
 
@@ -184,14 +172,16 @@ TEST(Plan, DescribesItselfShortly) {
 }
 
 TEST(Plan, NamesOfKindsReadBack) {
-  for (const auto schedule : {ScheduleKind::kGpipe, ScheduleKind::k1f1b, ScheduleKind::kZbH1}) {
+  for (int i = 0; i <= static_cast<int>(ScheduleKind::kPipeDream2bw); ++i) {
+    const auto schedule = static_cast<ScheduleKind>(i);
     EXPECT_EQ(ParseSchedule(Name(schedule)), schedule);
   }
-  for (const auto recompute : {RecomputeKind::kNone, RecomputeKind::kFull}) {
+  for (const auto recompute :
+       {RecomputeKind::kNone, RecomputeKind::kFull, RecomputeKind::kSelective}) {
     EXPECT_EQ(ParseRecompute(Name(recompute)), recompute);
   }
-  EXPECT_EQ(ParseSchedule("dualpipe"), std::nullopt);
-  EXPECT_EQ(ParseRecompute("selective"), std::nullopt);
+  EXPECT_EQ(ParseSchedule("dualpipes"), std::nullopt);
+  EXPECT_EQ(ParseRecompute("some"), std::nullopt);
 }
 
 }  // namespace

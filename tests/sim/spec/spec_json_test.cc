@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "sim/spec/cluster_json.h"
 #include "sim/spec/model_json.h"
+#include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_json.h"
 
 namespace foretrain {
@@ -122,6 +123,43 @@ TEST(PlanJson, ReadsBackWhatItWrote) {
   }
 }
 
+// A plan that differs from the default in `field` alone; it need not be valid.
+Plan PlanWithOther(const PlanField& field) {
+  Plan plan;
+  plan.sequence = plan.global_batch = plan.micro_batch = 1;
+  if (field.number != nullptr) {
+    plan.*field.number = field.most / 4;
+  } else if (field.list != nullptr) {
+    plan.*field.list = {2, 1, 3};
+  } else {
+    const std::int64_t value = field.get(plan);
+    field.set(plan, value < field.high ? value + 1 : value - 1);
+  }
+  return plan;
+}
+
+TEST(PlanJson, WritesAndReadsEveryFieldThatIsNotTheDefault) {
+  for (const PlanField& field : PlanFields()) {
+    SCOPED_TRACE(field.name);
+    const Plan plan = PlanWithOther(field);
+    if (!ValidatePlan(plan)) continue;  // another field goes with it
+    const std::string text = ToJson(plan);
+    EXPECT_THAT(text, HasSubstr("\"" + std::string(field.name) + "\""));
+    const auto again = PlanFromJson(text, "again");
+    ASSERT_TRUE(again.has_value()) << again.error().message;
+    EXPECT_EQ(*again, plan);
+  }
+}
+
+TEST(PlanFields, HaveNamesAndOptionsOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (const PlanField& field : PlanFields()) {
+    EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    EXPECT_TRUE(field.options.starts_with("--")) << field.name;
+    EXPECT_FALSE(HasDefault(field, PlanWithOther(field))) << field.name;
+  }
+}
+
 TEST(PlanJson, RefusesFieldsByNameWithValueAndRemedy) {
   const auto refusal = [](std::string_view more) {
     const std::string text =
@@ -134,8 +172,8 @@ TEST(PlanJson, RefusesFieldsByNameWithValueAndRemedy) {
               AllOf(HasSubstr("p.json: global_batch 8"), HasSubstr("nearest: 6 or 12")));
   EXPECT_THAT(refusal("\"dp\": 0"),
               AllOf(HasSubstr("p.json: dp"), HasSubstr("from 1 to 1048576"), HasSubstr("is 0")));
-  EXPECT_THAT(refusal("\"zero_stage\": 2"),
-              AllOf(HasSubstr("zero_stage 2"), HasSubstr("nearest: 1")));
+  EXPECT_THAT(refusal("\"zero_stage\": 4"),
+              AllOf(HasSubstr("p.json: zero_stage"), HasSubstr("from 0 to 3"), HasSubstr("is 4")));
   EXPECT_THAT(refusal("\"schedule\": \"1f1\""),
               AllOf(HasSubstr("schedule"), HasSubstr("\"1f1b\"")));
   EXPECT_THAT(refusal("\"recompute\": true"), HasSubstr("recompute"));

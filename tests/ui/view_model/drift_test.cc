@@ -61,9 +61,9 @@ TEST(Drift, ComesFromTransfersWhereARankComputesNothing) {
         .end_ns = predicted_end, .queue = Queue::kReduce, .op_class = OpClass::kDpComm};
     OpTotal measured = predicted;
     measured.end_ns = measured_end;
-    return OpPair{.predicted = predicted, .measured = measured};
+    return PairedOp{.predicted = predicted, .measured = measured};
   };
-  const std::vector<OpPair> pairs{pair(100, 130)};
+  const std::vector<PairedOp> pairs{pair(100, 130)};
   const auto points = DriftOfRank(pairs, 0, 10);
   ASSERT_EQ(points.size(), 2U);
   EXPECT_EQ(points[1].drift_ns, 130 - 10 - 100);

@@ -1,4 +1,4 @@
-#include "ui/view_model/pairing.h"
+#include "sim/compare/pairing.h"
 
 #include <algorithm>
 #include <set>
@@ -6,7 +6,7 @@
 
 #include "traces/metrics/classes.h"
 
-namespace foretrain::ui {
+namespace foretrain {
 namespace {
 
 std::span<const OpTotal> TotalsOfRank(std::span<const OpTotal> totals, int rank) {
@@ -41,17 +41,17 @@ std::optional<OpTotal> SumOfOps(std::span<const OpTotal> totals, const OpTotal& 
 bool IsWhole(const OpTotal& total) { return OpNumber(total.op) == kWholeInstruction; }
 
 // Merges two lists of one rank by op id.
-std::vector<OpPair> MergeById(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
-                              int rank) {
-  std::vector<OpPair> pairs;
+std::vector<PairedOp> MergeById(std::span<const OpTotal> predicted,
+                                std::span<const OpTotal> measured, int rank) {
+  std::vector<PairedOp> pairs;
   std::size_t p = 0, m = 0;
   while (p < predicted.size() || m < measured.size()) {
     const bool has_predicted =
         p < predicted.size() && (m == measured.size() || predicted[p].op <= measured[m].op);
     const bool has_measured =
         m < measured.size() && (p == predicted.size() || measured[m].op <= predicted[p].op);
-    OpPair pair{.op = has_predicted ? predicted[p].op : measured[m].op,
-                .rank = static_cast<std::int16_t>(rank)};
+    PairedOp pair{.op = has_predicted ? predicted[p].op : measured[m].op,
+                  .rank = static_cast<std::int16_t>(rank)};
     if (has_predicted) pair.predicted = predicted[p++];
     if (has_measured) pair.measured = measured[m++];
     pairs.push_back(pair);
@@ -61,9 +61,9 @@ std::vector<OpPair> MergeById(std::span<const OpTotal> predicted, std::span<cons
 
 // Gives wholes without a twin the sum of the other side's ops, which then need no pair.
 void PairWholes(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
-                std::vector<OpPair>& pairs) {
+                std::vector<PairedOp>& pairs) {
   std::set<OpId> summed;
-  for (OpPair& pair : pairs) {
+  for (PairedOp& pair : pairs) {
     if (OpNumber(pair.op) != kWholeInstruction || pair.IsPair()) continue;
     if (pair.predicted.has_value()) {
       pair.measured = SumOfOps(measured, *pair.predicted);
@@ -72,7 +72,7 @@ void PairWholes(std::span<const OpTotal> predicted, std::span<const OpTotal> mea
     }
     if (pair.IsPair()) summed.insert(pair.op);
   }
-  std::erase_if(pairs, [&summed](const OpPair& pair) {
+  std::erase_if(pairs, [&summed](const PairedOp& pair) {
     return !pair.IsPair() && summed.contains(InstructionOf(pair.op));
   });
 }
@@ -87,20 +87,20 @@ std::vector<OpTotal> OpTotalsOfStep(const Timeline& timeline, std::int32_t step)
   return OpTotals(part);
 }
 
-std::vector<OpPair> PairOps(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
-                            std::span<const int> stands_for_rank) {
+std::vector<PairedOp> PairOps(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
+                              std::span<const int> stands_for_rank) {
   int ranks = static_cast<int>(stands_for_rank.size());
   if (!measured.empty()) ranks = std::max(ranks, measured.back().rank + 1);
   if (!predicted.empty() && stands_for_rank.empty()) {
     ranks = std::max(ranks, predicted.back().rank + 1);
   }
-  std::vector<OpPair> pairs;
+  std::vector<PairedOp> pairs;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto place = static_cast<std::size_t>(rank);
     const int stands = place < stands_for_rank.size() ? stands_for_rank[place] : rank;
     const std::span<const OpTotal> of_predicted = TotalsOfRank(predicted, stands);
     const std::span<const OpTotal> of_measured = TotalsOfRank(measured, rank);
-    std::vector<OpPair> of_rank = MergeById(of_predicted, of_measured, rank);
+    std::vector<PairedOp> of_rank = MergeById(of_predicted, of_measured, rank);
     if (std::any_of(of_predicted.begin(), of_predicted.end(), IsWhole) ||
         std::any_of(of_measured.begin(), of_measured.end(), IsWhole)) {
       PairWholes(of_predicted, of_measured, of_rank);
@@ -110,17 +110,17 @@ std::vector<OpPair> PairOps(std::span<const OpTotal> predicted, std::span<const 
   return pairs;
 }
 
-const OpPair* FindPair(std::span<const OpPair> pairs, int rank, OpId op) {
-  const auto find = [&](OpId id) -> const OpPair* {
+const PairedOp* FindPair(std::span<const PairedOp> pairs, int rank, OpId op) {
+  const auto find = [&](OpId id) -> const PairedOp* {
     const auto at = std::lower_bound(pairs.begin(), pairs.end(), std::pair(rank, id),
-                                     [](const OpPair& pair, const std::pair<int, OpId>& key) {
+                                     [](const PairedOp& pair, const std::pair<int, OpId>& key) {
                                        return std::pair<int, OpId>(pair.rank, pair.op) < key;
                                      });
     return at != pairs.end() && at->rank == rank && at->op == id ? &*at : nullptr;
   };
   if (!IsValidId(op)) return nullptr;
-  const OpPair* pair = find(op);
+  const PairedOp* pair = find(op);
   return pair != nullptr ? pair : find(InstructionOf(op));
 }
 
-}  // namespace foretrain::ui
+}  // namespace foretrain

@@ -1,5 +1,5 @@
-// The measured twin of each predicted op in one step of each run. Leaves out putting the
-// differences down to causes (sim/compare).
+// The measured twin of each predicted op in one step of each run. Leaves out sums over a step
+// (join.h) and putting the differences down to causes (attribution.h).
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 #include "traces/metrics/op_totals.h"
 #include "traces/timeline.h"
 
-namespace foretrain::ui {
+namespace foretrain {
 
 // One op on one rank of the measured run. At least one side has a value.
-struct OpPair {
+struct PairedOp {
   OpId op = kNoOp;
   std::int16_t rank = 0;
   std::optional<OpTotal> predicted{};
@@ -34,11 +34,11 @@ std::vector<OpTotal> OpTotalsOfStep(const Timeline& timeline, std::int32_t step)
 //
 // Where one side knows an instruction as a whole and the other its ops, the whole is paired with
 // the sum of the ops that ran on its queue. O(n log n).
-std::vector<OpPair> PairOps(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
-                            std::span<const int> stands_for_rank);
+std::vector<PairedOp> PairOps(std::span<const OpTotal> predicted, std::span<const OpTotal> measured,
+                              std::span<const int> stands_for_rank);
 
 // The pair of `op`, or that of its whole instruction, or nothing. `pairs` as PairOps returns them.
 // O(log n).
-const OpPair* FindPair(std::span<const OpPair> pairs, int rank, OpId op);
+const PairedOp* FindPair(std::span<const PairedOp> pairs, int rank, OpId op);
 
-}  // namespace foretrain::ui
+}  // namespace foretrain

@@ -1,4 +1,4 @@
-#include "sim/memory/block_memory.h"
+#include "sim/program/lower/block_memory.h"
 
 #include <algorithm>
 #include <set>
@@ -6,20 +6,13 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
 
 Block BlockOf(const LowerContext& context, BlockKind kind, Pass pass) {
-  const BlockContext c{context.model, context.plan, context.stage.shared_table};
-  const bool forward = pass == Pass::kForward;
-  if (kind == BlockKind::kEmbedding) {
-    return forward ? EmbeddingForward(c) : EmbeddingBackward(c, pass, false);
-  }
-  if (kind == BlockKind::kHead)
-    return forward ? HeadForward(c, true) : HeadBackward(c, pass, false);
-  if (forward) return LayerForward(c, context.plan.recompute == RecomputeKind::kNone);
-  return pass == Pass::kRecompute ? LayerRecompute(c) : LayerBackward(c, pass, false);
+  return BuildBlock({context.model, context.plan, context.stage.shared_table}, {kind, pass});
 }
 
 // A tensor that lives during some of the block's ops: made inside unless it `enters`, gone after
@@ -34,17 +27,18 @@ struct Tenant {
 };
 
 // First and last op that touches each slot.
-void Touch(const Block& block, std::vector<Tenant>& slots) {
+std::vector<Tenant> Touch(const Block& block) {
+  std::vector<Tenant> slots(block.slots.size());
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const Op& op = block.ops[i];
-    for (int j = 0; j < op.operand_count; ++j) {
-      const auto slot = block.operands[static_cast<std::size_t>(op.first_operand + j)].slot;
-      if (slot == kNoSlot) continue;
-      Tenant& tenant = slots[static_cast<std::size_t>(slot)];
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot) continue;
+      Tenant& tenant = slots[static_cast<std::size_t>(operand.slot)];
       if (tenant.first < 0) tenant.first = static_cast<int>(i);
       tenant.last = static_cast<int>(i);
     }
   }
+  return slots;
 }
 
 // (role, index) of the tensors that the weight half of a split backward reads.
@@ -87,15 +81,13 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
 void AddBuckets(const LowerContext& context, const InstructionKey& key, const Block& block,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
-  const auto local = static_cast<std::size_t>(key.block - context.stage.first_block);
-  for (const int bucket : context.layout.buckets_of_block[local]) {
+  for (const int bucket : context.BucketsOf(key.block)) {
     Tenant tenant;
-    tenant.bytes = context.layout.buckets[static_cast<std::size_t>(bucket)].elements * kFloatBytes;
+    tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
-      if (context.layout.ranges[local][static_cast<std::size_t>(slot.index)].bucket != bucket)
-        continue;
+      if (context.RangeOf(key.block, slot.index).bucket != bucket) continue;
       tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
       tenant.last = std::max(tenant.last, slots[s].last);
     }
@@ -104,70 +96,71 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     tenant.category = parameters ? Category::kCommunication : Category::kGradients;
     // A shared table's gradient was made by the head's backward.
     const bool begun = key.block == 0 && context.stage.shared_table &&
-                       context.layout.ranges[local][kTokenTable].bucket == bucket;
+                       context.RangeOf(key.block, kTokenTable).bucket == bucket;
     tenant.enters = parameters || begun;
     tenant.stays = !parameters || key.pass == Pass::kRecompute;
     out.push_back(tenant);
   }
 }
 
-std::int64_t Sum(const CategoryBytes& bytes) {
-  std::int64_t sum = 0;
-  for (const std::int64_t b : bytes) sum += b;
-  return sum;
+// The block's own tensors: all that are not there both before and after.
+std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
+                                const Block& block, const std::vector<Tenant>& touched) {
+  const BlockKind kind = context.stage.KindOf(key.block);
+  const bool recomputed = context.plan.recompute == RecomputeKind::kFull &&
+                          kind == BlockKind::kLayer && key.pass != Pass::kForward;
+  std::set<std::pair<SlotRole, int>> later;
+  if (key.pass == Pass::kBackwardInput) later = ReadByWeightHalf(context, kind);
+  std::vector<Tenant> tenants;
+  for (std::size_t s = 0; s < block.slots.size(); ++s) {
+    const TensorSlot& slot = block.slots[s];
+    const Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    if (life.enters && life.stays) continue;
+    // A tensor that was rebuilt keeps the category it was rebuilt under.
+    const bool rebuilt = recomputed && slot.role == SlotRole::kSaved && slot.index < kFirstHeld;
+    Tenant tenant = touched[s];
+    tenant.bytes = slot.bytes;
+    tenant.category = rebuilt ? Category::kRecompute : slot.category;
+    tenant.enters = life.enters;
+    tenant.stays = life.stays;
+    tenants.push_back(tenant);
+  }
+  return tenants;
+}
+
+// Live bytes while op `op` runs.
+CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
+  CategoryBytes now{};
+  for (const Tenant& tenant : tenants) {
+    const bool live = (tenant.enters || op >= tenant.first) && (tenant.stays || op <= tenant.last);
+    if (live && !tenant.enters) At(now, tenant.category) += tenant.bytes;
+    if (!live && tenant.enters) At(now, tenant.category) -= tenant.bytes;
+  }
+  return now;
 }
 
 }  // namespace
 
-BlockMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  const BlockKind kind = context.stage.KindOf(key.block);
-  const Block block = BlockOf(context, kind, key.pass);
-  std::set<std::pair<SlotRole, int>> later;
-  if (key.pass == Pass::kBackwardInput) later = ReadByWeightHalf(context, kind);
-  std::vector<Tenant> slots(block.slots.size());
-  Touch(block, slots);
-
-  const bool recomputed = context.plan.recompute == RecomputeKind::kFull &&
-                          kind == BlockKind::kLayer && key.pass != Pass::kForward;
-  std::vector<Tenant> tenants;
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    const TensorSlot& slot = block.slots[s];
-    const Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
-    if (life.enters && life.stays) continue;
-    slots[s].bytes = slot.bytes;
-    // A tensor that was rebuilt keeps the category it was rebuilt under.
-    const bool rebuilt = recomputed && slot.role == SlotRole::kSaved && slot.index < kFirstHeld;
-    slots[s].category = rebuilt ? Category::kRecompute : slot.category;
-    slots[s].enters = life.enters;
-    slots[s].stays = life.stays;
-    tenants.push_back(slots[s]);
+StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
+  const Block block = BlockOf(context, context.stage.KindOf(key.block), key.pass);
+  const std::vector<Tenant> touched = Touch(block);
+  std::vector<Tenant> tenants = SlotTenants(context, key, block, touched);
+  const Sharding sharding = ShardingOf(context.plan);
+  if (sharding.parameters) {
+    AddBuckets(context, key, block, touched, SlotRole::kParameter, tenants);
   }
-  if (context.plan.zero_stage == 3 && context.plan.dp > 1) {
-    AddBuckets(context, key, block, slots, SlotRole::kParameter, tenants);
-    AddBuckets(context, key, block, slots, SlotRole::kGradient, tenants);
+  if (sharding.gradients) {
+    AddBuckets(context, key, block, touched, SlotRole::kGradient, tenants);
   }
-
-  BlockMemory out;
+  StepMemory out;
   for (int op = 0; op < static_cast<int>(block.ops.size()); ++op) {
-    CategoryBytes now{};
-    for (const Tenant& tenant : tenants) {
-      auto& bytes = now[static_cast<std::size_t>(tenant.category)];
-      const bool live =
-          (tenant.enters || op >= tenant.first) && (tenant.stays || op <= tenant.last);
-      if (live && !tenant.enters) bytes += tenant.bytes;
-      if (!live && tenant.enters) bytes -= tenant.bytes;
-    }
-    const std::int64_t total = Sum(now);
-    if (op == 0 || total > out.peak_total) {
-      out.peak_total = total;
+    const CategoryBytes now = LiveAt(op, tenants);
+    if (op == 0 || Total(now) > out.peak_total) {
+      out.peak_total = Total(now);
       out.at_peak = now;
     }
   }
-  for (const Tenant& tenant : tenants) {
-    auto& bytes = out.at_end[static_cast<std::size_t>(tenant.category)];
-    if (tenant.stays && !tenant.enters) bytes += tenant.bytes;
-    if (!tenant.stays && tenant.enters) bytes -= tenant.bytes;
-  }
+  out.at_end = LiveAt(static_cast<int>(block.ops.size()), tenants);
   return out;
 }
 

@@ -1,14 +1,36 @@
-#include "ui/view_model/pairing.h"
+#include "sim/compare/pairing.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/ui/hand_made.h"
+#include <utility>
 
-namespace foretrain::ui {
+namespace foretrain {
 namespace {
 
+struct Place {
+  int rank = 0;
+  std::int32_t step = 0;
+  int op = 0;
+};
+
+OpId IdOf(const Place& place) {
+  return PackId({.kind = InstructionKind::kBlock, .pass = Pass::kForward, .block = 1}, place.op);
+}
+
+Span ComputeSpan(const Place& place, std::int64_t start_ns, std::int64_t end_ns) {
+  return {.start_ns = start_ns,
+          .end_ns = end_ns,
+          .op = IdOf(place),
+          .step = place.step,
+          .rank = static_cast<std::int16_t>(place.rank),
+          .queue = Queue::kCompute,
+          .op_class = OpClass::kGemm};
+}
+
 std::vector<OpTotal> Totals(std::vector<Span> spans, std::int32_t step = 0) {
-  return OpTotalsOfStep(RunOfSpans(std::move(spans)).timeline, step);
+  Timeline timeline;
+  timeline.spans = std::move(spans);
+  return OpTotalsOfStep(timeline, step);
 }
 
 TEST(Pairing, PutsOpsOfEqualIdsTogether) {
@@ -62,4 +84,4 @@ TEST(Pairing, OfNothingIsEmpty) {
 }
 
 }  // namespace
-}  // namespace foretrain::ui
+}  // namespace foretrain

@@ -1,0 +1,76 @@
+#include <cstdint>
+
+#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/families.h"
+
+namespace foretrain {
+namespace {
+
+FtStatus GeluForward(FtQueue* queue, const FtGelu* g) {
+  Check check(queue, "gelu_forward", g->dtype);
+  check.Size("elements", g->elements)
+      .Tensor("x", g->x, g->elements)
+      .Tensor("out", g->out, g->elements);
+  if (check.ok()) {
+    queue->kernels->gelu_forward(*g);
+  }
+  return check.status();
+}
+
+FtStatus GeluBackward(FtQueue* queue, const FtGelu* g) {
+  Check check(queue, "gelu_backward", g->dtype);
+  check.Size("elements", g->elements)
+      .Tensor("x", g->x, g->elements)
+      .Tensor("dy", g->dy, g->elements);
+  check.Tensor("out", g->out, g->elements);
+  if (check.ok()) {
+    queue->kernels->gelu_backward(*g);
+  }
+  return check.status();
+}
+
+FtStatus SwigluForward(FtQueue* queue, const FtSwiglu* g) {
+  Check check(queue, "swiglu_forward", g->dtype);
+  check.Size("rows", g->rows).Size("cols", g->cols);
+  check.Tensor("x", g->x, g->rows, g->cols).Tensor("out", g->out, g->rows, g->cols);
+  if (check.ok()) {
+    queue->kernels->swiglu_forward(*g);
+  }
+  return check.status();
+}
+
+FtStatus SwigluBackward(FtQueue* queue, const FtSwiglu* g) {
+  Check check(queue, "swiglu_backward", g->dtype);
+  check.Size("rows", g->rows).Size("cols", g->cols);
+  check.Tensor("x", g->x, g->rows, g->cols)
+      .Tensor("dy", g->dy, g->rows, g->cols)
+      .Tensor("out", g->out, g->rows, g->cols);
+  if (check.ok()) {
+    queue->kernels->swiglu_backward(*g);
+  }
+  return check.status();
+}
+
+FtStatus Add(FtQueue* queue, const FtAdd* g) {
+  Check check(queue, "add", g->dtype);
+  check.Size("rows", g->rows).Size("cols", g->cols);
+  check.Tensor("a", g->a, g->rows, g->cols)
+      .Tensor("b", g->b, g->rows, g->cols)
+      .Tensor("out", g->out, g->rows, g->cols);
+  if (check.ok()) {
+    queue->kernels->add(*g);
+  }
+  return check.status();
+}
+
+}  // namespace
+
+void SetActivationEntries(FtDeviceApi& api) {
+  api.gelu_forward = &GeluForward;
+  api.gelu_backward = &GeluBackward;
+  api.swiglu_forward = &SwigluForward;
+  api.swiglu_backward = &SwigluBackward;
+  api.add = &Add;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,16 @@
+// The kernel entries by family, a file each: check the arguments, then run the queue's kernel.
+#pragma once
+
+#include "base/device_api.h"
+
+namespace foretrain {
+
+void SetLinearEntries(FtDeviceApi& api);        // gemm, bias_grad
+void SetEmbeddingEntries(FtDeviceApi& api);     // embedding_forward, _backward
+void SetNormEntries(FtDeviceApi& api);          // norm_forward, _backward_input, _backward_weight
+void SetAttentionEntries(FtDeviceApi& api);     // rope, attention_forward, _backward
+void SetActivationEntries(FtDeviceApi& api);    // gelu, swiglu, add
+void SetCrossEntropyEntries(FtDeviceApi& api);  // cross_entropy_forward, _backward
+void SetUpdateEntries(FtDeviceApi& api);        // squared_norm, adamw, sum_ranks
+
+}  // namespace foretrain

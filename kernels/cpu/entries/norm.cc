@@ -1,0 +1,65 @@
+#include <cstdint>
+
+#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/families.h"
+
+namespace foretrain {
+namespace {
+
+FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
+  Check check(queue, "norm_forward", g->dtype);
+  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
+  check.Tensor("x", g->x, g->rows, g->cols)
+      .Tensor("y", g->y, g->rows, g->cols)
+      .Tensor("rstd", g->rstd, g->rows);
+  check.Tensor("weight", g->weight, g->cols);
+  if (g->rms == 0) {
+    check.Tensor("bias", g->bias, g->cols).Tensor("mean", g->mean, g->rows);
+  }
+  if (check.ok()) {
+    queue->kernels->norm_forward(*g);
+  }
+  return check.status();
+}
+
+FtStatus NormBackwardInput(FtQueue* queue, const FtNormBackwardInput* g) {
+  Check check(queue, "norm_backward_input", g->dtype);
+  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
+  check.Tensor("dy", g->dy, g->rows, g->cols)
+      .Tensor("x", g->x, g->rows, g->cols)
+      .Tensor("dx", g->dx, g->rows, g->cols);
+  check.Tensor("weight", g->weight, g->cols).Tensor("rstd", g->rstd, g->rows);
+  if (g->rms == 0) {
+    check.Tensor("mean", g->mean, g->rows);
+  }
+  if (check.ok()) {
+    queue->kernels->norm_backward_input(*g);
+  }
+  return check.status();
+}
+
+FtStatus NormBackwardWeight(FtQueue* queue, const FtNormBackwardWeight* g) {
+  Check check(queue, "norm_backward_weight", g->dtype);
+  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
+  check.Tensor("dy", g->dy, g->rows, g->cols)
+      .Tensor("x", g->x, g->rows, g->cols)
+      .Tensor("rstd", g->rstd, g->rows);
+  check.Tensor("weight_grad", g->weight_grad, g->cols);
+  if (g->rms == 0) {
+    check.Tensor("mean", g->mean, g->rows);
+  }
+  if (check.ok()) {
+    queue->kernels->norm_backward_weight(*g);
+  }
+  return check.status();
+}
+
+}  // namespace
+
+void SetNormEntries(FtDeviceApi& api) {
+  api.norm_forward = &NormForward;
+  api.norm_backward_input = &NormBackwardInput;
+  api.norm_backward_weight = &NormBackwardWeight;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,219 @@
+// Gradients of causal attention, block by block of keys: probabilities are made again from the
+// scores and lse (Dao et al. 2022). Scores are in base 2, as in attention_forward.h.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "kernels/cpu/vector/attention_blocks.h"
+#include "kernels/cpu/vector/simd.h"
+#include "kernels/cpu/vector/tile.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+struct BackwardBlock {
+  float* key_columns;    // [head_dim][kBackwardKeys], scaled
+  float* value_columns;  // [head_dim][kBackwardKeys]
+  float* keys;           // [kBackwardKeys][width]
+  float* queries;        // [kBackwardQueries][width]
+  float* dout;           // [kBackwardQueries][width]
+  float* p;              // [kBackwardQueries][kBackwardKeys]: scores, then probabilities
+  float* ds;             // [kBackwardQueries][kBackwardKeys]: gradient of p, then of the scores
+  float* dq;             // [kStripRows][width], where a slice's rows are no whole vectors
+  float* dk;             // [kBackwardKeys][width]
+  float* dv;             // [kBackwardKeys][width]
+  float* lse;            // [kBackwardQueries], base 2
+  float* delta;          // [kBackwardQueries]: sum of dout * out
+  float* ones;           // [kStripRows]
+  int64_t width;         // head_dim, rounded up to whole vectors
+};
+
+// Scores and gradients of probabilities of the strip of queries from i on, up to the last key that
+// one of them sees.
+FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock& block,
+                              const View& view, int64_t i, int64_t rows) {
+  const int64_t vectors = RoundUp(view.KeysOf(i + rows - 1), kLanes) / kLanes;
+  StripArguments s{.depth = g.head_dim,
+                   .a = block.queries + i * block.width,
+                   .a_stride = block.width,
+                   .b = block.key_columns,
+                   .b_stride = kBackwardKeys,
+                   .c = block.p + i * kBackwardKeys,
+                   .c_stride = kBackwardKeys,
+                   .scale = nullptr};
+  StripProduct<Along::kRow>(s, rows, vectors);
+  s.a = block.dout + i * block.width;
+  s.b = block.value_columns;
+  s.c = block.ds + i * kBackwardKeys;
+  StripProduct<Along::kRow>(s, rows, vectors);
+}
+
+// p = 2^(score - lse), ds = p * (dp - delta) / sqrt(head_dim) of one query; both 0 for keys that it
+// does not see.
+FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, int64_t i,
+                               float scale) {
+  float* p = block.p + i * kBackwardKeys;
+  float* ds = block.ds + i * kBackwardKeys;
+  const Vector lse = Set(block.lse[i]);
+  const Vector delta = Set(block.delta[i]);
+  const int64_t seen = view.KeysOf(i);
+  ForEachVector(
+      seen, [&](int64_t j, auto access) __attribute__((always_inline)) {
+        const Vector probability = access.keep(Exp2(Load(p + j) - lse));
+        Store(p + j, probability);
+        Store(ds + j, access.keep(probability * ((Load(ds + j) - delta) * scale)));
+      });
+  for (int64_t j = RoundUp(seen, kLanes); j < view.keys; j += kLanes) {
+    Store(p + j, Vector{});
+    Store(ds + j, Vector{});
+  }
+}
+
+// dv += p^T dout, dk += ds^T queries.
+FT_INLINE void BackwardKeysValues(const BackwardBlock& block, const View& view) {
+  for (int64_t j = 0; j < view.keys; j += kStripRows) {
+    const int64_t rows = Least(kStripRows, view.keys - j);
+    const int64_t first =
+        Clamp(j - view.ahead, 0, view.queries);  // queries before it see none of these keys
+    if (first == view.queries) {
+      continue;
+    }
+    StripArguments s{.depth = view.queries - first,
+                     .a = block.p + first * kBackwardKeys + j,
+                     .a_stride = kBackwardKeys,
+                     .b = block.dout + first * block.width,
+                     .b_stride = block.width,
+                     .c = block.dv + j * block.width,
+                     .c_stride = block.width,
+                     .scale = block.ones};
+    StripProduct<Along::kColumn>(s, rows, block.width / kLanes);
+    s.a = block.ds + first * kBackwardKeys + j;
+    s.b = block.queries + first * block.width;
+    s.c = block.dk + j * block.width;
+    StripProduct<Along::kColumn>(s, rows, block.width / kLanes);
+  }
+}
+
+// dq (+)= ds keys of a strip of queries; `to` is the first one's row of dq.
+FT_INLINE void BackwardQueries(const FtAttentionBackward& g, const BackwardBlock& block,
+                               const View& view, int64_t i, int64_t rows, float* to, bool add) {
+  const bool whole =
+      g.head_dim == block.width;  // else a whole vector would pass the end of the slice
+  StripProduct<Along::kRow>({.depth = view.KeysOf(i + rows - 1),
+                             .a = block.ds + i * kBackwardKeys,
+                             .a_stride = kBackwardKeys,
+                             .b = block.keys,
+                             .b_stride = block.width,
+                             .c = whole ? to : block.dq,
+                             .c_stride = whole ? g.row_stride : block.width,
+                             .scale = whole && add ? block.ones : nullptr},
+                            rows, block.width / kLanes);
+  if (whole) {
+    return;
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* from = block.dq + row * block.width;
+    ForEachVector(
+        g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          float* at = to + row * g.row_stride + c;
+          access.store(at, add ? access.load(at) + Load(from + c) : Load(from + c));
+        });
+  }
+}
+
+// Copies a block of queries with what belongs to them; `row` is the first query's row.
+FT_INLINE void BackwardLoadQueries(const FtAttentionBackward& g, const BackwardBlock& block,
+                                   int64_t row, int64_t head, int64_t queries) {
+  const int64_t out_stride = int64_t{g.heads} * g.head_dim;
+  const float* out = Floats(g.out) + row * out_stride + head * g.head_dim;
+  const float* dout = Floats(g.dout) + row * out_stride + head * g.head_dim;
+  const float* q = Floats(g.q) + row * g.row_stride + head * g.head_dim;
+  CopyRows(q, g.row_stride, queries, g.head_dim, block.queries, block.width);
+  CopyRows(dout, out_stride, queries, g.head_dim, block.dout, block.width);
+  for (int64_t i = 0; i < queries; ++i) {
+    block.lse[i] = g.lse[(row + i) * g.heads + head] * kLog2E;
+    block.delta[i] = SumOver(
+        g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          return access.load(out + i * out_stride + c) * access.load(dout + i * out_stride + c);
+        });
+  }
+}
+
+FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, float* scratch) {
+  ScratchParts parts(scratch);
+  BackwardBlock block{};
+  block.width = RoundUp(head_dim, kLanes);
+  const int64_t key_rows = kBackwardKeys * block.width;
+  const int64_t query_rows = kBackwardQueries * block.width;
+  block.key_columns = parts.Take(key_rows);
+  block.value_columns = parts.Take(key_rows);
+  block.keys = parts.Take(key_rows);
+  block.dk = parts.Take(key_rows);
+  block.dv = parts.Take(key_rows);
+  block.queries = parts.Take(query_rows);
+  block.dout = parts.Take(query_rows);
+  block.dq = parts.Take(kStripRows * block.width);
+  block.p = parts.Take(kBackwardQueries * kBackwardKeys);
+  block.ds = parts.Take(kBackwardQueries * kBackwardKeys);
+  block.lse = parts.Take(kBackwardQueries);
+  block.delta = parts.Take(kBackwardQueries);
+  block.ones = parts.Take(kStripRows);
+  for (int i = 0; i < kStripRows; ++i) {
+    block.ones[i] = 1.0F;
+  }
+  return block;
+}
+
+// Gradients that flow through the keys [j, j + keys) of one key head of one sequence, whose first
+// row is `start`.
+FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock& block,
+                              int64_t start, int64_t kv_head, int64_t j) {
+  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const int64_t group = g.heads / g.kv_heads;
+  const int64_t keys = Least(kBackwardKeys, g.sequence - j);
+  const int64_t at = (start + j) * g.row_stride + kv_head * g.head_dim;
+  CopyTransposed(Floats(g.k) + at, g.row_stride, keys, g.head_dim, kLog2E * scale,
+                 block.key_columns, kBackwardKeys);
+  CopyTransposed(Floats(g.v) + at, g.row_stride, keys, g.head_dim, 1.0F, block.value_columns,
+                 kBackwardKeys);
+  CopyRows(Floats(g.k) + at, g.row_stride, keys, g.head_dim, block.keys, block.width);
+  memset(block.dk, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
+  memset(block.dv, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
+  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (int64_t i = j; i < g.sequence; i += kBackwardQueries) {
+      const int64_t queries = Least(kBackwardQueries, g.sequence - i);
+      const View view{.queries = queries, .keys = keys, .ahead = i - j};
+      BackwardLoadQueries(g, block, start + i, head, queries);
+      float* dq = Floats(g.dq) + (start + i) * g.row_stride + head * g.head_dim;
+      for (int64_t q = 0; q < queries; q += kStripRows) {
+        const int64_t rows = Least(kStripRows, queries - q);
+        BackwardScores(g, block, view, q, rows);
+        for (int64_t row = q; row < q + rows; ++row) {
+          BackwardSoftmax(block, view, row, scale);
+        }
+        BackwardQueries(g, block, view, q, rows, dq + q * g.row_stride, j > 0);
+      }
+      BackwardKeysValues(block, view);
+    }
+  }
+  for (int64_t i = 0; i < keys; ++i) {
+    ForEachVector(
+        g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          access.store(Floats(g.dk) + at + i * g.row_stride + c,
+                       Load(block.dk + i * block.width + c));
+          access.store(Floats(g.dv) + at + i * g.row_stride + c,
+                       Load(block.dv + i * block.width + c));
+        });
+  }
+}
+
+inline void AttentionBackward(const FtAttentionBackward& g, float* scratch) {
+  const BackwardBlock block = TakeBackwardBlock(g.head_dim, scratch);
+  for (int64_t item = 0; item < g.batch * g.kv_heads; ++item) {
+    for (int64_t j = 0; j < g.sequence; j += kBackwardKeys) {
+      BackwardOfKeys(g, block, item / g.kv_heads * g.sequence, item % g.kv_heads, j);
+    }
+  }
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

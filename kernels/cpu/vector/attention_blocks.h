@@ -1,0 +1,70 @@
+// What forward and backward attention share: which keys a block of queries sees, parts of the
+// scratch, and copies of blocks.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/vector/simd.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+// Hands out parts of the scratch.
+class ScratchParts {
+ public:
+  explicit ScratchParts(float* at) : at_(at) {}
+  FT_INLINE float* Take(int64_t floats) {
+    float* part = at_;
+    at_ += RoundUp(floats, kScratchGap) + kScratchGap;
+    return part;
+  }
+
+ private:
+  float* at_;
+};
+
+// to[r][0, width) = from[r * stride + c], 0 for c in [columns, width).
+FT_INLINE void CopyRows(const float* from, int64_t stride, int64_t rows, int64_t columns, float* to,
+                        int64_t width) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* in = from + r * stride;
+    float* out = to + r * width;
+    ForEachVector(
+        columns, [&](int64_t c, auto access)
+                     __attribute__((always_inline)) { Store(out + c, access.load(in + c)); });
+  }
+}
+
+// to[c * width + r] = from[r * stride + c] * scale for r in [0, rows), c in [0, columns); 0 for r
+// in [rows, width).
+FT_INLINE void CopyTransposed(const float* from, int64_t stride, int64_t rows, int64_t columns,
+                              float scale, float* to, int64_t width) {
+  for (int64_t r = 0; r < width; r += kLanes) {
+    for (int64_t c = 0; c < columns; c += kLanes) {
+      const int64_t wide = Least(kLanes, columns - c);
+      Vector square[kLanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        square[i] = r + i < rows ? LoadPart(from + (r + i) * stride + c, wide) * scale : Vector{};
+      }
+      Transpose(square);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        if (i < wide) {
+          Store(to + (c + i) * width + r, square[i]);
+        }
+      }
+    }
+  }
+}
+
+// What a block of queries sees of a block of keys. Query i sees key j where j <= i + ahead.
+struct View {
+  int64_t queries, keys;
+  int64_t ahead;  // first query's position - first key's
+
+  // Keys that query i sees, from the block's first.
+  FT_INLINE int64_t KeysOf(int64_t query) const { return Clamp(query + ahead + 1, 0, keys); }
+};
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,0 +1,205 @@
+// Causal attention in blocks of queries and keys, so that no matrix of scores is stored (Dao et al.
+// 2022).
+//
+// Scores are kept in base 2: queries (forward) or keys (backward) are multiplied by log2(e) /
+// sqrt(head_dim) when they are copied, and e^x becomes 2^x. Forward holds the transpose of the
+// scores, a key a row, so that the softmax of kLanes queries is taken lane by lane.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "kernels/cpu/vector/attention_blocks.h"
+#include "kernels/cpu/vector/simd.h"
+#include "kernels/cpu/vector/tile.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+struct ForwardBlock {
+  float* queries;  // [head_dim][kForwardQueries], scaled
+  float* scores;   // [kForwardKeys][kForwardQueries], then probabilities
+  float* values;   // [kForwardKeys][width]
+  float* out;      // [kForwardQueries][width], not yet divided by `sum`
+  float* most;     // [kForwardQueries]: largest score so far
+  float* sum;      // [kForwardQueries]: of 2^(score - most)
+  float* rescale;  // [kForwardQueries]: 2^(most before - most now)
+  int64_t width;   // head_dim, rounded up to whole vectors
+};
+
+// scores = keys * queries, where any query of a vector sees the key.
+FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& block,
+                             const View& view, const float* keys) {
+  for (int64_t j = 0; j < view.keys; j += kStripRows) {
+    const int64_t rows = Least(kStripRows, view.keys - j);
+    // Queries before j - ahead see none of these keys.
+    const int64_t skip = Greatest(0, j - view.ahead) / kLanes;
+    const int64_t vectors = (view.queries + kLanes - 1) / kLanes - skip;
+    if (vectors <= 0) {
+      continue;
+    }
+    StripProduct<Along::kRow>({.depth = g.head_dim,
+                               .a = keys + j * g.row_stride,
+                               .a_stride = g.row_stride,
+                               .b = block.queries + skip * kLanes,
+                               .b_stride = kForwardQueries,
+                               .c = block.scores + j * kForwardQueries + skip * kLanes,
+                               .c_stride = kForwardQueries,
+                               .scale = nullptr},
+                              rows, vectors);
+  }
+}
+
+// -inf where a lane's query does not see the key: lanes below `first`.
+FT_INLINE Vector HideScores(Vector scores, int64_t first) {
+  return LaneNumbers() < static_cast<int32_t>(first) ? Set(-__builtin_inff()) : scores;
+}
+
+// Largest of `before` and the scores of kLanes queries from `query` on; keys that a lane does not
+// see become -inf. All lanes see keys [0, full), some lanes keys [full, end).
+FT_INLINE Vector ForwardMost(const View& view, int64_t query, int64_t end, Vector before,
+                             float* column) {
+  const int64_t full = view.KeysOf(query);
+  Vector most[4] = {before, before, before, before};
+  int64_t j = 0;
+  for (; j + 4 <= full; j += 4) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      most[i] = Max(most[i], Load(column + (j + i) * kForwardQueries));
+    }
+  }
+  for (; j < end; ++j) {
+    float* at = column + j * kForwardQueries;
+    const Vector scores = HideScores(Load(at), j - view.ahead - query);
+    Store(at, scores);
+    most[0] = Max(most[0], scores);
+  }
+  return Max(Max(most[0], most[1]), Max(most[2], most[3]));
+}
+
+// Scores of keys [0, end) become 2^(score - most), those of [end, keys) 0; returns their sum.
+FT_INLINE Vector ForwardProbabilities(Vector most, int64_t end, int64_t keys, float* column) {
+  Sum sum;
+  int64_t j = 0;
+  for (; j + 4 <= end; j += 4) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      float* at = column + (j + i) * kForwardQueries;
+      const Vector p = Exp2(Load(at) - most);
+      Store(at, p);
+      sum.part[i] += p;
+    }
+  }
+  for (; j < end; ++j) {
+    float* at = column + j * kForwardQueries;
+    const Vector p = Exp2(Load(at) - most);
+    Store(at, p);
+    sum.part[0] += p;
+  }
+  for (; j < keys; ++j) {
+    Store(column + j * kForwardQueries, Vector{});
+  }
+  return sum.total();
+}
+
+// Scores of kLanes queries from `query` on become 2^(score - most); keeps the running maximum and
+// sum.
+FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64_t query) {
+  float* column = block.scores + query;
+  const int64_t end = view.KeysOf(query + kLanes - 1);
+  const Vector before = Load(block.most + query);
+  const Vector now = ForwardMost(view, query, end, before, column);
+  const Vector rescale = Exp2(before - now);
+  const Vector sum = ForwardProbabilities(now, end, view.keys, column);
+  Store(block.most + query, now);
+  Store(block.rescale + query, rescale);
+  Store(block.sum + query, Load(block.sum + query) * rescale + sum);
+}
+
+// out = out * rescale + probabilities * values.
+FT_INLINE void ForwardValues(const ForwardBlock& block, const View& view) {
+  for (int64_t i = 0; i < view.queries; i += kStripRows) {
+    const int64_t rows = Least(kStripRows, view.queries - i);
+    const int64_t depth = view.KeysOf(i + rows - 1);
+    if (depth <= 0) {
+      continue;  // these queries see nothing here, so their maxima are as before
+    }
+    StripProduct<Along::kColumn>({.depth = depth,
+                                  .a = block.scores + i,
+                                  .a_stride = kForwardQueries,
+                                  .b = block.values,
+                                  .b_stride = block.width,
+                                  .c = block.out + i * block.width,
+                                  .c_stride = block.width,
+                                  .scale = block.rescale + i},
+                                 rows, block.width / kLanes);
+  }
+}
+
+// out[rows, heads * head_dim] and lse of a block of queries whose first row is `row`.
+FT_INLINE void ForwardFinish(const FtAttentionForward& g, const ForwardBlock& block, int64_t row,
+                             int64_t head, int64_t queries) {
+  const int64_t out_stride = int64_t{g.heads} * g.head_dim;
+  for (int64_t i = 0; i < queries; ++i) {
+    const float inverse = 1.0F / block.sum[i];
+    float* to = Floats(g.out) + (row + i) * out_stride + head * g.head_dim;
+    const float* from = block.out + i * block.width;
+    ForEachVector(
+        g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          access.store(to + c, Load(from + c) * inverse);
+        });
+    g.lse[(row + i) * g.heads + head] = (block.most[i] + __builtin_log2f(block.sum[i])) * kLn2;
+  }
+}
+
+FT_INLINE ForwardBlock TakeForwardBlock(int64_t head_dim, float* scratch) {
+  ScratchParts parts(scratch);
+  ForwardBlock block{};
+  block.width = RoundUp(head_dim, kLanes);
+  block.queries = parts.Take(kForwardQueries * block.width);
+  block.scores = parts.Take(kForwardKeys * kForwardQueries);
+  block.values = parts.Take(kForwardKeys * block.width);
+  block.out = parts.Take(kForwardQueries * block.width);
+  block.most = parts.Take(kForwardQueries);
+  block.sum = parts.Take(kForwardQueries);
+  block.rescale = parts.Take(kForwardQueries);
+  return block;
+}
+
+// The queries from i on of one head of one sequence, whose first row is `start`.
+FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock& block,
+                                int64_t start, int64_t head, int64_t i) {
+  const float scale = kLog2E / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const int64_t kv_head = head / (g.heads / g.kv_heads);
+  const float* q = Floats(g.q) + (start + i) * g.row_stride + head * g.head_dim;
+  const float* k = Floats(g.k) + start * g.row_stride + kv_head * g.head_dim;
+  const float* v = Floats(g.v) + start * g.row_stride + kv_head * g.head_dim;
+  const int64_t queries = Least(kForwardQueries, g.sequence - i);
+  CopyTransposed(q, g.row_stride, queries, g.head_dim, scale, block.queries, kForwardQueries);
+  for (int64_t c = 0; c < kForwardQueries; c += kLanes) {
+    Store(block.most + c, Set(-__builtin_inff()));
+    Store(block.sum + c, Vector{});
+  }
+  memset(block.out, 0, static_cast<size_t>(queries * block.width) * sizeof(float));
+  for (int64_t j = 0; j < i + queries; j += kForwardKeys) {
+    const View view{
+        .queries = queries, .keys = Least(kForwardKeys, i + queries - j), .ahead = i - j};
+    ForwardScores(g, block, view, k + j * g.row_stride);
+    for (int64_t c = 0; c < queries; c += kLanes) {
+      ForwardSoftmax(block, view, c);
+    }
+    CopyRows(v + j * g.row_stride, g.row_stride, view.keys, g.head_dim, block.values, block.width);
+    ForwardValues(block, view);
+  }
+  ForwardFinish(g, block, start + i, head, queries);
+}
+
+inline void AttentionForward(const FtAttentionForward& g, float* scratch) {
+  const ForwardBlock block = TakeForwardBlock(g.head_dim, scratch);
+  for (int64_t item = 0; item < g.batch * g.heads; ++item) {
+    for (int64_t i = 0; i < g.sequence; i += kForwardQueries) {
+      ForwardOfQueries(g, block, item / g.heads * g.sequence, item % g.heads, i);
+    }
+  }
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,0 +1,12 @@
+// What one pass of one block adds to and takes from a rank's live bytes while its ops run.
+#pragma once
+
+#include "sim/program/lower/skeleton.h"
+
+namespace foretrain {
+
+// Memory of the block that `key` runs. Gathered parameters live up to their last reader; whole
+// gradients of sharded ones from their first writer to the reduction behind.
+StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key);
+
+}  // namespace foretrain

@@ -1,0 +1,11 @@
+#include "sim/program/lower/block_registry.h"
+
+namespace foretrain {
+
+int BlockRegistry::Find(const std::string& key, const std::function<Block()>& make) {
+  const auto [found, is_new] = numbers_.try_emplace(key, static_cast<int>(blocks_.size()));
+  if (is_new) blocks_.push_back(make());
+  return found->second;
+}
+
+}  // namespace foretrain

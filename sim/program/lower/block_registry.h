@@ -1,0 +1,26 @@
+// The blocks of a program, each made once and shared by all ranks.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/program/op.h"
+
+namespace foretrain {
+
+class BlockRegistry {
+ public:
+  // Number of the block called `key`, made by `make` when it is new.
+  int Find(const std::string& key, const std::function<Block()>& make);
+  std::vector<Block> Take() { return std::move(blocks_); }
+  const Block& operator[](int block) const { return blocks_[static_cast<std::size_t>(block)]; }
+
+ private:
+  std::map<std::string, int> numbers_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace foretrain

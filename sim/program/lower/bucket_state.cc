@@ -1,0 +1,50 @@
+#include "sim/program/lower/bucket_state.h"
+
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/sharding.h"
+
+namespace foretrain {
+namespace {
+
+Binding RangeOf(const RankBuilder& rank, const Bucket& bucket, bool sharded, int buffer,
+                std::int64_t begin, std::int64_t end) {
+  const std::int64_t first = sharded ? bucket.elements / bucket.shards * bucket.shard : 0;
+  return rank.Part(buffer, begin - first, end - begin);
+}
+
+}  // namespace
+
+void MakeBucketState(RankBuilder& rank) {
+  const LowerContext& context = rank.Context();
+  const Sharding sharding = ShardingOf(context.plan);
+  rank.Rank().buckets = context.layout.buckets;
+  rank.Rank().parameters = context.layout.places;
+  for (Bucket& bucket : rank.Rank().buckets) {
+    const std::int64_t whole = bucket.elements * kFloatBytes;
+    const std::int64_t shard = whole / bucket.shards;
+    bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters);
+    bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients);
+    bucket.moment1 = rank.NewState(shard, Category::kOptimizerState);
+    bucket.moment2 = rank.NewState(shard, Category::kOptimizerState);
+  }
+}
+
+Binding ParameterRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
+                         std::int64_t end) {
+  const bool sharded = ShardingOf(rank.Context().plan).parameters;
+  return RangeOf(rank, bucket, sharded, bucket.parameters, begin, end);
+}
+
+Binding GradientRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
+                        std::int64_t end) {
+  const bool sharded = ShardingOf(rank.Context().plan).gradients;
+  return RangeOf(rank, bucket, sharded, bucket.gradients, begin, end);
+}
+
+Binding OwnShard(const RankBuilder& rank, const Bucket& bucket, int buffer) {
+  const std::int64_t shard = bucket.elements / bucket.shards;
+  return rank.Part(buffer, shard * bucket.shard, shard);
+}
+
+}  // namespace foretrain

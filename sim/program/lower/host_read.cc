@@ -1,0 +1,23 @@
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/rank_builder.h"
+
+namespace foretrain {
+namespace {
+
+void EmitHostRead(RankBuilder& rank, const InstructionKey& key) {
+  const bool norm = rank.Context().plan.clip_norm > 0;
+  const int block = rank.FindBlock("host_read", [&] { return HostReadBlock(norm); });
+  std::vector<Binding> bindings = {rank.Whole(rank.Tensors().At({TensorKind::kLoss}))};
+  if (norm) bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNorm})));
+  rank.Add(key, block, bindings);
+}
+
+constexpr StepRule kHostRead{EmitHostRead};
+
+}  // namespace
+
+void LowerHostRead(const LowerContext& /*context*/, Skeleton& skeleton) {
+  skeleton.push_back({UpdateKey(InstructionKind::kHostRead, 0), &kHostRead});
+}
+
+}  // namespace foretrain

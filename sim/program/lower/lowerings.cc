@@ -1,0 +1,29 @@
+#include "sim/program/lower/lowerings.h"
+
+#include <array>
+
+namespace foretrain {
+namespace {
+
+constexpr std::array kLowerings = {
+    Lowering{MakeBucketState, nullptr},         Lowering{nullptr, LowerPipeline},
+    Lowering{nullptr, LowerRecompute},          Lowering{nullptr, LowerParameterGathering},
+    Lowering{nullptr, LowerShardReduction},     Lowering{nullptr, LowerGradientReduction},
+    Lowering{nullptr, LowerTiedEmbeddings},     Lowering{MakeLossState, LowerLoss},
+    Lowering{MakeNormState, LowerGradientNorm}, Lowering{nullptr, LowerOptimizer},
+    Lowering{nullptr, LowerHostRead},
+};
+
+}  // namespace
+
+std::span<const Lowering> Lowerings() { return kLowerings; }
+
+Skeleton LowerStep(const LowerContext& context) {
+  Skeleton skeleton;
+  for (const Lowering& lowering : kLowerings) {
+    if (lowering.add_steps != nullptr) lowering.add_steps(context, skeleton);
+  }
+  return skeleton;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,66 @@
+// The strategies that make a rank's step: one file each, listed in order in lowerings.cc. A new one
+// is a file, a declaration here and a line there.
+//
+//   make_state  buffers that live for the whole run
+//   add_steps   inserts steps into the skeleton, each with the rule that emits it (StepRule)
+//
+// A strategy that moves a tensor elsewhere (a gathered copy, a copy on the host) tells the ones
+// that read it through TensorTable (tensor_table.h), in issue order.
+#pragma once
+
+#include <span>
+
+#include "sim/program/lower/skeleton.h"
+
+namespace foretrain {
+
+struct Lowering {
+  void (*make_state)(RankBuilder& rank) = nullptr;
+  void (*add_steps)(const LowerContext& context, Skeleton& skeleton) = nullptr;
+};
+
+// All of them, in order.
+std::span<const Lowering> Lowerings();
+
+// The step of one rank: what all lowerings make of an empty skeleton.
+Skeleton LowerStep(const LowerContext& context);
+
+// Parameters, gradients and moments of every bucket, in shards where the plan says so.
+void MakeBucketState(RankBuilder& rank);
+
+// Schedule slots -> loads, receives, block passes and sends.
+void LowerPipeline(const LowerContext& context, Skeleton& skeleton);
+
+// Full recomputation: each layer's backward is preceded by its forward up to the saved tensors.
+void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
+
+// Sharded parameters: gathers a block's before each of its uses, one use ahead of the compute.
+// Rajbhandari et al. 2020, s. 5.3.
+void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton);
+
+// Sharded gradients: reduces a bucket's to shards after each micro-batch's backward.
+void LowerShardReduction(const LowerContext& context, Skeleton& skeleton);
+
+// Whole gradients: after the last micro-batch has added to a bucket they are summed over dp
+// (sharded moments: reduce-scattered) while the backward goes on. Li et al. 2020, s. 3.2.
+void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton);
+
+// Tied embeddings on two stages: both copies get the sum of their gradients.
+void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton);
+
+// The loss: this rank's sum, and the sum over all ranks.
+void MakeLossState(RankBuilder& rank);
+void LowerLoss(const LowerContext& context, Skeleton& skeleton);
+
+// The squared norm of all gradients, where the plan clips.
+void MakeNormState(RankBuilder& rank);
+void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton);
+
+// Optimizer steps and, where each rank updates a shard, gathers of the updated parameters, which
+// the next step's forward waits for, block by block.
+void LowerOptimizer(const LowerContext& context, Skeleton& skeleton);
+
+// The host's read of loss and norm.
+void LowerHostRead(const LowerContext& context, Skeleton& skeleton);
+
+}  // namespace foretrain

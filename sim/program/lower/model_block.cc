@@ -1,0 +1,121 @@
+#include "sim/program/lower/model_block.h"
+
+#include "base/result.h"
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/block_memory.h"
+#include "sim/program/lower/rank_builder.h"
+#include "sim/program/lower/sharding.h"
+
+namespace foretrain {
+namespace {
+
+BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) {
+  const BlockKind kind = context.stage.KindOf(key.block);
+  // A head's forward adds to the loss. Whole gradients of a sharded bucket live for one
+  // micro-batch.
+  const bool adds = key.pass == Pass::kForward     ? kind == BlockKind::kHead
+                    : key.pass == Pass::kRecompute ? false
+                                                   : !ShardingOf(context.plan).gradients;
+  return {kind, key.pass, adds && key.micro_batch > 0};
+}
+
+// A tensor that this pass makes.
+int Make(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
+  return rank.Tensors().Put(name, rank.NewBuffer(slot.bytes, slot.category));
+}
+
+// Forward and recomputation make saved tensors; a backward finds them, and its input half makes
+// the ones that its weight half reads.
+int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
+  const TensorName name{TensorKind::kSaved, key.block, key.micro_batch, slot.index};
+  const int found = rank.Tensors().Find(name);
+  if (found >= 0) return found;
+  FT_CHECK(key.pass == Pass::kForward || key.pass == Pass::kRecompute || slot.index >= kFirstHeld);
+  return Make(rank, name, slot);
+}
+
+// In the copy that a strategy made for this use, or where the bucket keeps them.
+Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
+  const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
+  const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
+  FT_CHECK(copy >= 0 || !ShardingOf(rank.Context().plan).parameters);
+  const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
+  return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
+}
+
+// The first pass that adds to sharded gradients makes whole ones for its micro-batch.
+Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
+  const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
+  const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
+  if (!ShardingOf(rank.Context().plan).gradients) {
+    return rank.Part(bucket.gradients, range.offset, range.elements);
+  }
+  const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};
+  int whole = rank.Tensors().Find(name);
+  if (whole < 0) {
+    whole = rank.Tensors().Put(name,
+                               rank.NewBuffer(bucket.elements * kFloatBytes, Category::kGradients));
+  }
+  return rank.Part(whole, range.offset, range.elements);
+}
+
+Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
+  const int block = key.block, mb = key.micro_batch;
+  const TensorTable& tensors = rank.Tensors();
+  switch (slot.role) {
+    case SlotRole::kTemporary:
+      return rank.Whole(rank.NewBuffer(slot.bytes, slot.category));
+    case SlotRole::kInput:
+      return rank.Whole(tensors.At({TensorKind::kActivation, block - 1, mb}));
+    case SlotRole::kOutput:
+      return rank.Whole(Make(rank, {TensorKind::kActivation, block, mb}, slot));
+    case SlotRole::kOutputGradient:
+      return rank.Whole(tensors.At({TensorKind::kInputGradient, block + 1, mb}));
+    case SlotRole::kInputGradient:
+      return rank.Whole(Make(rank, {TensorKind::kInputGradient, block, mb}, slot));
+    case SlotRole::kSaved:
+      return rank.Whole(SavedBuffer(rank, slot, key));
+    case SlotRole::kParameter:
+      return ParameterBinding(rank, slot, key);
+    case SlotRole::kGradient:
+      return GradientBinding(rank, slot, key);
+    case SlotRole::kIds:
+      return rank.Whole(tensors.At({TensorKind::kIds, 0, mb}));
+    case SlotRole::kTargets:
+      return rank.Whole(tensors.At({TensorKind::kTargets, 0, mb}));
+    case SlotRole::kLoss:
+      return rank.Whole(tensors.At({TensorKind::kLossHere}));
+    case SlotRole::kOther:
+      break;
+  }
+  FT_CHECK(false && "a model block binds no other tensors");
+  return {};
+}
+
+void Emit(RankBuilder& rank, const InstructionKey& key) {
+  const LowerContext& context = rank.Context();
+  const BlockRequest request = RequestFor(context, key);
+  const int block = rank.FindBlock(NameOf(request), [&] {
+    return BuildBlock({context.model, context.plan, context.stage.shared_table}, request);
+  });
+  std::vector<Binding> bindings;
+  for (const TensorSlot& slot : rank.SlotsOf(block)) bindings.push_back(Bind(rank, slot, key));
+  rank.Add(key, block, bindings);
+}
+
+constexpr StepRule kModelBlock{Emit, MemoryOfBlock};
+
+}  // namespace
+
+SkeletonStep BlockStep(Pass pass, int block, int micro_batch) {
+  return {BlockKey(pass, block, micro_batch), &kModelBlock};
+}
+
+TensorName ParameterCopy(const InstructionKey& use, int bucket) {
+  const bool forward = use.pass == Pass::kForward;
+  return {forward ? TensorKind::kForwardParameters : TensorKind::kBackwardParameters, use.block,
+          use.micro_batch, bucket};
+}
+
+}  // namespace foretrain

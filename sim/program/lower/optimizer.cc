@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/sharding.h"
+
+namespace foretrain {
+namespace {
+
+void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
+  const Bucket& bucket = rank.BucketOf(key);
+  const double clip_norm = rank.Context().plan.clip_norm;
+  const ShardRange shard = ShardOf(bucket);
+  const std::int64_t elements = shard.end - shard.begin;
+  const std::int64_t decayed = std::clamp<std::int64_t>(bucket.decayed - shard.begin, 0, elements);
+  const std::string name = "optimizer." + std::to_string(elements) + "." + std::to_string(decayed);
+  const int block =
+      rank.FindBlock(name, [&] { return OptimizerBlock(elements, decayed, clip_norm); });
+  std::vector<Binding> bindings = {ParameterRangeOf(rank, bucket, shard.begin, shard.end),
+                                   GradientRangeOf(rank, bucket, shard.begin, shard.end),
+                                   rank.Part(bucket.moment1, 0, elements),
+                                   rank.Part(bucket.moment2, 0, elements)};
+  if (clip_norm > 0) bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNorm})));
+  rank.Add(key, block, bindings);
+}
+
+void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
+  const Bucket& bucket = rank.BucketOf(key);
+  const int block = rank.FindCollective({OpKind::kAllGather, "gather.updated", Queue::kGather,
+                                         GroupKind::kDp, bucket.elements, bucket.shards});
+  rank.Add(key, block, {OwnShard(rank, bucket, bucket.parameters), rank.Whole(bucket.parameters)});
+}
+
+constexpr StepRule kOptimizerStep{EmitOptimizerStep};
+constexpr StepRule kUpdatedGather{EmitUpdatedGather};
+
+}  // namespace
+
+void LowerOptimizer(const LowerContext& context, Skeleton& skeleton) {
+  const Sharding sharding = ShardingOf(context.plan);
+  // Forward order: the next step's first blocks get their parameters first.
+  for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
+    const ShardRange shard = ShardOf(context.BucketAt(bucket));
+    if (shard.end > shard.begin) {
+      skeleton.push_back({UpdateKey(InstructionKind::kOptimizerStep, bucket), &kOptimizerStep});
+    }
+    if (sharding.optimizer && !sharding.parameters) {
+      skeleton.push_back({UpdateKey(InstructionKind::kAllGather, bucket), &kUpdatedGather});
+    }
+  }
+}
+
+}  // namespace foretrain

@@ -1,0 +1,20 @@
+// The numbers of a step that ranks add up and the host reads: loss and squared gradient norm.
+#pragma once
+
+#include "sim/program/lower/rank_builder.h"
+
+namespace foretrain {
+
+// Parts of the keys of scalar reductions.
+inline constexpr int kLossScalar = 0;
+inline constexpr int kNormScalar = 1;
+
+// Makes `here`, this rank's part, and `sum`, which is the same buffer where nothing is added up.
+// Both are state, zero before the first step.
+void MakeScalarPair(RankBuilder& rank, TensorKind here, TensorKind sum, bool reduced);
+
+// Sums the scalar over the group: `here` -> `sum`.
+void EmitScalarSum(RankBuilder& rank, const InstructionKey& key, const char* name, GroupKind group,
+                   TensorKind here, TensorKind sum);
+
+}  // namespace foretrain

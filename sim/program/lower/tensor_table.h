@@ -1,0 +1,47 @@
+// Where each tensor of a rank lies at the moment, by what it is: how a strategy that makes or moves
+// a tensor and one that reads it find each other. Follows issue order.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+namespace foretrain {
+
+enum class TensorKind : std::uint8_t {
+  kActivation,          // block that makes it, micro-batch
+  kInputGradient,       // block whose input it is the gradient of, micro-batch
+  kSaved,               // block, micro-batch, index of the saved tensor
+  kIds,                 // micro-batch
+  kTargets,             // micro-batch
+  kForwardParameters,   // block and micro-batch that a copy is for, index of the bucket
+  kBackwardParameters,  // likewise; recomputation reads the backward's
+  kWholeGradients,      // of sharded ones: micro-batch, index of the bucket
+  kLossHere,            // this rank's sum
+  kLoss,
+  kNormHere,
+  kNorm,
+};
+
+struct TensorName {
+  TensorKind kind = TensorKind::kActivation;
+  int block = 0;        // [0, 2^13)
+  int micro_batch = 0;  // [0, 2^18)
+  int index = 0;        // [0, 2^16)
+};
+
+class TensorTable {
+ public:
+  // Buffer of the tensor; -1: there is none.
+  int Find(const TensorName& name) const;
+  // Buffer of a tensor that must be there (FT_CHECK).
+  int At(const TensorName& name) const;
+  // `name` must be new (FT_CHECK). Returns `buffer`.
+  int Put(const TensorName& name, int buffer);
+  // `name` must be there (FT_CHECK).
+  void Drop(const TensorName& name);
+
+ private:
+  std::unordered_map<std::uint64_t, int> buffers_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,90 @@
+#include "sim/program/schedules/transfers.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/result.h"
+
+namespace foretrain {
+namespace {
+
+// Where the output of a slot goes: the place of the stage after it, or before it for gradients.
+std::optional<StagePlace> Target(const Placement& placement, int rank, const Slot& slot) {
+  if (slot.pass == Pass::kBackwardWeight) return std::nullopt;
+  const int stage = placement.StageOf(rank, slot.chunk) + (slot.pass == Pass::kForward ? 1 : -1);
+  if (stage < 0 || stage == placement.stages()) return std::nullopt;
+  return placement.PlaceOf(stage, placement.DirectionOf(slot.chunk));
+}
+
+// The transfer that a slot's output needs; none within the rank.
+std::optional<Transfer> SendOf(const Placement& placement, int rank, const Slot& slot) {
+  const std::optional<StagePlace> to = Target(placement, rank, slot);
+  if (!to || to->rank == rank) return std::nullopt;
+  return Transfer{slot.pass == Pass::kForward ? Pass::kForward : Pass::kBackward,
+                  placement.StageOf(rank, slot.chunk), slot.micro_batch,
+                  placement.GoesToNext({rank, slot.chunk}, *to)};
+}
+
+// By (chunk, forward, micro-batch): the number of the slot that reads the tensor. The second of a
+// pair reads when the first does.
+using Readers = std::map<std::tuple<int, bool, int>, std::size_t>;
+
+Readers ReadersOf(const std::vector<Slot>& slots) {
+  Readers readers;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].pass == Pass::kBackwardWeight) continue;
+    const bool second = i > 0 && slots[i - 1].paired;
+    readers[{slots[i].chunk, slots[i].pass == Pass::kForward, slots[i].micro_batch}] =
+        second ? i - 1 : i;
+  }
+  return readers;
+}
+
+// What `sender` sends to `rank` in one direction, in its order, with the slots that read it.
+std::vector<std::pair<Transfer, std::size_t>> Stream(const Placement& placement,
+                                                     const std::vector<Slot>& senders, int sender,
+                                                     int rank, bool down, const Readers& readers) {
+  std::vector<std::pair<Transfer, std::size_t>> stream;
+  for (const Slot& slot : senders) {
+    const std::optional<Transfer> transfer = SendOf(placement, sender, slot);
+    if (!transfer || transfer->down != down) continue;
+    const StagePlace to = *Target(placement, sender, slot);
+    if (to.rank != rank) continue;
+    const auto reader =
+        readers.find({to.chunk, transfer->pass == Pass::kForward, slot.micro_batch});
+    FT_CHECK(reader != readers.end());
+    stream.emplace_back(*transfer, reader->second);
+  }
+  return stream;
+}
+
+}  // namespace
+
+std::vector<SlotWithTransfers> SlotsWithTransfers(ScheduleKind schedule, const PipelineShape& shape,
+                                                  int rank) {
+  const Placement placement(schedule, shape.p, shape.vpp);
+  const std::vector<Slot> slots = MakeSlots(schedule, shape, rank);
+  const Readers readers = ReadersOf(slots);
+  std::vector<SlotWithTransfers> out(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    out[i].slot = slots[i];
+    out[i].send = SendOf(placement, rank, slots[i]);
+  }
+  for (const bool down : {true, false}) {
+    const int sender = (rank + (down ? shape.p - 1 : 1)) % shape.p;
+    if (sender == rank) continue;
+    auto stream =
+        Stream(placement, MakeSlots(schedule, shape, sender), sender, rank, down, readers);
+    // No receive comes behind one that was sent later.
+    std::size_t latest = slots.size();
+    for (auto entry = stream.rbegin(); entry != stream.rend(); ++entry) {
+      entry->second = latest = std::min(latest, entry->second);
+    }
+    for (const auto& [transfer, before] : stream) out[before].receives.push_back(transfer);
+  }
+  return out;
+}
+
+}  // namespace foretrain

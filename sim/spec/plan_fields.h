@@ -1,0 +1,49 @@
+// The one table of a plan's fields: names in files and on the command line, ranges and help. Adding
+// a field to Plan means adding a row; files, options, checks and `--help` follow.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sim/spec/plan.h"
+
+namespace foretrain {
+
+enum class PlanFieldType : std::uint8_t {
+  kInteger,
+  kSize,     // bytes: "25MB" on the command line
+  kNumber,   // a double, in PlanField::number
+  kFlag,     // 0 or 1
+  kChoice,   // an index into `choices`
+  kIntegers  // in PlanField::list
+};
+
+struct PlanField {
+  std::string_view name;        // "zero_stage", in JSON
+  std::string_view options;     // "--zero", several separated by commas
+  std::string_view value_name;  // "N" in --help
+  std::string_view help;
+  PlanFieldType type = PlanFieldType::kInteger;
+  std::int64_t low = 0;  // both included; of kIntegers each
+  std::int64_t high = 0;
+  std::span<const std::string_view> choices = {};
+  std::int64_t (*get)(const Plan&) = nullptr;  // all but kNumber and kIntegers
+  void (*set)(Plan&, std::int64_t) = nullptr;
+  double Plan::*number = nullptr;  // from 0 to `most`
+  double most = 0;
+  std::vector<int> Plan::*list = nullptr;
+  bool core = false;  // written to files even where it has its default
+};
+
+// All fields, in the order in which they are shown.
+std::span<const PlanField> PlanFields();
+
+// The field called `name` in files; there is one (FT_CHECK).
+const PlanField& PlanFieldOf(std::string_view name);
+
+// Whether the field has the value that a plan begins with.
+bool HasDefault(const PlanField& field, const Plan& plan);
+
+}  // namespace foretrain

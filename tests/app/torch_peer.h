@@ -1,0 +1,21 @@
+// Trains in PyTorch (tests/torch/train.py), for tests that hold foretrain's training against it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace foretrain {
+
+// A python that has torch: the one that FORETRAIN_TORCH_PYTHON names, else python3 of the path or
+// /usr/bin. Empty where there is none.
+std::string TorchPython();
+
+// Why a test skips where TorchPython() is empty, and what to install.
+inline constexpr const char* kNoTorch =
+    "no python3 with torch: apt-get install python3-torch libopenblas0-pthread, or let "
+    "FORETRAIN_TORCH_PYTHON name a python that has it";
+
+// The JSON that tests/torch/train.py prints, run in `folder`. Fails the test where it fails.
+nlohmann::json TrainInTorch(const std::string& folder, const std::string& arguments);
+
+}  // namespace foretrain
