@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -154,6 +155,9 @@ struct Block {
   std::vector<Op> ops;
   std::vector<Operand> operands;
 };
+
+// The operands of an op of the block, which must lie in its table (FT_CHECK).
+std::span<const Operand> OperandsOf(const Block& block, const Op& op);
 
 std::string_view Name(OpKind kind);
 std::string_view Name(GroupKind group);

@@ -25,20 +25,17 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
   BlockTime out;
   for (const Op& op : block.ops) {
     double start = free[static_cast<std::size_t>(op.queue)];
-    const auto operand = [&](int i) {
-      return block.operands[static_cast<std::size_t>(op.first_operand + i)];
-    };
-    for (int i = 0; i < op.operand_count; ++i) {
-      const auto slot = operand(i).slot;
-      if (slot != kNoSlot) start = std::max(start, written[static_cast<std::size_t>(slot)]);
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot) continue;
+      start = std::max(start, written[static_cast<std::size_t>(operand.slot)]);
     }
     const double length = seconds(op);
     const double end = start + length;
     free[static_cast<std::size_t>(op.queue)] = end;
-    for (int i = 0; i < op.operand_count; ++i) {
-      const Operand o = operand(i);
-      if (o.slot != kNoSlot && o.access != Access::kRead)
-        written[static_cast<std::size_t>(o.slot)] = end;
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot != kNoSlot && operand.access != Access::kRead) {
+        written[static_cast<std::size_t>(operand.slot)] = end;
+      }
     }
     if (op.queue == Queue::kCompute) out.compute_s += length;
     out.span_s = std::max(out.span_s, end);
