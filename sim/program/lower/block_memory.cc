@@ -78,6 +78,16 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
   }
 }
 
+// Whether a later block has made the bucket's gradients of a micro-batch before `block` adds its
+// own.
+bool IsBegun(const LowerContext& context, int block, int bucket) {
+  for (int later = context.stage.last_block; later > block; --later) {
+    const std::vector<int>& buckets = context.BucketsOf(later);
+    if (std::find(buckets.begin(), buckets.end(), bucket) != buckets.end()) return true;
+  }
+  return false;
+}
+
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
 void AddBuckets(const LowerContext& context, const InstructionKey& key, const Block& block,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
@@ -94,10 +104,7 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
     tenant.category = parameters ? Category::kCommunication : Category::kGradients;
-    // A shared table's gradient was made by the head's backward.
-    const bool begun = key.block == 0 && context.stage.shared_table &&
-                       context.RangeOf(key.block, kTokenTable).bucket == bucket;
-    tenant.enters = parameters || begun;
+    tenant.enters = parameters || IsBegun(context, key.block, bucket);
     tenant.stays = !parameters || key.pass == Pass::kRecompute;
     out.push_back(tenant);
   }
@@ -149,7 +156,7 @@ StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key)
   if (sharding.parameters) {
     AddBuckets(context, key, block, touched, SlotRole::kParameter, tenants);
   }
-  if (sharding.gradients) {
+  if (sharding.each_micro_batch) {
     AddBuckets(context, key, block, touched, SlotRole::kGradient, tenants);
   }
   StepMemory out;

@@ -23,11 +23,20 @@ void Append(const Binding& range, std::vector<Binding>& ranges) {
   }
 }
 
+// Whether no other rank of the group that sums the norm counts the same gradients: replicas of a
+// shard, and the other holder of the stages where a stage has two.
+bool CountsItsStages(const LowerContext& context) {
+  const Plan& plan = context.plan;
+  if (ShardingOf(plan).optimizer) return DataPlaceOf(plan, context.at).replica == 0;
+  return plan.StageCopies() == 1 || context.at.pp < plan.pp - 1 - context.at.pp;
+}
+
 // The gradients whose squares this rank adds: its shard of each bucket, less what another rank of
 // the group counts. Neighbouring ranges are one.
 std::vector<Binding> CountedRanges(RankBuilder& rank) {
   const RankProgram& program = rank.Rank();
   std::vector<Binding> ranges;
+  if (!CountsItsStages(rank.Context())) return ranges;
   for (std::size_t i = 0; i < program.buckets.size(); ++i) {
     const ShardRange shard = ShardOf(program.buckets[i]);
     for (const ParameterPlace& place : program.parameters) {
@@ -56,7 +65,8 @@ void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
 }
 
 void EmitNormSum(RankBuilder& rank, const InstructionKey& key) {
-  const GroupKind group = rank.Context().plan.zero_stage > 0 ? GroupKind::kWorld : GroupKind::kTpPp;
+  const bool sharded = ShardingOf(rank.Context().plan).optimizer;
+  const GroupKind group = sharded ? GroupKind::kWorld : GroupKind::kTpPp;
   EmitScalarSum(rank, key, "reduce.norm", group, TensorKind::kNormHere, TensorKind::kNorm);
 }
 

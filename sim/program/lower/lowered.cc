@@ -9,7 +9,7 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 32> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 25> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
@@ -17,10 +17,6 @@ constexpr std::array<std::string_view, 32> kNotLowered = {"cp",
                                                           "vocab_parallel",
                                                           "stage_layers",
                                                           "post_validation",
-                                                          "replicas",
-                                                          "prefetch_depth",
-                                                          "gather_format",
-                                                          "reduction_time",
                                                           "recompute_layers",
                                                           "loss_chunks",
                                                           "mlp_tiles",
@@ -35,9 +31,6 @@ constexpr std::array<std::string_view, 32> kNotLowered = {"cp",
                                                           "offload_fraction",
                                                           "stream_optimizer",
                                                           "delayed_update",
-                                                          "optimizer",
-                                                          "moments",
-                                                          "loss_scale",
                                                           "method",
                                                           "lora_rank",
                                                           "lora_alpha"};
@@ -46,7 +39,6 @@ std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
-  if (plan.zero_stage == 2) return "zero_stage 2";
   if (plan.recompute == RecomputeKind::kSelective) return "recompute selective";
   if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
     return "schedule " + std::string(Name(plan.schedule));

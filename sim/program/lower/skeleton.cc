@@ -41,15 +41,21 @@ std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
   const auto micro_batches = static_cast<std::size_t>(context.plan.MicroBatches());
   std::vector<std::vector<int>> missing(micro_batches, blocks);
   std::vector<BucketCompletion> done;
+  std::vector<int> completed(blocks.size(), -1);  // the last one in `done`
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
     if (!MakesWeightGradients(key)) continue;
     std::vector<int>& left = missing[static_cast<std::size_t>(key.micro_batch)];
     for (const int bucket : context.BucketsOf(key.block)) {
       if (--left[static_cast<std::size_t>(bucket)] == 0) {
-        done.push_back({i, bucket, key.micro_batch});
+        int& before = completed[static_cast<std::size_t>(bucket)];
+        done.push_back({i, bucket, key.micro_batch, before < 0});
+        before = static_cast<int>(done.size()) - 1;
       }
     }
+  }
+  for (const int last : completed) {
+    if (last >= 0) done[static_cast<std::size_t>(last)].last = true;
   }
   return done;
 }
