@@ -80,8 +80,9 @@ class Predict final : public Command {
                 foretrain::Describe(forecast.program.plan).c_str(), context.cluster.name.c_str(),
                 context.profile_origin.c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
-    std::printf("  uncertainty of the ops  +-%s\n\n",
-                FormatPercent(forecast.relative_error).c_str());
+    std::printf("%s\n",
+                FigureLine("uncertainty of the ops", "+-" + FormatPercent(forecast.relative_error))
+                    .c_str());
     std::fputs(MemoryText(Peaks(forecast)).c_str(), stdout);
     std::puts("");
     std::fputs(

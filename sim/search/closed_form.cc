@@ -8,6 +8,7 @@
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
+#include "sim/program/schedules/placement.h"
 #include "sim/program/schedules/schedule.h"
 
 namespace foretrain {
@@ -43,6 +44,11 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
   return out;
 }
 
+bool SplitsBackward(ScheduleKind schedule) {
+  return schedule != ScheduleKind::kGpipe && schedule != ScheduleKind::k1f1b &&
+         schedule != ScheduleKind::kInterleaved;
+}
+
 // One stage: seconds of one micro-batch through all its blocks, and what follows the last one.
 struct StageTime {
   BlockTime forward, backward, input, weight;
@@ -64,11 +70,17 @@ class Estimator {
     const BucketLayout layout = LayOutBuckets(model_, plan_, stage, {.pp = pp});
     const BlockContext context{model_, plan_, stage.shared_table};
     StageTime out;
-    for (int block = stage.first_block; block <= stage.last_block; ++block) {
+    for (const int block : stage.blocks) {
       const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
       const double reduce =
           sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
       AddBlock(context, stage.KindOf(block), gather, reduce, out);
+    }
+    // A micro-batch passes the blocks of one direction alone.
+    const double share = 1.0 / Placement(plan_).directions();
+    for (BlockTime* time : {&out.forward, &out.backward, &out.input, &out.weight}) {
+      time->span_s *= share;
+      time->compute_s *= share;
     }
     out.after_s = After(layout, out.backward.span_s);
     return out;
@@ -82,7 +94,7 @@ class Estimator {
       const bool adds = pass != Pass::kRecompute;
       return TimeOf(BuildBlock(c, {kind, pass, adds}), seconds_);
     };
-    const bool split = plan_.schedule == ScheduleKind::kZbH1;
+    const bool split = SplitsBackward(plan_.schedule);
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
     const double beside = plan_.prefetch_depth > 0 ? gather : 0.0;
     const BlockTime before{gather - beside, 0};
@@ -199,14 +211,15 @@ StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeco
     after = std::max(after, stage.after_s);
     bound = std::max(bound, m * (stage.forward.compute_s + stage.backward.compute_s));
     forward = std::max(forward, stage.forward.span_s);
-    input = std::max(input, stage.input.span_s);
-    weight = std::max(weight, stage.weight.span_s);
+    const bool split = SplitsBackward(plan.schedule);
+    input = std::max(input, split ? stage.input.span_s : stage.backward.span_s);
+    weight = std::max(weight, split ? stage.weight.span_s : 0);
   }
-  const bool split = plan.schedule == ScheduleKind::kZbH1;
-  const double pipeline =
-      split ? Makespan(plan.schedule, {plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
-                       {forward, input, weight, send})
-            : through + (m - 1) * slowest;
+  const bool in_order =
+      plan.schedule == ScheduleKind::kGpipe || plan.schedule == ScheduleKind::k1f1b;
+  const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
+  const double pipeline = in_order ? through + (m - 1) * slowest
+                                   : Makespan(plan.schedule, shape, {forward, input, weight, send});
   return {pipeline + after, bound};
 }
 

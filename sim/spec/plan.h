@@ -111,6 +111,8 @@ struct Plan {
   bool ExpertsSpanTp() const { return expert_tp == 1 && tp > 1; }
   // Chunks of consecutive layers that one rank holds.
   int Chunks() const;
+  // That the model is cut into; on DualPipe's two ways each stage lies on two ranks.
+  int Stages() const { return schedule == ScheduleKind::kDualPipe ? pp : pp * Chunks(); }
   std::int64_t MicroBatches() const { return global_batch / (micro_batch * dp); }
   // Tokens of one sample on one rank.
   std::int64_t LocalSequence() const { return sequence / cp; }

@@ -81,11 +81,10 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
 // Whether a later block has made the bucket's gradients of a micro-batch before `block` adds its
 // own.
 bool IsBegun(const LowerContext& context, int block, int bucket) {
-  for (int later = context.stage.last_block; later > block; --later) {
+  return std::any_of(context.stage.blocks.begin(), context.stage.blocks.end(), [&](int later) {
     const std::vector<int>& buckets = context.BucketsOf(later);
-    if (std::find(buckets.begin(), buckets.end(), bucket) != buckets.end()) return true;
-  }
-  return false;
+    return later > block && std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+  });
 }
 
 // The buckets that the block's parameters or gradients lie in, each as one tenant.

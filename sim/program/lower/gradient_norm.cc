@@ -23,12 +23,10 @@ void Append(const Binding& range, std::vector<Binding>& ranges) {
   }
 }
 
-// Whether no other rank of the group that sums the norm counts the same gradients: replicas of a
-// shard, and the other holder of the stages where a stage has two.
-bool CountsItsStages(const LowerContext& context) {
+// One of a shard's replicas counts it.
+bool CountsItsShards(const LowerContext& context) {
   const Plan& plan = context.plan;
-  if (ShardingOf(plan).optimizer) return DataPlaceOf(plan, context.at).replica == 0;
-  return plan.StageCopies() == 1 || context.at.pp < plan.pp - 1 - context.at.pp;
+  return !ShardingOf(plan).optimizer || DataPlaceOf(plan, context.at).replica == 0;
 }
 
 // The gradients whose squares this rank adds: its shard of each bucket, less what another rank of
@@ -36,7 +34,7 @@ bool CountsItsStages(const LowerContext& context) {
 std::vector<Binding> CountedRanges(RankBuilder& rank) {
   const RankProgram& program = rank.Rank();
   std::vector<Binding> ranges;
-  if (!CountsItsStages(rank.Context())) return ranges;
+  if (!CountsItsShards(rank.Context())) return ranges;
   for (std::size_t i = 0; i < program.buckets.size(); ++i) {
     const ShardRange shard = ShardOf(program.buckets[i]);
     for (const ParameterPlace& place : program.parameters) {

@@ -9,13 +9,12 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 25> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 24> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
                                                           "sequence_parallel",
                                                           "vocab_parallel",
-                                                          "stage_layers",
                                                           "post_validation",
                                                           "recompute_layers",
                                                           "loss_chunks",

@@ -1,6 +1,8 @@
 #include "sim/program/lower/skeleton.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 namespace foretrain {
@@ -34,28 +36,25 @@ void Insertions::ApplyTo(Skeleton& skeleton) {
 
 std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
                                                 const Skeleton& skeleton) {
-  std::vector<int> blocks(context.layout.buckets.size(), 0);
-  for (const auto& buckets : context.layout.buckets_of_block) {
-    for (const int bucket : buckets) ++blocks[static_cast<std::size_t>(bucket)];
+  // By micro-batch and bucket: blocks of the bucket that are yet to come.
+  std::map<std::pair<int, int>, int> missing;
+  std::map<int, int> open;  // micro-batches by bucket
+  for (const SkeletonStep& step : skeleton) {
+    if (!MakesWeightGradients(step.key)) continue;
+    for (const int bucket : context.BucketsOf(step.key.block)) {
+      if (++missing[{step.key.micro_batch, bucket}] == 1) ++open[bucket];
+    }
   }
-  const auto micro_batches = static_cast<std::size_t>(context.plan.MicroBatches());
-  std::vector<std::vector<int>> missing(micro_batches, blocks);
   std::vector<BucketCompletion> done;
-  std::vector<int> completed(blocks.size(), -1);  // the last one in `done`
+  std::set<int> begun;
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
     if (!MakesWeightGradients(key)) continue;
-    std::vector<int>& left = missing[static_cast<std::size_t>(key.micro_batch)];
     for (const int bucket : context.BucketsOf(key.block)) {
-      if (--left[static_cast<std::size_t>(bucket)] == 0) {
-        int& before = completed[static_cast<std::size_t>(bucket)];
-        done.push_back({i, bucket, key.micro_batch, before < 0});
-        before = static_cast<int>(done.size()) - 1;
-      }
+      if (--missing[{key.micro_batch, bucket}] > 0) continue;
+      const bool first = begun.insert(bucket).second;
+      done.push_back({i, bucket, key.micro_batch, first, --open[bucket] == 0});
     }
-  }
-  for (const int last : completed) {
-    if (last >= 0) done[static_cast<std::size_t>(last)].last = true;
   }
   return done;
 }

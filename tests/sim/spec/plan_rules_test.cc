@@ -1,0 +1,106 @@
+// One row a rule: the plan that breaks it, and the same plan with the remedy that the message
+// names.
+#include "sim/spec/plan_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/sim/models.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+struct Row {
+  std::string_view rule;
+  void (*breaks)(Plan&);
+  std::string_view says;
+  void (*mends)(Plan&);
+};
+
+Plan Base() {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = 1;
+  plan.global_batch = 8;
+  return plan;
+}
+
+const Row kRows[] = {
+    {"vpp-needs-interleaving", [](Plan& p) { p.pp = 2, p.vpp = 2; }, "vpp 2 with schedule 1f1b",
+     [](Plan& p) { p.schedule = ScheduleKind::kInterleaved; }},
+    {"interleaving-needs-whole-rounds",
+     [](Plan& p) {
+       p.pp = 2, p.vpp = 2, p.schedule = ScheduleKind::kInterleaved, p.global_batch = 7;
+     },
+     "nearest global_batch: 6 or 8", [](Plan& p) { p.global_batch = 6; }},
+    {"two-ways-need-micro-batches",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipeV, p.global_batch = 3; },
+     "use global_batch 4", [](Plan& p) { p.global_batch = 4; }},
+    {"two-ways-need-micro-batches", [](Plan& p) { p.pp = 3, p.schedule = ScheduleKind::kDualPipe; },
+     "an even pp; nearest: 4", [](Plan& p) { p.pp = 4; }},
+    {"two-ways-need-micro-batches",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.global_batch = 7; },
+     "nearest global_batch: 8", [](Plan& p) { p.global_batch = 8; }},
+    {"dualpipe-keeps-whole-parameters",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
+     "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"dualpipe-sums-at-the-end",
+     [](Plan& p) {
+       p.pp = 2, p.schedule = ScheduleKind::kDualPipe;
+       p.reduction_time = ReductionTime::kMicroBatch;
+     },
+     "use reduction_time end", [](Plan& p) { p.reduction_time = ReductionTime::kEnd; }},
+    {"replicas-divide-ranks", [](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 3; },
+     "replicas 3 with 4 data-parallel ranks: each replica holds all shards, so it must divide "
+     "them; use replicas 2",
+     [](Plan& p) { p.replicas = 2; }},
+    {"replicas-divide-ranks", [](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 9; },
+     "use replicas 4", [](Plan& p) { p.replicas = 4; }},
+    {"replicas-need-sharding", [](Plan& p) { p.dp = 4, p.replicas = 2; },
+     "replicas 2 with zero_stage 0", [](Plan& p) { p.zero_stage = 1; }},
+    {"gather-format-needs-sharded-parameters",
+     [](Plan& p) { p.dp = 2, p.zero_stage = 2, p.gather_format = GatherFormat::kFp8; },
+     "gather_format fp8 with zero_stage 2", [](Plan& p) { p.zero_stage = 3; }},
+    {"sgd-has-no-moments",
+     [](Plan& p) { p.optimizer = OptimizerKind::kSgd, p.moments = MomentFormat::kInt8; },
+     "moments int8 with optimizer sgd", [](Plan& p) { p.optimizer = OptimizerKind::kAdamW; }},
+    {"stages-need-layers",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kInterleaved, p.vpp = 3; },
+     "cuts the model into 6 stages and it has 4 layers", [](Plan& p) { p.vpp = 2; }},
+    {"stages-need-layers",
+     [](Plan& p) {
+       p.pp = 2, p.stage_layers = {1, 1};
+     },
+     "gives 2 layers to 2 stages",
+     [](Plan& p) {
+       p.stage_layers = {1, 3};
+     }},
+};
+
+TEST(PlanRules, RefuseWithBothChoicesAndTheRemedy) {
+  for (const Row& row : kRows) {
+    Plan plan = Base();
+    row.breaks(plan);
+    const auto refused = ValidatePlan(plan, SmallGpt());
+    ASSERT_FALSE(refused.has_value()) << row.rule;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr(std::string(row.says))) << row.rule;
+    row.mends(plan);
+    const auto mended = ValidatePlan(plan, SmallGpt());
+    EXPECT_TRUE(mended.has_value()) << row.rule << ": " << mended.error().message;
+  }
+}
+
+TEST(PlanRules, HaveARowEach) {
+  std::set<std::string_view> rows;
+  for (const Row& row : kRows) rows.insert(row.rule);
+  for (const PlanRule& rule : PlanRules()) EXPECT_TRUE(rows.count(rule.name)) << rule.name;
+  for (const PlanModelRule& rule : PlanModelRules()) EXPECT_TRUE(rows.count(rule.name));
+}
+
+}  // namespace
+}  // namespace foretrain
