@@ -29,6 +29,11 @@ struct VectorKernels {
   void (*cross_entropy_backward)(const FtCrossEntropyBackward&);
   void (*squared_norm)(const FtSquaredNorm&);
   void (*adamw)(const FtAdamW&);
+  void (*sgd)(const FtSgd&);
+  void (*count_not_finite)(const FtCountNotFinite&);
+  void (*count_skipped)(const FtCountSkipped&);
+  void (*quantize)(const FtQuantize&);
+  void (*dequantize)(const FtQuantize&);
   void (*sum_ranks)(const FtSumRanks&);
 };
 

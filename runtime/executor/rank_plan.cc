@@ -55,7 +55,8 @@ class Planner {
     } else if (op.kind == OpKind::kHostRead) {
       planned.work = Work::kHostRead;
       planned.detail = static_cast<std::int32_t>(plan_.reads.size());
-      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr});
+      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
+                             1.0F / (op.scale * op.scale)});
     } else if (op.kind == OpKind::kOpaque) {
       planned.work = Work::kOpaque;
       planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());

@@ -35,7 +35,8 @@ bool Overlap(const void* a, std::int64_t a_bytes, const void* b, std::int64_t b_
 }
 
 std::string_view DtypeName(FtDtype dtype) {
-  constexpr std::array<std::string_view, 5> kNames = {"f32", "bf16", "f16", "i32", "f64"};
+  constexpr std::array<std::string_view, 7> kNames = {"f32", "bf16", "f16", "i32",
+                                                      "f64", "fp8",  "i8"};
   return static_cast<std::size_t>(dtype) < kNames.size() ? kNames[dtype] : "unknown";
 }
 
@@ -80,6 +81,9 @@ std::int64_t BytesOf(FtDtype dtype) {
       return 4;
     case FT_F64:
       return 8;
+    case FT_FP8:
+    case FT_I8:
+      return 1;
   }
   return 0;
 }

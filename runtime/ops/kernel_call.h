@@ -64,6 +64,10 @@ union KernelArgs {
   FtCrossEntropyBackward cross_entropy_backward;
   FtSquaredNorm squared_norm;
   FtAdamW adamw;
+  FtSgd sgd;
+  FtCountNotFinite count_not_finite;
+  FtCountSkipped count_skipped;
+  FtQuantize quantize;
 };
 
 // Ready to launch. `launch` is null for ops that are no kernel.
@@ -78,7 +82,8 @@ struct KernelCall {
 std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op on tensors of fp32. One per family, in the file of that name:
-// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, activation.cc, loss.cc, optimizer.cc.
+// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, activation.cc, loss.cc, optimizer.cc,
+// quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
 KernelCall MakeEmbeddingForward(const BoundOp& op);
@@ -98,6 +103,11 @@ KernelCall MakeCrossEntropyForward(const BoundOp& op);
 KernelCall MakeCrossEntropyBackward(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeCountNotFinite(const BoundOp& op);
+KernelCall MakeCountSkipped(const BoundOp& op);
+KernelCall MakeQuantize(const BoundOp& op);
+KernelCall MakeDequantize(const BoundOp& op);
 KernelCall MakeFill(const BoundOp& op);
 
 // The call for any arithmetic op; one without `launch` for communication, host work and kOpaque.

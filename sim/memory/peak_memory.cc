@@ -28,7 +28,7 @@ class Walker {
  public:
   explicit Walker(const LowerContext& context)
       : context_(context),
-        buckets_differ_(ShardingOf(context.plan).gradients),
+        buckets_differ_(ShardingOf(context.plan).each_micro_batch),
         live_(StateBytes(context)),
         peak_{live_, Total(live_)} {}
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/spec/plan_fields.h"
+
 namespace foretrain {
 namespace {
 
@@ -14,6 +16,45 @@ std::string VppNeedsInterleaving(const Plan& plan) {
       "vpp {} with schedule {}: only the schedule interleaved has chunks; use schedule interleaved "
       "or vpp 1",
       plan.vpp, Name(plan.schedule));
+}
+
+// Largest divisor of `count` that is at most `wanted`; both >= 1.
+int DivisorBelow(int count, int wanted) {
+  int divisor = std::min(count, wanted);
+  while (count % divisor != 0) --divisor;
+  return divisor;
+}
+
+std::string ReplicasDivideRanks(const Plan& plan) {
+  const int ranks = plan.DataParallel();
+  if (ranks % plan.replicas == 0) return {};
+  return fmt::format(
+      "replicas {} with {} data-parallel ranks: each replica holds all shards, so it must divide "
+      "them; use replicas {}",
+      plan.replicas, ranks, DivisorBelow(ranks, plan.replicas));
+}
+
+std::string ReplicasNeedSharding(const Plan& plan) {
+  if (plan.replicas == 1 || plan.zero_stage > 0) return {};
+  return fmt::format(
+      "replicas {} with zero_stage 0: only shards have replicas; use zero_stage 1 or replicas 1",
+      plan.replicas);
+}
+
+std::string GatherFormatNeedsShardedParameters(const Plan& plan) {
+  if (plan.gather_format == GatherFormat::kFp32 || plan.zero_stage == 3) return {};
+  return fmt::format(
+      "gather_format {} with zero_stage {}: only zero_stage 3 gathers copies of parameters, others "
+      "their only ones; use zero_stage 3 or gather_format fp32",
+      PlanFieldOf("gather_format").choices[static_cast<std::size_t>(plan.gather_format)],
+      plan.zero_stage);
+}
+
+std::string SgdHasNoMoments(const Plan& plan) {
+  if (plan.optimizer != OptimizerKind::kSgd || plan.moments == MomentFormat::kFp32) return {};
+  return fmt::format(
+      "moments {} with optimizer sgd: it keeps none; use optimizer adamw or moments fp32",
+      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
 }
 
 // Rounds of micro-batches, each of at least pp, that all have as many.
@@ -37,7 +78,8 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
   const std::int64_t unit = plan.dp * plan.micro_batch;
   if (m < 2 * plan.pp) {
     return fmt::format(
-        "schedule {} with pp {} and {} micro-batches: it needs at least {}; use global_batch {} or "
+        "schedule {} with pp {} and {} micro-batches: it needs at least {}; use global_batch {} "
+        "or "
         "schedule 1f1b",
         Name(plan.schedule), plan.pp, m, 2 * plan.pp, 2 * plan.pp * unit);
   }
@@ -59,9 +101,19 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
 std::string DualPipeKeepsWholeParameters(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kDualPipe || plan.zero_stage < 2) return {};
   return fmt::format(
-      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at once; "
+      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at "
+      "once; "
       "use zero_stage 1 or schedule dualpipe-v",
       plan.zero_stage);
+}
+
+// Nor do they sum the gradients of one micro-batch together.
+std::string DualPipeSumsAtTheEnd(const Plan& plan) {
+  if (plan.schedule != ScheduleKind::kDualPipe || plan.reduction_time == ReductionTime::kEnd) {
+    return {};
+  }
+  return "schedule dualpipe with reduction_time micro-batch: both holders of a stage run it for "
+         "unlike micro-batches; use reduction_time end or schedule dualpipe-v";
 }
 
 std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
@@ -89,9 +141,14 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
 std::span<const PlanRule> PlanRules() {
   static const std::vector<PlanRule> rules = {
       {"vpp-needs-interleaving", VppNeedsInterleaving},
+      {"replicas-divide-ranks", ReplicasDivideRanks},
+      {"replicas-need-sharding", ReplicasNeedSharding},
+      {"gather-format-needs-sharded-parameters", GatherFormatNeedsShardedParameters},
+      {"sgd-has-no-moments", SgdHasNoMoments},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
+      {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
   };
   return rules;
 }

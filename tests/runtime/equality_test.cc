@@ -44,6 +44,24 @@ std::vector<Case> Cases() {
       {"Dp4", With([](Plan& p) { p.dp = 4; })},
       {"Dp2Zero1", With([](Plan& p) { p.dp = 2, p.zero_stage = 1; })},
       {"Dp4Zero3", With([](Plan& p) { p.dp = 4, p.zero_stage = 3; })},
+      {"Dp4Zero2", With([](Plan& p) { p.dp = 4, p.zero_stage = 2; })},
+      {"Dp2Pp2Zero2ZbH1", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kZbH1;
+       })},
+      {"Dp4Zero1Replicas", With([](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 2; })},
+      {"Dp4Pp2Zero2Replicas",
+       With([](Plan& p) { p.dp = 4, p.pp = 2, p.zero_stage = 2, p.replicas = 2; })},
+      {"Dp4Tp2Zero3Replicas",
+       With([](Plan& p) { p.dp = 4, p.tp = 2, p.zero_stage = 3, p.replicas = 2; })},
+      {"Dp2Zero3Prefetch0",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.prefetch_depth = 0; })},
+      {"Dp2Pp2Zero3Prefetch3",
+       With([](Plan& p) { p.dp = 2, p.pp = 2, p.zero_stage = 3, p.prefetch_depth = 3; })},
+      {"Dp2EachMicroBatch",
+       With([](Plan& p) { p.dp = 2, p.reduction_time = ReductionTime::kMicroBatch; })},
+      {"Dp4Pp2Zero1EachMicroBatch", With([](Plan& p) {
+         p.dp = 4, p.pp = 2, p.zero_stage = 1, p.reduction_time = ReductionTime::kMicroBatch;
+       })},
       {"Dp2Zero3Recompute",
        With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; })},
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
@@ -183,6 +201,36 @@ TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   EXPECT_TRUE(SameBits(TrainTiny(model, data_parallel), TrainTiny(model, zero1)));
 }
 
+// Who keeps the sum of a micro-batch changes no bit of it: whole on all ranks, or in shards.
+TEST(EqualityToTheBit, HoldsForAllZeroStagesThatSumEachMicroBatch) {
+  for (const bool tied : {false, true}) {
+    Plan plan = TinyPlan();
+    plan.dp = plan.pp = 2;
+    plan.reduction_time = ReductionTime::kMicroBatch;
+    const Trained whole = TrainTiny(TinyGpt(tied), plan);
+    for (const int zero : {1, 2, 3}) {
+      plan.zero_stage = zero;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+    }
+    for (const int depth : {0, 2, 5}) {
+      plan.prefetch_depth = depth;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+    }
+  }
+}
+
+TEST(EqualityToTheBit, HoldsForALossScaleThatIsAPowerOfTwo) {
+  Plan plan = TinyPlan();
+  plan.dp = 2;
+  plan.zero_stage = 2;
+  plan.clip_norm = 0.5;
+  const Trained plain = TrainTiny(TinyLlama(), plan);
+  plan.loss_scale = 1024;
+  const Trained scaled = TrainTiny(TinyLlama(), plan);
+  EXPECT_TRUE(SameBits(plain, scaled));
+  EXPECT_EQ(plain.squared_norms, scaled.squared_norms);
+}
+
 TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
   struct Jitter : FaultInjector {
     Fault At(int rank, std::int64_t step, std::int32_t op) override {
@@ -216,6 +264,15 @@ TEST(EqualityToTheBit, HoldsWithAndWithoutPoison) {
   Plan plan = TinyPlan();
   plan.dp = 2;
   plan.zero_stage = 3;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+  plan.gather_format = GatherFormat::kInt8;
+  plan.moments = MomentFormat::kInt8;
+  plan.loss_scale = 64;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+  plan.zero_stage = 2;
+  plan.gather_format = GatherFormat::kFp32;
+  plan.optimizer = OptimizerKind::kSgd;
+  plan.moments = MomentFormat::kFp32;
   EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
 }
 

@@ -54,6 +54,19 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.recompute = static_cast<RecomputeKind>(pick(0, 1));
   plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
   plan.bucket_bytes = 1 << pick(10, 16);
+  if (pick(0, 1) == 1) plan.zero_stage = static_cast<int>(pick(0, 3));
+  if (plan.zero_stage > 0 && plan.dp % 2 == 0 && pick(0, 1) == 1) plan.replicas = 2;
+  plan.prefetch_depth = static_cast<int>(pick(0, 3));
+  plan.reduction_time = static_cast<ReductionTime>(pick(0, 1));
+  if (plan.zero_stage == 3) plan.gather_format = static_cast<GatherFormat>(pick(0, 3));
+  plan.optimizer = static_cast<OptimizerKind>(pick(0, 3) / 3);
+  if (plan.optimizer == OptimizerKind::kAdamW) {
+    plan.moments = static_cast<MomentFormat>(pick(0, 2));
+  }
+  plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
+  if (plan.schedule == ScheduleKind::kDualPipe && plan.zero_stage < 2) {
+    plan.reduction_time = ReductionTime::kEnd;
+  }
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;

@@ -11,6 +11,7 @@ void SetNormEntries(FtDeviceApi& api);          // norm_forward, _backward_input
 void SetAttentionEntries(FtDeviceApi& api);     // rope, attention_forward, _backward
 void SetActivationEntries(FtDeviceApi& api);    // gelu, swiglu, add
 void SetCrossEntropyEntries(FtDeviceApi& api);  // cross_entropy_forward, _backward
-void SetUpdateEntries(FtDeviceApi& api);        // squared_norm, adamw, sum_ranks
+void SetUpdateEntries(
+    FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, (de)quantize, sum_ranks
 
 }  // namespace foretrain

@@ -5,8 +5,10 @@
 #include "kernels/cpu/vector/attention_forward.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/gemm.h"
+#include "kernels/cpu/vector/quantize.h"
 #include "kernels/cpu/vector/rope.h"
 #include "kernels/cpu/vector/rows.h"
+#include "kernels/cpu/vector/update.h"
 #include "kernels/cpu/vector_kernels.h"
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
@@ -32,6 +34,11 @@ constexpr VectorKernels MakeTable(const char* name) {
           .cross_entropy_backward = &CrossEntropyBackward,
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
+          .sgd = &Sgd,
+          .count_not_finite = &CountNotFinite,
+          .count_skipped = &CountSkipped,
+          .quantize = &Quantize,
+          .dequantize = &Dequantize,
           .sum_ranks = &SumRanks};
 }
 

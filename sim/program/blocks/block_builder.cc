@@ -8,8 +8,13 @@ namespace foretrain {
 
 std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
                                 SlotRole role, int index) {
-  if (elements == 0) return kNoSlot;
-  block_.slots.push_back({std::move(name), elements * kFloatBytes, category, role, index});
+  return SlotOfBytes(std::move(name), elements * kFloatBytes, category, role, index);
+}
+
+std::int16_t BlockBuilder::SlotOfBytes(std::string name, std::int64_t bytes, Category category,
+                                       SlotRole role, int index) {
+  if (bytes == 0) return kNoSlot;
+  block_.slots.push_back({std::move(name), bytes, category, role, index});
   return static_cast<std::int16_t>(block_.slots.size() - 1);
 }
 

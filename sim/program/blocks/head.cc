@@ -85,6 +85,7 @@ Block HeadBackward(const BlockContext& context, Pass half, bool accumulate) {
   Op& loss = b.Add(OpKind::kCrossEntropyBackward, OpClass::kMemoryBound, "head.loss.grad",
                    {InOut(head.logits), In(head.targets), In(head.lse)});
   loss.scale = head.loss_scale;
+  if (context.plan.loss_scale > 0) loss.scale *= static_cast<float>(context.plan.loss_scale);
   loss.shape = {.rows = head.rows, .vocab = head.vocab};
   b.LinearInputGradient("head.logits.input_grad", head.logits, weight, d_norm, head.rows,
                         head.vocab, head.hidden);

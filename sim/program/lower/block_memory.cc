@@ -80,6 +80,15 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
   }
 }
 
+// Whether a later block has made the bucket's gradients of a micro-batch before `block` adds its
+// own.
+bool IsBegun(const LowerContext& context, int block, int bucket) {
+  return std::any_of(context.stage.blocks.begin(), context.stage.blocks.end(), [&](int later) {
+    const std::vector<int>& buckets = context.BucketsOf(later);
+    return later > block && std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+  });
+}
+
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
 void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
@@ -100,10 +109,7 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
     tenant.category = parameters ? Category::kCommunication : Category::kGradients;
-    // A shared table's gradient was made by the head's backward.
-    const bool begun = key.block == 0 && context.stage.shared_table &&
-                       context.RangeOf(key.block, kTokenTable).bucket == bucket;
-    tenant.enters = parameters || begun || use.earlier;
+    tenant.enters = parameters || IsBegun(context, key.block, bucket) || use.earlier;
     tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
     out.push_back(tenant);
   }
@@ -156,7 +162,7 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
   if (sharding.parameters) {
     AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
   }
-  if (sharding.gradients) {
+  if (sharding.each_micro_batch) {
     AddBuckets(context, key, piece, touched, SlotRole::kGradient, tenants);
   }
   StepMemory out;

@@ -9,18 +9,13 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 31> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 24> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
                                                           "sequence_parallel",
                                                           "vocab_parallel",
-
                                                           "post_validation",
-                                                          "replicas",
-                                                          "prefetch_depth",
-                                                          "gather_format",
-                                                          "reduction_time",
                                                           "recompute_layers",
                                                           "loss_chunks",
                                                           "mlp_tiles",
@@ -35,9 +30,6 @@ constexpr std::array<std::string_view, 31> kNotLowered = {"cp",
                                                           "offload_fraction",
                                                           "stream_optimizer",
                                                           "delayed_update",
-                                                          "optimizer",
-                                                          "moments",
-                                                          "loss_scale",
                                                           "method",
                                                           "lora_rank",
                                                           "lora_alpha"};
@@ -46,7 +38,6 @@ std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
-  if (plan.zero_stage == 2) return "zero_stage 2";
   if (plan.recompute == RecomputeKind::kSelective) return "recompute selective";
   if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
     return "schedule " + std::string(Name(plan.schedule));

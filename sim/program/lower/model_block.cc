@@ -21,11 +21,10 @@ BlockContext BlockContextOf(const LowerContext& context) {
 
 BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) {
   const BlockKind kind = context.stage.KindOf(key.block);
-  // A head's forward adds to the loss. Whole gradients of a sharded bucket live for one
-  // micro-batch.
+  // A head's forward adds to the loss. Whole gradients may live for one micro-batch.
   const bool adds = key.pass == Pass::kForward     ? kind == BlockKind::kHead
                     : key.pass == Pass::kRecompute ? false
-                                                   : !ShardingOf(context.plan).gradients;
+                                                   : !ShardingOf(context.plan).each_micro_batch;
   return {kind, key.pass, adds && key.micro_batch > context.FirstMicroBatch(key.block)};
 }
 
@@ -58,11 +57,11 @@ Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const Instru
   return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
 }
 
-// The first pass that adds to sharded gradients makes whole ones for its micro-batch.
+// Where each micro-batch is summed, the first pass that adds to a bucket makes whole gradients.
 Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
-  if (!ShardingOf(rank.Context().plan).gradients) {
+  if (!ShardingOf(rank.Context().plan).each_micro_batch) {
     return rank.Part(bucket.gradients, range.offset, range.elements);
   }
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};

@@ -21,6 +21,9 @@ enum class TensorKind : std::uint8_t {
   kLoss,
   kNormHere,
   kNorm,
+  kNotFiniteHere,  // numbers in this rank's gradients
+  kNotFinite,
+  kSkipped,  // steps so far
 };
 
 struct TensorName {

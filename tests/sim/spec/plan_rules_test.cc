@@ -48,6 +48,26 @@ const Row kRows[] = {
     {"dualpipe-keeps-whole-parameters",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
      "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"dualpipe-sums-at-the-end",
+     [](Plan& p) {
+       p.pp = 2, p.schedule = ScheduleKind::kDualPipe;
+       p.reduction_time = ReductionTime::kMicroBatch;
+     },
+     "use reduction_time end", [](Plan& p) { p.reduction_time = ReductionTime::kEnd; }},
+    {"replicas-divide-ranks", [](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 3; },
+     "replicas 3 with 4 data-parallel ranks: each replica holds all shards, so it must divide "
+     "them; use replicas 2",
+     [](Plan& p) { p.replicas = 2; }},
+    {"replicas-divide-ranks", [](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 9; },
+     "use replicas 4", [](Plan& p) { p.replicas = 4; }},
+    {"replicas-need-sharding", [](Plan& p) { p.dp = 4, p.replicas = 2; },
+     "replicas 2 with zero_stage 0", [](Plan& p) { p.zero_stage = 1; }},
+    {"gather-format-needs-sharded-parameters",
+     [](Plan& p) { p.dp = 2, p.zero_stage = 2, p.gather_format = GatherFormat::kFp8; },
+     "gather_format fp8 with zero_stage 2", [](Plan& p) { p.zero_stage = 3; }},
+    {"sgd-has-no-moments",
+     [](Plan& p) { p.optimizer = OptimizerKind::kSgd, p.moments = MomentFormat::kInt8; },
+     "moments int8 with optimizer sgd", [](Plan& p) { p.optimizer = OptimizerKind::kAdamW; }},
     {"stages-need-layers",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kInterleaved, p.vpp = 3; },
      "cuts the model into 6 stages and it has 4 layers", [](Plan& p) { p.vpp = 2; }},
