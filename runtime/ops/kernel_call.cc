@@ -48,6 +48,9 @@ constexpr std::array kRows = {
            0b1111, cross_entropy_forward),
     FT_ROW(OpKind::kCrossEntropyBackward, FT_KERNEL_CROSS_ENTROPY_BACKWARD,
            MakeCrossEntropyBackward, 0b111, cross_entropy_backward),
+    FT_ROW(OpKind::kVocabMax, FT_KERNEL_VOCAB_MAX, MakeVocabMax, 0b11, vocab_max),
+    FT_ROW(OpKind::kVocabSums, FT_KERNEL_VOCAB_SUMS, MakeVocabSums, 0b11111, vocab_sums),
+    FT_ROW(OpKind::kVocabLoss, FT_KERNEL_VOCAB_LOSS, MakeVocabLoss, 0b111111, vocab_loss),
     FT_ROW(OpKind::kSquaredNorm, FT_KERNEL_SQUARED_NORM, MakeSquaredNorm, 0b11, squared_norm),
 };
 #undef FT_ROW

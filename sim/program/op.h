@@ -31,6 +31,9 @@ enum class OpKind : std::uint8_t {
   kAdd,                   // a, b, bias?, out
   kCrossEntropyForward,   // logits, targets, lse, loss
   kCrossEntropyBackward,  // logits (in place), targets, lse
+  kVocabMax,              // logits, max: of this rank's share of the vocabulary
+  kVocabSums,             // logits, targets, max, sum, picked
+  kVocabLoss,             // targets, max, sum, picked, lse, loss
   kSquaredNorm,           // x, out
   kAdamW,                 // param, grad, moment1, moment2, squared_norm?
   kFill,                  // out: set to zero
@@ -46,7 +49,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 28;
+inline constexpr int kOpKindCount = 31;
 
 // Which ranks a communication op joins. kNext and kPrev are the neighbours in the pipeline.
 // kDpPp: all with this rank's tp coordinate; kTpPp: all with its dp coordinate; kEnds: first and
@@ -78,6 +81,9 @@ struct OpShape {
   std::int64_t vocab = 0;
   std::int64_t elements = 0;
   std::int64_t decayed = 0;  // AdamW: leading elements that decay
+  // Where `vocab` is one rank's share: the whole vocabulary. The share of tp coordinate t begins at
+  // t * vocab; the last ones may be short or empty.
+  std::int64_t vocab_total = 0;
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
@@ -95,6 +101,8 @@ struct Op {
   bool trans_b = false;     // gemm
   bool rms = false;         // norm
   bool inverse = false;     // rope
+  bool maximum = false;     // all-reduce: the largest, not the sum
+  bool own_rows = false;    // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
   float scale = 1.0F;       // cross-entropy: 1 / tokens of the global batch
   float parameter = 0.0F;   // norm: epsilon; rope: theta; AdamW: clip norm, 0 = none
   double duration_s = 0.0;  // kOpaque alone
@@ -126,6 +134,11 @@ struct TensorSlot {
   Category category = Category::kWorkspace;
   SlotRole role = SlotRole::kTemporary;
   std::int32_t index = 0;
+  // A view: part of the tensor of an earlier slot, `offset` bytes from its start and `rank_offset`
+  // more for each tp coordinate. Lives as long as that tensor.
+  std::int16_t base = kNoSlot;
+  std::int64_t offset = 0;
+  std::int64_t rank_offset = 0;
 };
 
 // A template that all instructions of one shape share: ops in issue order over named tensors.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
@@ -25,8 +26,13 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
   BlockTime out;
   for (const Op& op : block.ops) {
     double start = free[static_cast<std::size_t>(op.queue)];
+    // A view waits for all of its tensor.
     const auto operand = [&](int i) {
-      return block.operands[static_cast<std::size_t>(op.first_operand + i)];
+      Operand o = block.operands[static_cast<std::size_t>(op.first_operand + i)];
+      if (o.slot == kNoSlot) return o;
+      const std::int16_t base = block.slots[static_cast<std::size_t>(o.slot)].base;
+      if (base != kNoSlot) o.slot = base;
+      return o;
     };
     for (int i = 0; i < op.operand_count; ++i) {
       const auto slot = operand(i).slot;
@@ -37,8 +43,9 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
     free[static_cast<std::size_t>(op.queue)] = end;
     for (int i = 0; i < op.operand_count; ++i) {
       const Operand o = operand(i);
-      if (o.slot != kNoSlot && o.access != Access::kRead)
-        written[static_cast<std::size_t>(o.slot)] = end;
+      if (o.slot == kNoSlot || o.access == Access::kRead) continue;
+      double& at = written[static_cast<std::size_t>(o.slot)];
+      at = std::max(at, end);
     }
     if (op.queue == Queue::kCompute) out.compute_s += length;
     out.span_s = std::max(out.span_s, end);
@@ -70,19 +77,19 @@ class Estimator {
     for (int block = stage.first_block; block <= stage.last_block; ++block) {
       const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
       const double reduce = sharding_.gradients ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
-      AddBlock(context, stage.KindOf(block), gather, reduce, out);
+      AddBlock(context, stage.KindOf(block), RecomputeOf(plan_, stage, block), gather, reduce, out);
     }
     out.after_s = After(layout, out.backward.span_s);
     return out;
   }
 
  private:
-  void AddBlock(const BlockContext& c, BlockKind kind, double gather, double reduce,
-                StageTime& out) {
+  void AddBlock(const BlockContext& c, BlockKind kind, RecomputeKind recompute, double gather,
+                double reduce, StageTime& out) {
     // Of a middle micro-batch: it adds to what the ones before it left.
     const auto time = [&](Pass pass) {
       const bool adds = pass != Pass::kRecompute;
-      return TimeOf(BuildBlock(c, {kind, pass, adds}), seconds_);
+      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute}), seconds_);
     };
     const bool split = plan_.schedule == ScheduleKind::kZbH1;
     Add(out.forward, time(Pass::kForward), gather);
@@ -91,7 +98,7 @@ class Estimator {
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
     }
-    if (plan_.recompute == RecomputeKind::kFull && kind == BlockKind::kLayer) {
+    if (recompute == RecomputeKind::kFull) {
       const BlockTime again = time(Pass::kRecompute);
       Add(out.backward, again);
       if (split) Add(out.input, again);
@@ -152,7 +159,7 @@ class Estimator {
 
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
   if (plan.pp == 1) return 0;
-  return TimeOf(SendBlock(plan.micro_batch * plan.sequence * model.hidden, true), seconds).span_s;
+  return TimeOf(SendBlock(BoundaryElements(model, plan), true), seconds).span_s;
 }
 
 }  // namespace

@@ -9,22 +9,16 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 32> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 26> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
-                                                          "sequence_parallel",
-                                                          "vocab_parallel",
                                                           "stage_layers",
                                                           "post_validation",
                                                           "replicas",
                                                           "prefetch_depth",
                                                           "gather_format",
                                                           "reduction_time",
-                                                          "recompute_layers",
-                                                          "loss_chunks",
-                                                          "mlp_tiles",
-                                                          "tp_tiles",
                                                           "moe_pieces",
                                                           "capacity_factor",
                                                           "fuse",
@@ -47,7 +41,6 @@ std::string NotLowered(const Plan& plan) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
   if (plan.zero_stage == 2) return "zero_stage 2";
-  if (plan.recompute == RecomputeKind::kSelective) return "recompute selective";
   if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
     return "schedule " + std::string(Name(plan.schedule));
   }

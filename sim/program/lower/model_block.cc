@@ -5,19 +5,25 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/rank_builder.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
 
 BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) {
-  const BlockKind kind = context.stage.KindOf(key.block);
-  // A head's forward adds to the loss. Whole gradients of a sharded bucket live for one
-  // micro-batch.
-  const bool adds = key.pass == Pass::kForward     ? kind == BlockKind::kHead
-                    : key.pass == Pass::kRecompute ? false
-                                                   : !ShardingOf(context.plan).gradients;
-  return {kind, key.pass, adds && key.micro_batch > 0};
+  BlockRequest request;
+  request.kind = context.stage.KindOf(key.block);
+  request.pass = key.pass;
+  request.recompute = RecomputeOf(context.plan, context.stage, key.block);
+  const bool first = key.micro_batch == 0;
+  const bool head_forward = key.pass == Pass::kForward && request.kind == BlockKind::kHead;
+  request.adds_loss = head_forward && !first;
+  // Whole gradients of a sharded bucket live for one micro-batch.
+  const bool gradients = head_forward ? HeadForwardMakesGradients(context.plan)
+                                      : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
+  request.accumulate = gradients && !first && !ShardingOf(context.plan).gradients;
+  return request;
 }
 
 // A tensor that this pass makes.
@@ -100,7 +106,17 @@ void Emit(RankBuilder& rank, const InstructionKey& key) {
     return BuildBlock({context.model, context.plan, context.stage.shared_table}, request);
   });
   std::vector<Binding> bindings;
-  for (const TensorSlot& slot : rank.SlotsOf(block)) bindings.push_back(Bind(rank, slot, key));
+  const int tp = rank.Rank().tp;
+  for (const TensorSlot& slot : rank.SlotsOf(block)) {
+    if (slot.base == kNoSlot) {
+      bindings.push_back(Bind(rank, slot, key));
+      continue;
+    }
+    const Binding& base = bindings[static_cast<std::size_t>(slot.base)];
+    const std::int64_t offset = slot.offset + tp * slot.rank_offset;
+    FT_CHECK(offset >= 0 && offset + slot.bytes <= base.bytes);
+    bindings.push_back({base.buffer, base.offset + offset, slot.bytes});
+  }
   rank.Add(key, block, bindings);
 }
 
