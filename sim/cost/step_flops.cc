@@ -47,7 +47,7 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   flops.hardware = FlopsOf(rank, BlockKind::kHead, RecomputeKind::kNone);
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
-    for (int block = stage.first_block; block <= stage.last_block; ++block) {
+    for (const int block : stage.blocks) {
       if (stage.KindOf(block) != BlockKind::kLayer) continue;
       flops.hardware += RecomputeOf(plan, stage, block) == RecomputeKind::kNone ? kept : again;
     }

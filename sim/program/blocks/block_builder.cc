@@ -114,11 +114,10 @@ Block BlockBuilder::Take(Pass half) const {
   for (std::size_t i = 0; i < block_.ops.size(); ++i) {
     const Op& op = block_.ops[i];
     std::vector<bool>& touched = halves_[i] == half ? in_half : in_other;
-    for (int j = 0; j < op.operand_count; ++j) {
-      const auto slot = block_.operands[static_cast<std::size_t>(op.first_operand + j)].slot;
-      if (slot == kNoSlot) continue;
-      touched[static_cast<std::size_t>(slot)] = true;
-      const std::int16_t base = block_.slots[static_cast<std::size_t>(slot)].base;
+    for (const Operand& operand : OperandsOf(block_, op)) {
+      if (operand.slot == kNoSlot) continue;
+      touched[static_cast<std::size_t>(operand.slot)] = true;
+      const std::int16_t base = block_.slots[static_cast<std::size_t>(operand.slot)].base;
       if (base != kNoSlot) touched[static_cast<std::size_t>(base)] = true;
     }
   }
@@ -141,8 +140,7 @@ Block BlockBuilder::Take(Pass half) const {
     if (halves_[i] != half) continue;
     Op op = block_.ops[i];
     const auto first = out.operands.size();
-    for (int j = 0; j < op.operand_count; ++j) {
-      Operand operand = block_.operands[static_cast<std::size_t>(op.first_operand + j)];
+    for (Operand operand : OperandsOf(block_, op)) {
       if (operand.slot != kNoSlot)
         operand.slot = renumbered[static_cast<std::size_t>(operand.slot)];
       out.operands.push_back(operand);

@@ -9,11 +9,10 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 26> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 25> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
-                                                          "stage_layers",
                                                           "post_validation",
                                                           "replicas",
                                                           "prefetch_depth",

@@ -16,7 +16,7 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   request.kind = context.stage.KindOf(key.block);
   request.pass = key.pass;
   request.recompute = RecomputeOf(context.plan, context.stage, key.block);
-  const bool first = key.micro_batch == 0;
+  const bool first = key.micro_batch == context.FirstMicroBatch(key.block);
   const bool head_forward = key.pass == Pass::kForward && request.kind == BlockKind::kHead;
   request.adds_loss = head_forward && !first;
   // Whole gradients of a sharded bucket live for one micro-batch.

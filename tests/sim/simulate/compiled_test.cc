@@ -33,7 +33,7 @@ Simulation Play(const Program& program, const ClusterSpec& cluster,
 // parameters into the norm may have more ranges to sum.
 bool StagesAreAlike(const Program& program) {
   return std::all_of(program.ranks.begin(), program.ranks.end(), [&](const RankProgram& rank) {
-    const int first = rank.pp * program.plan.dp * program.plan.tp;
+    const int first = rank.rank - rank.rank % (program.plan.World() / program.plan.pp);
     return rank.op_count == program.ranks[static_cast<std::size_t>(first)].op_count;
   });
 }

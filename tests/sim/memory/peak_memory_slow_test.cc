@@ -19,7 +19,7 @@ TEST(PeakMemory, EqualsTheLinkedProgramToTheByteOnAThousandRandomPlans) {
     for (const RankProgram& rank : program->ranks) {
       const PeakMemory linked = LinkedPeak(rank);
       const PeakMemory predicted =
-          PredictPeakMemory(planned.model, planned.plan, rank.pp, rank.dp, rank.tp);
+          PredictPeakMemory(planned.model, planned.plan, rank.Coordinates());
       for (int c = 0; c < kCategoryCount; ++c) {
         ASSERT_EQ(predicted.bytes[static_cast<std::size_t>(c)],
                   linked.bytes[static_cast<std::size_t>(c)])
@@ -51,7 +51,7 @@ TEST(PeakMemory, HoldsParametersGradientsAndTwoMomentsOfEachParameter) {
   plan.micro_batch = 1;
   plan.global_batch = 1;
   ASSERT_EQ(ParameterCount(model), 1048);
-  const PeakMemory peak = PredictPeakMemory(model, plan, 0, 0, 0);
+  const PeakMemory peak = PredictPeakMemory(model, plan, {});
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kParameters)], 4224);
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kGradients)], 4224);
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kOptimizerState)], 2 * 4224);
@@ -63,9 +63,9 @@ TEST(PeakMemory, ZeroStage3HoldsAShardOfStateOnEachRank) {
   plan.dp = 2;
   plan.global_batch = 2 * plan.micro_batch;
   plan.zero_stage = 0;
-  const PeakMemory whole = PredictPeakMemory(planned.model, plan, 0, 0, 0);
+  const PeakMemory whole = PredictPeakMemory(planned.model, plan, {});
   plan.zero_stage = 3;
-  const PeakMemory sharded = PredictPeakMemory(planned.model, plan, 0, 0, 0);
+  const PeakMemory sharded = PredictPeakMemory(planned.model, plan, {});
   const auto of = [](const PeakMemory& peak, Category category) {
     return peak.bytes[static_cast<std::size_t>(category)];
   };

@@ -1,0 +1,111 @@
+// One row a rule: the plan that breaks it, and the same plan with the remedy that the message
+// names.
+#include "sim/spec/plan_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/sim/models.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+struct Row {
+  std::string_view rule;
+  void (*breaks)(Plan&);
+  std::string_view says;
+  void (*mends)(Plan&);
+};
+
+Plan Base() {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = 1;
+  plan.global_batch = 8;
+  return plan;
+}
+
+const Row kRows[] = {
+    {"vpp-needs-interleaving", [](Plan& p) { p.pp = 2, p.vpp = 2; }, "vpp 2 with schedule 1f1b",
+     [](Plan& p) { p.schedule = ScheduleKind::kInterleaved; }},
+    {"interleaving-needs-whole-rounds",
+     [](Plan& p) {
+       p.pp = 2, p.vpp = 2, p.schedule = ScheduleKind::kInterleaved, p.global_batch = 7;
+     },
+     "nearest global_batch: 6 or 8", [](Plan& p) { p.global_batch = 6; }},
+    {"two-ways-need-micro-batches",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipeV, p.global_batch = 3; },
+     "use global_batch 4", [](Plan& p) { p.global_batch = 4; }},
+    {"two-ways-need-micro-batches", [](Plan& p) { p.pp = 3, p.schedule = ScheduleKind::kDualPipe; },
+     "an even pp; nearest: 4", [](Plan& p) { p.pp = 4; }},
+    {"two-ways-need-micro-batches",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.global_batch = 7; },
+     "nearest global_batch: 8", [](Plan& p) { p.global_batch = 8; }},
+    {"dualpipe-keeps-whole-parameters",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
+     "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"vocab-parallel-needs-tp", [](Plan& p) { p.vocab_parallel = true; },
+     "vocab_parallel 1 with tp 1", [](Plan& p) { p.tp = 2; }},
+    {"sequence-parallel-needs-tp", [](Plan& p) { p.sequence_parallel = true; },
+     "sequence_parallel 1 with tp 1", [](Plan& p) { p.tp = 2; }},
+    {"sequence-parallel-needs-even-rows",
+     [](Plan& p) { p.sequence_parallel = true, p.tp = 4, p.sequence = 6; },
+     "sequence_parallel 1 with tp 4: must divide the 6 tokens of a micro-batch; use tp 2",
+     [](Plan& p) { p.tp = 2; }},
+    {"recompute-layers-need-recompute", [](Plan& p) { p.recompute_layers = 1; },
+     "recompute_layers 1 with recompute none", [](Plan& p) { p.recompute = RecomputeKind::kFull; }},
+    {"loss-chunks-fit-the-rows", [](Plan& p) { p.loss_chunks = 9; },
+     "loss_chunks 9 with 8 tokens of a micro-batch: a piece has at least one; use loss_chunks 8",
+     [](Plan& p) { p.loss_chunks = 8; }},
+    {"mlp-tiles-fit-the-rows", [](Plan& p) { p.mlp_tiles = 9; }, "use mlp_tiles 8",
+     [](Plan& p) { p.mlp_tiles = 8; }},
+    {"mlp-tiles-need-a-whole-backward",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.mlp_tiles = 2; },
+     "mlp_tiles 2 with schedule zb-h1", [](Plan& p) { p.schedule = ScheduleKind::k1f1b; }},
+    {"tp-tiles-need-tp", [](Plan& p) { p.tp_tiles = 2; }, "tp_tiles 2 with tp 1",
+     [](Plan& p) { p.tp = 2; }},
+    {"tp-tiles-fit-the-rows", [](Plan& p) { p.tp = 2, p.tp_tiles = 9; }, "use tp_tiles 8",
+     [](Plan& p) { p.tp_tiles = 8; }},
+    {"scattered-tiles-are-of-one-kind",
+     [](Plan& p) { p.tp = p.tp_tiles = p.mlp_tiles = 2, p.sequence_parallel = true; },
+     "tp_tiles 2 with mlp_tiles 2 and sequence_parallel 1", [](Plan& p) { p.mlp_tiles = 1; }},
+    {"stages-need-layers",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kInterleaved, p.vpp = 3; },
+     "cuts the model into 6 stages and it has 4 layers", [](Plan& p) { p.vpp = 2; }},
+    {"stages-need-layers",
+     [](Plan& p) {
+       p.pp = 2, p.stage_layers = {1, 1};
+     },
+     "gives 2 layers to 2 stages",
+     [](Plan& p) {
+       p.stage_layers = {1, 3};
+     }},
+};
+
+TEST(PlanRules, RefuseWithBothChoicesAndTheRemedy) {
+  for (const Row& row : kRows) {
+    Plan plan = Base();
+    row.breaks(plan);
+    const auto refused = ValidatePlan(plan, SmallGpt());
+    ASSERT_FALSE(refused.has_value()) << row.rule;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr(std::string(row.says))) << row.rule;
+    row.mends(plan);
+    const auto mended = ValidatePlan(plan, SmallGpt());
+    EXPECT_TRUE(mended.has_value()) << row.rule << ": " << mended.error().message;
+  }
+}
+
+TEST(PlanRules, HaveARowEach) {
+  std::set<std::string_view> rows;
+  for (const Row& row : kRows) rows.insert(row.rule);
+  for (const PlanRule& rule : PlanRules()) EXPECT_TRUE(rows.count(rule.name)) << rule.name;
+  for (const PlanModelRule& rule : PlanModelRules()) EXPECT_TRUE(rows.count(rule.name));
+}
+
+}  // namespace
+}  // namespace foretrain
