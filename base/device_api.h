@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 1 };
+enum { FT_DEVICE_API_VERSION = 2 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -59,6 +59,9 @@ typedef enum FtKernel {
   FT_KERNEL_ADD,
   FT_KERNEL_CROSS_ENTROPY_FORWARD,
   FT_KERNEL_CROSS_ENTROPY_BACKWARD,
+  FT_KERNEL_VOCAB_MAX,
+  FT_KERNEL_VOCAB_SUMS,
+  FT_KERNEL_VOCAB_LOSS,
   FT_KERNEL_SQUARED_NORM,
   FT_KERNEL_ADAMW,
   FT_KERNEL_SGD,
@@ -97,24 +100,28 @@ typedef struct FtBiasGrad {
   FtDtype dtype;
 } FtBiasGrad;
 
-// out[rows, cols] = table[ids[row]] + positions[row % sequence]; positions may be NULL.
+// out[rows, cols] = table[ids[row]] + positions[(first_row + row) % sequence]; positions may be
+// NULL. With all_ids > 0 the table holds ids [first_id, first_id + vocab) of that many, and a row
+// of another id is 0.
 typedef struct FtEmbeddingForward {
   const int32_t* ids;
   const void* table;
   const void* positions;
   void* out;
   int64_t rows, cols, vocab, sequence;
+  int64_t first_row, first_id, all_ids;
   FtDtype dtype;
 } FtEmbeddingForward;
 
 // table_grad[vocab, cols] (+)= scatter of dy by ids; positions_grad[sequence, cols] (+)= sum over
-// batch, NULL if none.
+// batch, NULL if none. first_id, all_ids: as above; rows of other ids leave the table alone.
 typedef struct FtEmbeddingBackward {
   const int32_t* ids;
   const void* dy;
   void* table_grad;
   void* positions_grad;
   int64_t rows, cols, vocab, sequence;
+  int64_t first_id, all_ids;
   int32_t accumulate_table, accumulate_positions;
   FtDtype dtype;
 } FtEmbeddingBackward;
@@ -245,15 +252,54 @@ typedef struct FtCrossEntropyForward {
   FtDtype dtype;
 } FtCrossEntropyForward;
 
-// dlogits = scale * (softmax(logits) - onehot(target)), in place over logits.
+// dlogits = scale * (softmax(logits) - onehot(target)), in place over logits. With all_ids > 0 the
+// columns are ids [first_id, first_id + vocab) of that many; columns past the last id become 0.
 typedef struct FtCrossEntropyBackward {
   void* logits;
   const int32_t* targets;
   const float* lse;
   int64_t rows, vocab;
+  int64_t first_id, all_ids;
   float scale;
   FtDtype dtype;
 } FtCrossEntropyBackward;
+
+// The loss where each rank has the columns of ids [first_id, first_id + vocab) of all_ids; columns
+// past the last id count nowhere (Shoeybi et al. 2019, s. 3). Three steps, with collectives
+// between. max[row]: of this rank's columns, -infinity where it has none.
+typedef struct FtVocabMax {
+  const void* logits;
+  float* max;
+  int64_t rows, vocab, first_id, all_ids;
+  FtDtype dtype;
+} FtVocabMax;
+
+// sum[row]: of exp(logit - max[row]) over this rank's columns. picked[row]: the target's logit
+// where this rank has it, else 0.
+typedef struct FtVocabSums {
+  const void* logits;
+  const int32_t* targets;
+  const float* max;
+  float* sum;
+  float* picked;
+  int64_t rows, vocab, first_id, all_ids;
+  FtDtype dtype;
+} FtVocabSums;
+
+// From max, sum and picked of all ranks: lse = max + log(sum), loss[0] (+)= scale * sum over rows
+// of (lse - picked). A target outside [0, all_ids) adds nothing.
+typedef struct FtVocabLoss {
+  const int32_t* targets;
+  const float* max;
+  const float* sum;
+  const float* picked;
+  float* lse;
+  float* loss;
+  int64_t rows, all_ids;
+  float scale;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtVocabLoss;
 
 // out[0] (+)= sum of squares, summed in fp64; out is fp32.
 typedef struct FtSquaredNorm {
@@ -329,13 +375,13 @@ typedef struct FtQuantize {
   FtDtype dtype;
 } FtQuantize;
 
-// out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32; out may be one
-// of the sources.
+// out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32, or with maximum
+// != 0 the largest of them; out may be one of the sources.
 typedef struct FtSumRanks {
   const void* const* sources;
   void* out;
   int64_t elements;
-  int32_t count;
+  int32_t count, maximum;
   FtDtype dtype;
 } FtSumRanks;
 
@@ -392,6 +438,9 @@ typedef struct FtDeviceApi {
   FtStatus (*add)(FtQueue*, const FtAdd*);
   FtStatus (*cross_entropy_forward)(FtQueue*, const FtCrossEntropyForward*);
   FtStatus (*cross_entropy_backward)(FtQueue*, const FtCrossEntropyBackward*);
+  FtStatus (*vocab_max)(FtQueue*, const FtVocabMax*);
+  FtStatus (*vocab_sums)(FtQueue*, const FtVocabSums*);
+  FtStatus (*vocab_loss)(FtQueue*, const FtVocabLoss*);
   FtStatus (*squared_norm)(FtQueue*, const FtSquaredNorm*);
   FtStatus (*adamw)(FtQueue*, const FtAdamW*);
   FtStatus (*sgd)(FtQueue*, const FtSgd*);

@@ -65,7 +65,7 @@ class Planner {
       const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
       const auto operands =
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
-      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at}, optimizer_));
+      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at, rank_.tp}, optimizer_));
       planned.work = Work::kKernel;
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
@@ -118,6 +118,7 @@ class Planner {
     comm.call.kind = op.kind;
     comm.call.elements = op.shape.elements;
     comm.call.accumulate = op.accumulate;
+    comm.call.maximum = op.maximum;
     comm.call.site = {rank_.rank, 0, planned.id, op.name};
     // Members of these groups run the same instructions; of others, each its own.
     if (MembersAreAlike(op.group)) comm.call.tag = planned.id;

@@ -191,8 +191,9 @@ Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue)
   sources.clear();
   if (call.accumulate) sources.push_back(out);
   for (const CommCall& other : slot.calls) sources.push_back(At(other.in, part.begin * size));
-  const FtSumRanks sum{sources.data(), out, part.size, static_cast<std::int32_t>(sources.size()),
-                       call.dtype};
+  const FtSumRanks sum{sources.data(), out,
+                       part.size,      static_cast<std::int32_t>(sources.size()),
+                       call.maximum,   call.dtype};
   return Checked(context_.api.sum_ranks(queue, &sum), "sum over ranks",
                  context_.api.queue_error(queue));
 }
@@ -226,7 +227,8 @@ std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequenc
     const CommCall& call = slot.calls[i];
     const OpKind kind = p2p && i == 1 ? OpKind::kRecv : p2p ? OpKind::kSend : first.kind;
     if (call.kind == kind && call.dtype == first.dtype && call.elements == first.elements &&
-        call.accumulate == first.accumulate && call.tag == first.tag) {
+        call.accumulate == first.accumulate && call.maximum == first.maximum &&
+        call.tag == first.tag) {
       continue;
     }
     const std::size_t other = std::max<std::size_t>(i, 1);
@@ -304,6 +306,7 @@ std::string InprocChannel::CallText(const CommCall& call, std::int64_t sequence)
   if (!call.site.name.empty()) text += " " + std::string(call.site.name);
   text += " of " + std::to_string(call.elements) + " " + std::string(DtypeName(call.dtype));
   if (call.accumulate) text += " accumulated";
+  if (call.maximum) text += " by maximum";
   text += " (step " + std::to_string(call.site.step);
   if (call.site.op != kNoOp) text += ", " + Describe(call.site.op);
   return text + ")";

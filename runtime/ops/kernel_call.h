@@ -33,6 +33,10 @@ struct BoundOp {
   const Op& op;
   std::span<const Operand> operands;
   std::span<std::byte* const> at;
+  int tp = 0;  // the rank's coordinate
+
+  // First id of this rank's share of the vocabulary.
+  std::int64_t FirstId() const { return op.shape.vocab_total == 0 ? 0 : tp * op.shape.vocab; }
 
   template <class T = void>
   T* Pointer(std::size_t i) const {
@@ -62,6 +66,9 @@ union KernelArgs {
   FtAdd add;
   FtCrossEntropyForward cross_entropy_forward;
   FtCrossEntropyBackward cross_entropy_backward;
+  FtVocabMax vocab_max;
+  FtVocabSums vocab_sums;
+  FtVocabLoss vocab_loss;
   FtSquaredNorm squared_norm;
   FtAdamW adamw;
   FtSgd sgd;
@@ -101,6 +108,9 @@ KernelCall MakeSwigluBackward(const BoundOp& op);
 KernelCall MakeAdd(const BoundOp& op);
 KernelCall MakeCrossEntropyForward(const BoundOp& op);
 KernelCall MakeCrossEntropyBackward(const BoundOp& op);
+KernelCall MakeVocabMax(const BoundOp& op);
+KernelCall MakeVocabSums(const BoundOp& op);
+KernelCall MakeVocabLoss(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
 KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);

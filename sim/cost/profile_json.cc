@@ -43,13 +43,14 @@ constexpr std::array<Field<ProfileRates, Figure>, 19> kRates{{
     {"overlap_slowdown", &ProfileRates::overlap_slowdown},
     {"element_bytes", &ProfileRates::element_bytes},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 8> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
     {"batch", &OpShape::batch},
     {"sequence", &OpShape::sequence},
     {"vocab", &OpShape::vocab},
+    {"vocab_total", &OpShape::vocab_total},
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
 }};

@@ -6,6 +6,7 @@
 #include "sim/program/lower/block_registry.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/rank_builder.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -54,7 +55,10 @@ class Walker {
     if (key.kind != InstructionKind::kBlock) return step.rule->memory(context_, key);
     // Blocks of one kind and pass are alike, but for buckets that come and go with them.
     const int distinct =
-        buckets_differ_ ? key.block : static_cast<int>(context_.stage.KindOf(key.block));
+        buckets_differ_
+            ? key.block
+            : 3 * static_cast<int>(context_.stage.KindOf(key.block)) +
+                  static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
     const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = step.rule->memory(context_, key);
     return found->second;

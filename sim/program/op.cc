@@ -25,6 +25,9 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "add",
     "cross_entropy_forward",
     "cross_entropy_backward",
+    "vocab_max",
+    "vocab_sums",
+    "vocab_loss",
     "squared_norm",
     "adamw",
     "sgd",
@@ -134,6 +137,9 @@ OpWork ActivationWork(const Op& op, const Sizes& s) {
 OpWork CrossEntropyWork(const Op& op, const Sizes& s) {
   const double logits = s.rows * s.vocab;
   if (op.kind == OpKind::kCrossEntropyForward) return {4 * logits, logits + 2 * s.rows};
+  if (op.kind == OpKind::kVocabMax) return {logits, logits + s.rows};
+  if (op.kind == OpKind::kVocabSums) return {3 * logits, logits + 4 * s.rows};
+  if (op.kind == OpKind::kVocabLoss) return {4 * s.rows, 5 * s.rows};
   return {3 * logits, 2 * logits + 2 * s.rows};
 }
 
@@ -181,6 +187,9 @@ OpWork ElementWork(const Op& op) {
       return {s.matrix, 3 * s.matrix};
     case OpKind::kCrossEntropyForward:
     case OpKind::kCrossEntropyBackward:
+    case OpKind::kVocabMax:
+    case OpKind::kVocabSums:
+    case OpKind::kVocabLoss:
       return CrossEntropyWork(op, s);
     case OpKind::kSquaredNorm:
       return {2 * s.elements, s.elements};

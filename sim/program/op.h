@@ -32,6 +32,9 @@ enum class OpKind : std::uint8_t {
   kAdd,                   // a, b, bias?, out
   kCrossEntropyForward,   // logits, targets, lse, loss
   kCrossEntropyBackward,  // logits (in place), targets, lse
+  kVocabMax,              // logits, max: of this rank's share of the vocabulary
+  kVocabSums,             // logits, targets, max, sum, picked
+  kVocabLoss,             // targets, max, sum, picked, lse, loss
   kSquaredNorm,           // x, out
   // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?
   kAdamW,
@@ -53,7 +56,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 33;
+inline constexpr int kOpKindCount = 36;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -117,6 +120,9 @@ struct OpShape {
   std::int64_t vocab = 0;
   std::int64_t elements = 0;
   std::int64_t decayed = 0;  // updates: leading elements that decay
+  // Where `vocab` is one rank's share: the whole vocabulary. The share of tp coordinate t begins at
+  // t * vocab; the last ones may be short or empty.
+  std::int64_t vocab_total = 0;
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
@@ -129,11 +135,13 @@ struct Op {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   GroupKind group = GroupKind::kNone;
-  bool accumulate = false;                    // adds to its output
-  bool trans_a = false;                       // gemm
-  bool trans_b = false;                       // gemm
-  bool rms = false;                           // norm
-  bool inverse = false;                       // rope
+  bool accumulate = false;  // adds to its output
+  bool trans_a = false;     // gemm
+  bool trans_b = false;     // gemm
+  bool rms = false;         // norm
+  bool inverse = false;     // rope
+  bool maximum = false;     // all-reduce: the largest, not the sum
+  bool own_rows = false;    // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
   NumberFormat format = NumberFormat::kFp32;  // AdamW: of the moments; gathers: of what is moved
   float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
                            // the backward; updates, host read: gradients are this times
@@ -169,6 +177,11 @@ struct TensorSlot {
   Category category = Category::kWorkspace;
   SlotRole role = SlotRole::kTemporary;
   std::int32_t index = 0;
+  // A view: part of the tensor of an earlier slot, `offset` bytes from its start and `rank_offset`
+  // more for each tp coordinate. Lives as long as that tensor.
+  std::int16_t base = kNoSlot;
+  std::int64_t offset = 0;
+  std::int64_t rank_offset = 0;
 };
 
 // A template that all instructions of one shape share: ops in issue order over named tensors.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
@@ -19,6 +20,12 @@ struct BlockTime {
   double compute_s = 0;  // on the compute queue
 };
 
+// The tensor that a slot is, or is part of.
+std::size_t BaseOf(const Block& block, std::int16_t slot) {
+  const std::int16_t base = block.slots[static_cast<std::size_t>(slot)].base;
+  return static_cast<std::size_t>(base == kNoSlot ? slot : base);
+}
+
 // Each op starts when its queue is free and the tensors it reads are written.
 BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
   std::array<double, kQueueCount> free{};
@@ -28,25 +35,20 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
     double start = free[static_cast<std::size_t>(op.queue)];
     for (const Operand& operand : OperandsOf(block, op)) {
       if (operand.slot == kNoSlot) continue;
-      start = std::max(start, written[static_cast<std::size_t>(operand.slot)]);
+      start = std::max(start, written[BaseOf(block, operand.slot)]);
     }
     const double length = seconds(op);
     const double end = start + length;
     free[static_cast<std::size_t>(op.queue)] = end;
     for (const Operand& operand : OperandsOf(block, op)) {
-      if (operand.slot != kNoSlot && operand.access != Access::kRead) {
-        written[static_cast<std::size_t>(operand.slot)] = end;
-      }
+      if (operand.slot == kNoSlot || operand.access == Access::kRead) continue;
+      double& at = written[BaseOf(block, operand.slot)];
+      at = std::max(at, end);
     }
     if (op.queue == Queue::kCompute) out.compute_s += length;
     out.span_s = std::max(out.span_s, end);
   }
   return out;
-}
-
-bool SplitsBackward(ScheduleKind schedule) {
-  return schedule != ScheduleKind::kGpipe && schedule != ScheduleKind::k1f1b &&
-         schedule != ScheduleKind::kInterleaved;
 }
 
 // One stage: seconds of one micro-batch through all its blocks, and what follows the last one.
@@ -74,7 +76,7 @@ class Estimator {
       const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
       const double reduce =
           sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
-      AddBlock(context, stage.KindOf(block), gather, reduce, out);
+      AddBlock(context, stage.KindOf(block), RecomputeOf(plan_, stage, block), gather, reduce, out);
     }
     // A micro-batch passes the blocks of one direction alone.
     const double share = 1.0 / Placement(plan_).directions();
@@ -87,12 +89,12 @@ class Estimator {
   }
 
  private:
-  void AddBlock(const BlockContext& c, BlockKind kind, double gather, double reduce,
-                StageTime& out) {
+  void AddBlock(const BlockContext& c, BlockKind kind, RecomputeKind recompute, double gather,
+                double reduce, StageTime& out) {
     // Of a middle micro-batch: it adds to what the ones before it left.
     const auto time = [&](Pass pass) {
       const bool adds = pass != Pass::kRecompute;
-      return TimeOf(BuildBlock(c, {kind, pass, adds}), seconds_);
+      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute}), seconds_);
     };
     const bool split = SplitsBackward(plan_.schedule);
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
@@ -105,7 +107,7 @@ class Estimator {
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
     }
-    if (plan_.recompute == RecomputeKind::kFull && kind == BlockKind::kLayer) {
+    if (recompute == RecomputeKind::kFull) {
       const BlockTime again = time(Pass::kRecompute);
       Add(out.backward, again);
       if (split) Add(out.input, again);
@@ -192,7 +194,7 @@ class Estimator {
 
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
   if (plan.pp == 1) return 0;
-  return TimeOf(SendBlock(plan.micro_batch * plan.sequence * model.hidden, true), seconds).span_s;
+  return TimeOf(SendBlock(BoundaryElements(model, plan), true), seconds).span_s;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "sim/spec/plan_fields.h"
@@ -136,6 +137,78 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
       std::max<std::int64_t>(1, model.layers * plan.pp / stages));
 }
 
+std::string VocabParallelNeedsTp(const Plan& plan) {
+  if (!plan.vocab_parallel || plan.tp > 1) return {};
+  return "vocab_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or vocab_parallel 0";
+}
+
+std::string SequenceParallelNeedsTp(const Plan& plan) {
+  if (!plan.sequence_parallel || plan.tp > 1) return {};
+  return "sequence_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or "
+         "sequence_parallel 0";
+}
+
+// Rows of one micro-batch on one rank.
+std::int64_t RowsOf(const Plan& plan) { return plan.micro_batch * plan.LocalSequence(); }
+
+std::string SequenceParallelNeedsEvenRows(const Plan& plan) {
+  const std::int64_t rows = RowsOf(plan);
+  if (!plan.sequence_parallel || rows % plan.tp == 0) return {};
+  return fmt::format(
+      "sequence_parallel 1 with tp {}: must divide the {} tokens of a micro-batch; use tp {} or "
+      "sequence_parallel 0",
+      plan.tp, rows, std::gcd(rows, static_cast<std::int64_t>(plan.tp)));
+}
+
+std::string RecomputeLayersNeedRecompute(const Plan& plan) {
+  if (plan.recompute_layers == 0 || plan.recompute != RecomputeKind::kNone) return {};
+  return fmt::format(
+      "recompute_layers {} with recompute none: no layer recomputes; use recompute full or "
+      "recompute_layers 0",
+      plan.recompute_layers);
+}
+
+std::string MorePiecesThanRows(const Plan& plan, std::string_view field, int pieces) {
+  const std::int64_t rows = RowsOf(plan);
+  if (pieces <= rows) return {};
+  return fmt::format("{} {} with {} tokens of a micro-batch: a piece has at least one; use {} {}",
+                     field, pieces, rows, field, rows);
+}
+std::string LossChunksFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "loss_chunks", plan.loss_chunks);
+}
+std::string MlpTilesFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "mlp_tiles", plan.mlp_tiles);
+}
+std::string TpTilesFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "tp_tiles", plan.tp_tiles);
+}
+
+// The weight half would need the inner gradients of all tiles at once, which tiles exist to avoid.
+std::string MlpTilesNeedWholeBackward(const Plan& plan) {
+  if (plan.mlp_tiles == 1 || !SplitsBackward(plan.schedule)) return {};
+  return fmt::format(
+      "mlp_tiles {} with schedule {}: a tile's backward is not cut in two; use schedule 1f1b or "
+      "mlp_tiles 1",
+      plan.mlp_tiles, Name(plan.schedule));
+}
+
+std::string TpTilesNeedTp(const Plan& plan) {
+  if (plan.tp_tiles == 1 || plan.tp > 1) return {};
+  return fmt::format("tp_tiles {} with tp 1: there is no sum to cut; use tp 2 or tp_tiles 1",
+                     plan.tp_tiles);
+}
+
+// A tile of the MLP is consecutive rows, a piece of a reduce-scatter a part of each rank's.
+std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
+  if (!plan.sequence_parallel || plan.tp_tiles == 1 || plan.mlp_tiles == 1) return {};
+  return fmt::format(
+      "tp_tiles {} with mlp_tiles {} and sequence_parallel 1: the MLP's sums are cut one way or "
+      "the "
+      "other; use tp_tiles 1 or mlp_tiles 1",
+      plan.tp_tiles, plan.mlp_tiles);
+}
+
 }  // namespace
 
 std::span<const PlanRule> PlanRules() {
@@ -149,6 +222,16 @@ std::span<const PlanRule> PlanRules() {
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
       {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
+      {"vocab-parallel-needs-tp", VocabParallelNeedsTp},
+      {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},
+      {"sequence-parallel-needs-even-rows", SequenceParallelNeedsEvenRows},
+      {"recompute-layers-need-recompute", RecomputeLayersNeedRecompute},
+      {"loss-chunks-fit-the-rows", LossChunksFitTheRows},
+      {"mlp-tiles-fit-the-rows", MlpTilesFitTheRows},
+      {"mlp-tiles-need-a-whole-backward", MlpTilesNeedWholeBackward},
+      {"tp-tiles-need-tp", TpTilesNeedTp},
+      {"tp-tiles-fit-the-rows", TpTilesFitTheRows},
+      {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
   };
   return rules;
 }

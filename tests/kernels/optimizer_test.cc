@@ -407,10 +407,10 @@ TEST_P(SumRanksTest, AddsInRankOrderToTheBit) {
       }
     }
     Floats out(expected.size(), kNan);
-    Run(api_.sum_ranks, FtSumRanks{sources.data(), out.data(), n, 5, FT_F32});
+    Run(api_.sum_ranks, FtSumRanks{sources.data(), out.data(), n, 5, 0, FT_F32});
     EXPECT_EQ(Bits(out), Bits(expected));
     Run(api_.sum_ranks,
-        FtSumRanks{sources.data(), ranks[3].data(), n, 5, FT_F32});  // onto a source
+        FtSumRanks{sources.data(), ranks[3].data(), n, 5, 0, FT_F32});  // onto a source
     EXPECT_EQ(Bits(ranks[3]), Bits(expected));
   }
 }
@@ -419,7 +419,7 @@ TEST_P(SumRanksTest, OfOneRankIsACopy) {
   const Floats x = Random(33, 1);
   const void* source = x.data();
   Floats out(33, kNan);
-  Run(api_.sum_ranks, FtSumRanks{&source, out.data(), 33, 1, FT_F32});
+  Run(api_.sum_ranks, FtSumRanks{&source, out.data(), 33, 1, 0, FT_F32});
   EXPECT_EQ(Bits(out), Bits(x));
 }
 

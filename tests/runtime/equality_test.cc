@@ -117,6 +117,52 @@ std::vector<Case> Cases() {
       {"Dp2Tp2Pp2Zero3Recompute", With([](Plan& p) {
          p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
        })},
+      {"Tp2Vocab", With([](Plan& p) { p.tp = 2, p.vocab_parallel = true; })},
+      {"Dp2Tp2VocabPp2Zero1",
+       With([](Plan& p) { p.tp = p.dp = p.pp = 2, p.zero_stage = 1, p.vocab_parallel = true; })},
+      {"Tp2VocabDp2Zero3",
+       With([](Plan& p) { p.tp = 2, p.dp = 2, p.zero_stage = 3, p.vocab_parallel = true; })},
+      {"Tp2Sequence", With([](Plan& p) { p.tp = 2, p.sequence_parallel = true; })},
+      {"Tp2SequenceVocab",
+       With([](Plan& p) { p.tp = 2, p.sequence_parallel = p.vocab_parallel = true; })},
+      {"Tp2SequencePp2Dp2Zero1",
+       With([](Plan& p) { p.tp = p.pp = p.dp = 2, p.zero_stage = 1, p.sequence_parallel = true; })},
+      {"Tp2SequenceVocabPp2ZbH1", With([](Plan& p) {
+         p.tp = p.pp = 2, p.schedule = ScheduleKind::kZbH1;
+         p.sequence_parallel = p.vocab_parallel = true;
+       })},
+      {"Tp2SequenceDp2Zero3Selective", With([](Plan& p) {
+         p.tp = p.dp = 2, p.zero_stage = 3, p.sequence_parallel = true;
+         p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Selective", With([](Plan& p) { p.recompute = RecomputeKind::kSelective; })},
+      {"Pp2ZbH1Selective", With([](Plan& p) {
+         p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Pp2RecomputeOneLayer",
+       With([](Plan& p) { p.pp = 2, p.recompute = RecomputeKind::kFull, p.recompute_layers = 1; })},
+      {"LossChunks3", With([](Plan& p) { p.loss_chunks = 3; })},
+      {"Dp2Zero3Gpipe2LossChunks2", With([](Plan& p) {
+         p.dp = p.pp = 2, p.zero_stage = 3, p.schedule = ScheduleKind::kGpipe, p.loss_chunks = 2;
+       })},
+      {"Tp2VocabLossChunks4",
+       With([](Plan& p) { p.tp = 2, p.vocab_parallel = true, p.loss_chunks = 4; })},
+      {"Tp2SequenceLossChunks4",
+       With([](Plan& p) { p.tp = 2, p.sequence_parallel = true, p.loss_chunks = 4; })},
+      {"Tp2SequenceVocabLossChunks3Pp2ZbH1", With([](Plan& p) {
+         p.tp = p.pp = 2, p.sequence_parallel = p.vocab_parallel = true, p.loss_chunks = 3;
+         p.schedule = ScheduleKind::kZbH1;
+       })},
+      {"MlpTiles3", With([](Plan& p) { p.mlp_tiles = 3; })},
+      {"MlpTiles3Recompute",
+       With([](Plan& p) { p.mlp_tiles = 3, p.recompute = RecomputeKind::kFull; })},
+      {"Tp2SequenceMlpTiles2Selective", With([](Plan& p) {
+         p.tp = 2, p.sequence_parallel = true, p.mlp_tiles = 2;
+         p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Tp2TpTiles3MlpTiles2", With([](Plan& p) { p.tp = 2, p.tp_tiles = 3, p.mlp_tiles = 2; })},
+      {"Tp2SequenceTpTiles3",
+       With([](Plan& p) { p.tp = 2, p.sequence_parallel = true, p.tp_tiles = 3; })},
   };
 }
 
@@ -171,6 +217,39 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
     });
 
+// Four shares of 65 of 257 tokens: the last has 62 and 3 rows of padding, which stay zero.
+TEST(Equality, HoldsWithAVocabularyThatRanksCannotShareEvenly) {
+  for (const bool tied : {true, false}) {
+    ModelSpec model = TinyGpt(tied);
+    model.vocab = 257;
+    Plan plan = TinyPlan();
+    plan.clip_norm = 0.5;
+    TrainingOptions first;
+    first.steps = 1;
+    const Trained expected = TrainTiny(model, plan);
+    const Trained gradients = TrainTiny(model, plan, first);
+    plan.tp = 4;
+    plan.vocab_parallel = true;
+    for (const bool more : {false, true}) {
+      plan.sequence_parallel = more;
+      plan.loss_chunks = more ? 3 : 1;
+      plan.pp = more ? 2 : 1;
+      const Trained actual = TrainTiny(model, plan);
+      for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+        EXPECT_NEAR(actual.losses[step], expected.losses[step],
+                    kLossTolerance * expected.losses[step])
+            << Describe(plan) << " step " << step;
+        EXPECT_NEAR(actual.squared_norms[step], expected.squared_norms[step],
+                    10 * kLossTolerance * expected.squared_norms[step])
+            << Describe(plan) << " step " << step;
+      }
+      EXPECT_LT(LargestDifference(gradients.gradients, TrainTiny(model, plan, first).gradients),
+                kGradientTolerance)
+          << Describe(plan);
+    }
+  }
+}
+
 bool SameBits(const Trained& a, const Trained& b) {
   bool same = a.losses == b.losses;
   for (const auto& [name, tensor] : a.parameters) {
@@ -192,6 +271,12 @@ TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
   other = pipeline;
   other.recompute = RecomputeKind::kFull;
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
+
+  other.recompute = RecomputeKind::kSelective;
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
+  other.schedule = ScheduleKind::kZbH1;
+  other.recompute_layers = 1;
   EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
 
   Plan data_parallel = TinyPlan();
@@ -256,6 +341,19 @@ TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
     options.faults = &jitter;
     EXPECT_TRUE(SameBits(undisturbed, TrainTiny(model, plan, options))) << "run " << run;
   }
+}
+
+TEST(EqualityToTheBit, HoldsWithAndWithoutPoisonWhereTensorsAreUsedInParts) {
+  TrainingOptions plain;
+  plain.poison = false;
+  Plan plan = TinyPlan();
+  plan.tp = plan.pp = 2;
+  plan.schedule = ScheduleKind::kZbH1;
+  plan.sequence_parallel = plan.vocab_parallel = true;
+  plan.loss_chunks = 3;
+  plan.tp_tiles = 2;
+  plan.recompute = RecomputeKind::kSelective;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
 }
 
 TEST(EqualityToTheBit, HoldsWithAndWithoutPoison) {

@@ -51,7 +51,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   }
   const int stages[] = {0, 1, 3};
   plan.zero_stage = stages[pick(0, 2)];
-  plan.recompute = static_cast<RecomputeKind>(pick(0, 1));
+  plan.recompute = static_cast<RecomputeKind>(pick(0, 2));
   plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
   plan.bucket_bytes = 1 << pick(10, 16);
   if (pick(0, 1) == 1) plan.zero_stage = static_cast<int>(pick(0, 3));
@@ -72,6 +72,16 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.schedule = ScheduleKind::k1f1b;
     plan.vpp = 1;
   }
+  const std::int64_t rows = plan.micro_batch * plan.sequence;
+  const auto pieces = [&](int most) {
+    return static_cast<int>(std::min<std::int64_t>(pick(0, 1) == 1 ? pick(1, most) : 1, rows));
+  };
+  plan.vocab_parallel = plan.tp > 1 && pick(0, 1) == 1;
+  plan.sequence_parallel = plan.tp > 1 && rows % plan.tp == 0 && pick(0, 1) == 1;
+  if (plan.recompute != RecomputeKind::kNone) plan.recompute_layers = static_cast<int>(pick(0, 2));
+  plan.loss_chunks = pieces(5);
+  if (!SplitsBackward(plan.schedule)) plan.mlp_tiles = pieces(4);
+  if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   return out;
 }
 

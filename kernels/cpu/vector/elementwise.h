@@ -139,6 +139,17 @@ inline void SquaredNorm(const FtSquaredNorm& g) {
 
 inline void SumRanks(const FtSumRanks& g) {
   float* out = Floats(g.out);
+  if (g.maximum != 0) {
+    ForEachVector(
+        g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
+          Vector most = access.load(Floats(g.sources[0]) + i);
+          for (int32_t rank = 1; rank < g.count; ++rank) {
+            most = Max(most, access.load(Floats(g.sources[rank]) + i));
+          }
+          access.store(out + i, most);
+        });
+    return;
+  }
   ForEachVector(
       g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
         Vector sum = access.load(Floats(g.sources[0]) + i);

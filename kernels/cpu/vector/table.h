@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/vector/attention_backward.h"
 #include "kernels/cpu/vector/attention_forward.h"
+#include "kernels/cpu/vector/cross_entropy.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/gemm.h"
 #include "kernels/cpu/vector/quantize.h"
@@ -32,6 +33,9 @@ constexpr VectorKernels MakeTable(const char* name) {
           .add = &Add,
           .cross_entropy_forward = &CrossEntropyForward,
           .cross_entropy_backward = &CrossEntropyBackward,
+          .vocab_max = &VocabMax,
+          .vocab_sums = &VocabSums,
+          .vocab_loss = &VocabLoss,
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
           .sgd = &Sgd,

@@ -9,17 +9,11 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 24> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 18> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
-                                                          "sequence_parallel",
-                                                          "vocab_parallel",
                                                           "post_validation",
-                                                          "recompute_layers",
-                                                          "loss_chunks",
-                                                          "mlp_tiles",
-                                                          "tp_tiles",
                                                           "moe_pieces",
                                                           "capacity_factor",
                                                           "fuse",
@@ -38,7 +32,6 @@ std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
-  if (plan.recompute == RecomputeKind::kSelective) return "recompute selective";
   if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
     return "schedule " + std::string(Name(plan.schedule));
   }

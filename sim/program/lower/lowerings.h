@@ -49,6 +49,10 @@ void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton);
 // Tied embeddings on two stages: both copies get the sum of their gradients.
 void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton);
 
+// Sequence parallelism: gradients of norms and row-parallel biases, which each rank makes of its
+// own rows, are summed over tp.
+void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton);
+
 // The loss: this rank's sum, and the sum over all ranks.
 void MakeLossState(RankBuilder& rank);
 void LowerLoss(const LowerContext& context, Skeleton& skeleton);

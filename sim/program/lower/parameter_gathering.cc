@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
 #include "sim/program/lower/rank_builder.h"
@@ -83,6 +84,14 @@ std::vector<Use> FindUses(const Skeleton& skeleton) {
   return uses;
 }
 
+// Where the head's forward goes on to gradients, its backward reads the final norm's parameters
+// alone.
+bool Reads(const LowerContext& context, const InstructionKey& use, int bucket) {
+  const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
+                          context.stage.KindOf(use.block) == BlockKind::kHead;
+  return !norm_alone || context.RangeOf(use.block, kFinalNormWeight).bucket == bucket;
+}
+
 }  // namespace
 
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
@@ -98,6 +107,7 @@ void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
     std::optional<InstructionKey> after;
     if (u > depth) after = skeleton[uses[u - depth - 1].last].key;
     for (const int bucket : context.BucketsOf(use.block)) {
+      if (!Reads(context, use, bucket)) continue;
       const InstructionKey key{InstructionKind::kAllGather, use.pass, use.block, use.micro_batch,
                                bucket};
       insertions.Before(place, {key, &kGather, after});

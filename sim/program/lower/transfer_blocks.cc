@@ -94,7 +94,7 @@ Block CollectiveBlock(const CollectiveSpec& spec) {
           ? in
           : Other(b, "out", scatters ? shard : spec.elements, Category::kCommunication, 1);
   const Operand to = spec.accumulate || in == out ? InOut(out) : Out(out);
-  Op& op = b.Add(spec.kind, OpClass::kDpComm, spec.name, {In(in), to});
+  Op& op = b.Add(spec.kind, spec.op_class, spec.name, {In(in), to});
   op.queue = spec.queue;
   op.group = spec.group;
   op.accumulate = spec.accumulate;

@@ -31,6 +31,7 @@ struct CollectiveSpec {
   int shards = 1;
   bool in_place = true;
   bool accumulate = false;
+  OpClass op_class = OpClass::kDpComm;
 };
 Block CollectiveBlock(const CollectiveSpec& spec);
 
