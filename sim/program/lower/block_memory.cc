@@ -196,13 +196,13 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
 }  // namespace
 
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  BlockPiece whole{BlockOf(context, context.stage.KindOf(key.block), key.pass), {}};
+  BlockPiece whole{BlockOf(context, key.block, key.pass), {}};
   whole.uses.resize(whole.block.slots.size());
   return MemoryOf(context, key, whole);
 }
 
 StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
-  const Block block = BlockOf(context, context.stage.KindOf(key.block), key.pass);
+  const Block block = BlockOf(context, key.block, key.pass);
   return MemoryOf(context, key, CutPiece(block, key.part));
 }
 
