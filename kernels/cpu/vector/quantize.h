@@ -17,7 +17,7 @@ FT_INLINE void QuantizeBlock(const FtQuantize& g, const float* x, int64_t n, uin
   const float top = g.format == FT_FP8 ? 448.0F : 127.0F;
   const float largest = LargestOf(x, n);
   *scale = largest / top;
-  const float inverse = largest > 0.0F ? top / largest : 0.0F;
+  const float inverse = InverseOf(largest, top);
   if (g.format == FT_FP8) {
     for (int64_t i = 0; i < n; ++i) {
       const float scaled = x[i] * inverse;

@@ -76,8 +76,9 @@ FT_INLINE float LargestOf(const float* x, int64_t n) {
   return FloatOfBits(largest);
 }
 
-// 1 / x, or 0 where that has no meaning: of a block of zeros all codes are 0.
-FT_INLINE float InverseOf(float x) { return x > 0.0F ? 1.0F / x : 0.0F; }
+// top / x, or 0 where that has no meaning or may pass fp32: of a block of zeros, or of nothing
+// above 1e-35, all codes are 0.
+FT_INLINE float InverseOf(float x, float top) { return x > 1e-35F ? top / x : 0.0F; }
 
 // Moments of one block in another format, as fp32 while they are updated.
 struct MomentBlock {
@@ -121,8 +122,8 @@ FT_INLINE void StoreCodes(const FtAdamW& g, int64_t begin, int64_t n, const Mome
       n, [&](int64_t i, auto access) __attribute__((always_inline)) {
         access.store(root + i, SquareRoot(access.load(block.second + i)));
       });
-  const float inverse1 = InverseOf(largest1);
-  const float inverse2 = InverseOf(largest2);
+  const float inverse1 = InverseOf(largest1, 1.0F);
+  const float inverse2 = InverseOf(largest2, 1.0F);
   for (int64_t i = 0; i < n; ++i) first[i] = SignedDynamicOfFloat(block.first[i] * inverse1);
   for (int64_t i = 0; i < n; ++i) second[i] = UnsignedDynamicOfFloat(root[i] * inverse2);
 }
