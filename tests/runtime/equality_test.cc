@@ -84,6 +84,15 @@ std::vector<Case> Cases() {
          Chunked(p, ScheduleKind::kDualPipeV);
          p.dp = 2, p.zero_stage = 3;
        })},
+      {"Tp2Pp2DualPipe", With([](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.tp = 2; })},
+      {"Tp2Pp2DualPipeVRecompute", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipeV);
+         p.tp = 2, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Pp2DualPipeZero1", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipe);
+         p.dp = 2, p.zero_stage = 1;
+       })},
       {"Pp3Uneven", With([](Plan& p) {
          p.pp = 3, p.stage_layers = {1, 2, 1};
        })},
@@ -134,6 +143,11 @@ std::vector<Case> Cases() {
          p.recompute = RecomputeKind::kSelective;
        })},
       {"Tp2TpTiles3MlpTiles2", With([](Plan& p) { p.tp = 2, p.tp_tiles = 3, p.mlp_tiles = 2; })},
+      {"Tp2Pp2DualPipeVSequenceVocabLossChunks2", With([](Plan& p) {
+         p.tp = p.pp = 2, p.schedule = ScheduleKind::kDualPipeV;
+         p.sequence_parallel = p.vocab_parallel = true, p.loss_chunks = 2, p.tp_tiles = 2;
+         p.recompute = RecomputeKind::kSelective, p.recompute_layers = 1;
+       })},
       {"Tp2SequenceTpTiles3",
        With([](Plan& p) { p.tp = 2, p.sequence_parallel = true, p.tp_tiles = 3; })},
   };
