@@ -273,6 +273,18 @@ TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   EXPECT_TRUE(SameBits(TrainTiny(model, data_parallel), TrainTiny(model, zero1)));
 }
 
+TEST(EqualityToTheBit, HoldsForFusedOps) {
+  for (const ModelSpec& model : {TinyGpt(), TinyLlama()}) {
+    Plan plan = TinyPlan();
+    plan.tp = 2;
+    plan.sequence_parallel = true;
+    plan.recompute = RecomputeKind::kFull;
+    const Trained apart = TrainTiny(model, plan);
+    plan.fuse = true;
+    EXPECT_TRUE(SameBits(apart, TrainTiny(model, plan)));
+  }
+}
+
 TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
   struct Jitter : FaultInjector {
     Fault At(int rank, std::int64_t step, std::int32_t op) override {
