@@ -321,6 +321,18 @@ TEST(EqualityToTheBit, HoldsForALossScaleThatIsAPowerOfTwo) {
   EXPECT_EQ(plain.squared_norms, scaled.squared_norms);
 }
 
+TEST(EqualityToTheBit, HoldsForFusedOps) {
+  for (const ModelSpec& model : {TinyGpt(), TinyLlama()}) {
+    Plan plan = TinyPlan();
+    plan.tp = 2;
+    plan.sequence_parallel = true;
+    plan.recompute = RecomputeKind::kFull;
+    const Trained apart = TrainTiny(model, plan);
+    plan.fuse = true;
+    EXPECT_TRUE(SameBits(apart, TrainTiny(model, plan)));
+  }
+}
+
 TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
   struct Jitter : FaultInjector {
     Fault At(int rank, std::int64_t step, std::int32_t op) override {

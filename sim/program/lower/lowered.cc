@@ -9,14 +9,13 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 18> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 17> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
                                                           "post_validation",
                                                           "moe_pieces",
                                                           "capacity_factor",
-                                                          "fuse",
                                                           "offload_optimizer",
                                                           "offload_gradients",
                                                           "offload_parameters",
