@@ -1,7 +1,7 @@
 #include "sim/memory/peak_memory.h"
 
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "sim/program/lower/block_registry.h"
 #include "sim/program/lower/lowerings.h"
@@ -55,7 +55,7 @@ class Walker {
     // Blocks of one kind and pass are alike, but for buckets that come and go with them.
     const int distinct =
         buckets_differ_ ? key.block : static_cast<int>(context_.stage.KindOf(key.block));
-    const auto [found, is_new] = blocks_.try_emplace({distinct, key.pass});
+    const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = step.rule->memory(context_, key);
     return found->second;
   }
@@ -64,7 +64,8 @@ class Walker {
   bool buckets_differ_;
   CategoryBytes live_;
   PeakMemory peak_;
-  std::map<std::pair<int, Pass>, StepMemory> blocks_;
+  // By rule, block or its kind, pass and piece.
+  std::map<std::tuple<const StepRule*, int, Pass, int>, StepMemory> blocks_;
 };
 
 }  // namespace

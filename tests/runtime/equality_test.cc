@@ -48,6 +48,9 @@ std::vector<Case> Cases() {
       {"Dp2Pp2Zero2ZbH1", With([](Plan& p) {
          p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kZbH1;
        })},
+      {"Dp2Pp2Zero2DualPipeV", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kDualPipeV;
+       })},
       {"Dp4Zero1Replicas", With([](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 2; })},
       {"Dp4Pp2Zero2Replicas",
        With([](Plan& p) { p.dp = 4, p.pp = 2, p.zero_stage = 2, p.replicas = 2; })},
@@ -101,6 +104,15 @@ std::vector<Case> Cases() {
       {"Dp2Pp2DualPipeVZero3", With([](Plan& p) {
          Chunked(p, ScheduleKind::kDualPipeV);
          p.dp = 2, p.zero_stage = 3;
+       })},
+      {"Tp2Pp2DualPipe", With([](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.tp = 2; })},
+      {"Tp2Pp2DualPipeVRecompute", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipeV);
+         p.tp = 2, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Pp2DualPipeZero1", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipe);
+         p.dp = 2, p.zero_stage = 1;
        })},
       {"Pp3Uneven", With([](Plan& p) {
          p.pp = 3, p.stage_layers = {1, 2, 1};
