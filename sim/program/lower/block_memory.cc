@@ -94,6 +94,20 @@ bool IsBegun(const LowerContext& context, int block, int bucket) {
   });
 }
 
+// Whether an earlier piece of the block has touched other tensors of the bucket.
+bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key, SlotRole role,
+                         int bucket) {
+  if (key.part == 0 || role != SlotRole::kGradient) return false;
+  const Block whole = BlockOf(context, context.stage.KindOf(key.block), key.pass);
+  for (int part = 0; part < key.part; ++part) {
+    for (const TensorSlot& slot : CutPiece(whole, part).block.slots) {
+      if (slot.role != role) continue;
+      if (context.RangeOf(key.block, slot.index).bucket == bucket) return true;
+    }
+  }
+  return false;
+}
+
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
 void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
@@ -102,6 +116,7 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
     PieceUse use;
+    use.earlier = EarlierPieceTouches(context, key, role, bucket);
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
