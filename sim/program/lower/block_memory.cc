@@ -98,7 +98,7 @@ bool IsBegun(const LowerContext& context, int block, int bucket) {
 bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key, SlotRole role,
                          int bucket) {
   if (key.part == 0 || role != SlotRole::kGradient) return false;
-  const Block whole = BlockOf(context, context.stage.KindOf(key.block), key.pass);
+  const Block whole = BlockOf(context, key.block, key.pass);
   for (int part = 0; part < key.part; ++part) {
     for (const TensorSlot& slot : CutPiece(whole, part).block.slots) {
       if (slot.role != role) continue;
