@@ -37,7 +37,9 @@ TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
                              .cols = cols,
                              .vocab = 11,
                              .sequence = 13,
-                             .dtype = FT_F32});
+                             .dtype = FT_F32,
+                             .runs = nullptr,
+                             .run_count = 0});
       ExpectClose(out, reference::EmbeddingForward(shape, ids, ToDouble(table), ToDouble(position)),
                   {2.0 * kUnit}, "out");
     }
@@ -75,11 +77,54 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
                                                        .sequence = 13,
                                                        .accumulate_table = add_table,
                                                        .accumulate_positions = add_positions,
-                                                       .dtype = FT_F32});
+                                                       .dtype = FT_F32,
+                                                       .runs = nullptr,
+                                                       .run_count = 0});
       ExpectClose(table, expected.table, {26.0 * 27.0 * kUnit}, "table");
       ExpectClose(positions, expected.positions, {26.0 * 27.0 * kUnit}, "positions");
     }
   }
+}
+
+// Two samples of which a rank has positions 3, 4 and 9.
+TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
+  const std::vector<FtRun> runs = {{0, 3, 2}, {2, 9, 1}};
+  const std::vector<std::int64_t> at = {3, 4, 9, 3, 4, 9};
+  const Ids ids = {1, 2, 3, 4, 5, 1};
+  const Floats table = Random(11 * 5, 1), position = Random(12 * 5, 2), dy = Random(6 * 5, 3);
+  Floats out(6 * 5), table_grad(11 * 5), position_grad = position;
+  Run(api_.embedding_forward, FtEmbeddingForward{.ids = ids.data(),
+                                                 .table = table.data(),
+                                                 .positions = position.data(),
+                                                 .out = out.data(),
+                                                 .rows = 6,
+                                                 .cols = 5,
+                                                 .vocab = 11,
+                                                 .sequence = 3,
+                                                 .dtype = FT_F32,
+                                                 .runs = runs.data(),
+                                                 .run_count = 2});
+  Run(api_.embedding_backward, FtEmbeddingBackward{.ids = ids.data(),
+                                                   .dy = dy.data(),
+                                                   .table_grad = table_grad.data(),
+                                                   .positions_grad = position_grad.data(),
+                                                   .rows = 6,
+                                                   .cols = 5,
+                                                   .vocab = 11,
+                                                   .sequence = 3,
+                                                   .accumulate_table = 0,
+                                                   .accumulate_positions = 1,
+                                                   .dtype = FT_F32,
+                                                   .runs = runs.data(),
+                                                   .run_count = 2});
+  Tensor grad = ToDouble(position);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t row = i / 5, c = i % 5;
+    const auto p = static_cast<std::size_t>(at[row]) * 5 + c;
+    EXPECT_EQ(out[i], table[static_cast<std::size_t>(ids[row]) * 5 + c] + position[p]) << i;
+    grad[p] += static_cast<double>(dy[i]);
+  }
+  ExpectClose(position_grad, grad, {6.0 * kUnit}, "positions");
 }
 
 TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
@@ -94,7 +139,9 @@ TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
                                 .cols = 4,
                                 .vocab = 11,
                                 .sequence = 3,
-                                .dtype = FT_F32};
+                                .dtype = FT_F32,
+                                .runs = nullptr,
+                                .run_count = 0};
   EXPECT_EQ(api_.embedding_forward(queue_.get(), &call), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()),
                "cpu embedding_forward: row 2 has id 11, outside the vocabulary of 11");

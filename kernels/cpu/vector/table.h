@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/vector/attention_backward.h"
 #include "kernels/cpu/vector/attention_forward.h"
+#include "kernels/cpu/vector/attention_part.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/gemm.h"
 #include "kernels/cpu/vector/rope.h"
@@ -32,7 +33,10 @@ constexpr VectorKernels MakeTable(const char* name) {
           .cross_entropy_backward = &CrossEntropyBackward,
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
-          .sum_ranks = &SumRanks};
+          .sum_ranks = &SumRanks,
+          .attention_part_forward = &AttentionPartForward,
+          .attention_part_backward = &AttentionPartBackward,
+          .copy_rows = &CopyRowRange};
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE
