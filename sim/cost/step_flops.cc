@@ -27,9 +27,9 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
       flops(BlockKind::kHead, Pass::kForward) + flops(BlockKind::kHead, Pass::kBackward);
   const double again =
       plan.recompute == RecomputeKind::kFull ? flops(BlockKind::kLayer, Pass::kRecompute) : 0.0;
-  // Micro-batches of all replicas; every tensor-parallel rank has its part of the layers and the
-  // whole head.
-  const double passes = static_cast<double>(plan.MicroBatches()) * plan.dp;
+  // Micro-batches of all replicas, each shared out among cp ranks; every tensor-parallel rank has
+  // its part of the layers and the whole head.
+  const double passes = static_cast<double>(plan.MicroBatches()) * plan.dp * plan.cp;
   const double tp = plan.tp;
   return {passes * (layers * layer * tp + head), passes * tp * (layers * (layer + again) + head)};
 }

@@ -162,7 +162,8 @@ class Estimator {
 
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
   if (plan.pp == 1) return 0;
-  return TimeOf(SendBlock(plan.micro_batch * plan.sequence * model.hidden, true), seconds).span_s;
+  return TimeOf(SendBlock(plan.micro_batch * plan.LocalSequence() * model.hidden, true), seconds)
+      .span_s;
 }
 
 }  // namespace

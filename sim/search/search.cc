@@ -118,6 +118,8 @@ class Searcher {
                     s.heads,
                     s.kv_heads,
                     s.head_dim,
+                    s.cp,
+                    s.turn,
                     place.members,
                     place.nodes};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
@@ -188,7 +190,7 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
-  using OpKey = std::array<std::int64_t, 17>;  // all that an op's cost depends on
+  using OpKey = std::array<std::int64_t, 19>;  // all that an op's cost depends on
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

@@ -36,6 +36,52 @@ void Chunked(Plan& plan, ScheduleKind schedule) {
   plan.vpp = schedule == ScheduleKind::kInterleaved ? 2 : 1;
 }
 
+constexpr auto kRing = ContextParallelKind::kRing;
+constexpr auto kAllGather = ContextParallelKind::kAllGather;
+constexpr auto kAllToAll = ContextParallelKind::kAllToAll;
+
+// The sequence is shared out among ranks.
+std::vector<Case> ContextCases() {
+  return {
+      {"Cp2AllGather", With([](Plan& p) { p.cp = 2, p.cp_kind = kAllGather; })},
+      {"Cp4AllGather", With([](Plan& p) { p.cp = 4, p.cp_kind = kAllGather; })},
+      {"Cp2Ring", With([](Plan& p) { p.cp = 2, p.cp_kind = kRing; })},
+      {"Cp4Ring", With([](Plan& p) { p.cp = 4, p.cp_kind = kRing; })},
+      {"Cp2AllToAll", With([](Plan& p) { p.cp = 2, p.cp_kind = kAllToAll; })},
+      {"Cp2AllGatherMicroBatch2",
+       With([](Plan& p) { p.cp = 2, p.cp_kind = kAllGather, p.micro_batch = 2; })},
+      {"Cp4RingMicroBatch2", With([](Plan& p) { p.cp = 4, p.cp_kind = kRing, p.micro_batch = 2; })},
+      {"Cp2AllToAllMicroBatch2",
+       With([](Plan& p) { p.cp = 2, p.cp_kind = kAllToAll, p.micro_batch = 2; })},
+      {"Cp2Tp2AllGather", With([](Plan& p) { p.cp = p.tp = 2, p.cp_kind = kAllGather; })},
+      {"Cp2Tp2Ring", With([](Plan& p) { p.cp = p.tp = 2, p.cp_kind = kRing; })},
+      {"Cp2Pp2AllGatherRecompute", With([](Plan& p) {
+         p.cp = p.pp = 2, p.cp_kind = kAllGather, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Cp2Pp2RingZbH1",
+       With([](Plan& p) { p.cp = p.pp = 2, p.cp_kind = kRing, p.schedule = ScheduleKind::kZbH1; })},
+      {"Cp2Pp2AllToAllZbV", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kZbV);
+         p.cp = 2, p.cp_kind = kAllToAll;
+       })},
+      {"Cp2Pp2RingDualPipe", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipe);
+         p.cp = 2, p.cp_kind = kRing;
+       })},
+      {"Cp2Dp2AllGatherZero1",
+       With([](Plan& p) { p.cp = p.dp = 2, p.cp_kind = kAllGather, p.zero_stage = 1; })},
+      {"Cp2Dp2RingZero3Recompute", With([](Plan& p) {
+         p.cp = p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Cp4RingRecompute", With([](Plan& p) { p.cp = 4, p.recompute = RecomputeKind::kFull; })},
+      {"Cp2AllToAllZero3Recompute", With([](Plan& p) {
+         p.cp = 2, p.cp_kind = kAllToAll, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Cp2Dp2Tp2Pp2RingZero1",
+       With([](Plan& p) { p.cp = p.dp = p.tp = p.pp = 2, p.cp_kind = kRing, p.zero_stage = 1; })},
+  };
+}
+
 std::vector<Case> Cases() {
   return {
       {"MicroBatch2", With([](Plan& p) { p.micro_batch = 2; })},
@@ -143,6 +189,14 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) {
       return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
     });
+
+INSTANTIATE_TEST_SUITE_P(ContextPlans, Equality,
+                         testing::Combine(testing::ValuesIn(Families()),
+                                          testing::ValuesIn(ContextCases())),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::get<1>(test.param).name;
+                         });
 
 bool SameBits(const Trained& a, const Trained& b) {
   bool same = a.losses == b.losses;

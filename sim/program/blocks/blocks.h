@@ -18,7 +18,7 @@ struct BlockContext {
   const Plan& plan;
   bool shared_table = false;  // embedding and tied head lie on one rank and add to one gradient
 
-  std::int64_t Rows() const { return plan.micro_batch * plan.sequence; }
+  std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
 };
 
 // Forward of a block for one micro-batch. `keep`: tensors the backward reads are saved; otherwise

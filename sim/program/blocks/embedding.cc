@@ -14,6 +14,18 @@ std::int16_t ParameterSlot(BlockBuilder& b, const BlockContext& context, const c
   return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], 1), category, role, index);
 }
 
+// Ranks that share out each sequence, as an op's shape names them.
+std::int32_t SharesOf(const BlockContext& context) {
+  return context.plan.cp > 1 ? context.plan.cp : 0;
+}
+
+// Positions that this rank has none of get no gradient.
+void ZeroPositions(BlockBuilder& b, const BlockContext& context, std::int16_t positions) {
+  Op& zero =
+      b.Add(OpKind::kFill, OpClass::kMemoryBound, "embedding.positions.zero", {Out(positions)});
+  zero.shape = {.elements = context.model.max_sequence * context.model.hidden};
+}
+
 }  // namespace
 
 Block EmbeddingForward(const BlockContext& context) {
@@ -29,8 +41,9 @@ Block EmbeddingForward(const BlockContext& context) {
                  {In(ids), In(table), In(positions), Out(y)});
   op.shape = {.rows = rows,
               .cols = context.model.hidden,
-              .sequence = context.plan.sequence,
-              .vocab = context.model.vocab};
+              .sequence = context.plan.LocalSequence(),
+              .vocab = context.model.vocab,
+              .cp = SharesOf(context)};
   return b.Take();
 }
 
@@ -47,20 +60,21 @@ Block EmbeddingBackward(const BlockContext& context, Pass half, bool accumulate)
   const std::int16_t positions =
       ParameterSlot(b, context, "d_positions", kPositionTable, SlotRole::kGradient);
   b.Half(Pass::kBackwardWeight);
-  Op& op = b.Add(OpKind::kEmbeddingBackward, OpClass::kMemoryBound, "embedding.tokens.grad",
-                 {In(ids), In(dy), add ? InOut(table) : Out(table)});
+  // Shared out, a sequence leaves each rank two pieces of the position table to add to.
+  const bool shared = context.plan.cp > 1 && positions != kNoSlot;
+  if (shared && !accumulate) ZeroPositions(b, context, positions);
+  Op& op = b.Add(
+      OpKind::kEmbeddingBackward, OpClass::kMemoryBound, "embedding.tokens.grad",
+      {In(ids), In(dy), add ? InOut(table) : Out(table), InOut(shared ? positions : kNoSlot)});
   op.accumulate = add;
   op.shape = {.rows = rows,
               .cols = context.model.hidden,
-              .sequence = context.plan.sequence,
-              .vocab = context.model.vocab};
-  if (positions != kNoSlot) {
+              .sequence = context.plan.LocalSequence(),
+              .vocab = context.model.vocab,
+              .cp = SharesOf(context)};
+  if (positions != kNoSlot && !shared) {
     const bool partial = context.plan.sequence < context.model.max_sequence;
-    if (!accumulate && partial) {
-      Op& zero =
-          b.Add(OpKind::kFill, OpClass::kMemoryBound, "embedding.positions.zero", {Out(positions)});
-      zero.shape = {.elements = context.model.max_sequence * context.model.hidden};
-    }
+    if (!accumulate && partial) ZeroPositions(b, context, positions);
     // dy[batch, sequence * hidden] summed over the batch; positions past the sequence get none.
     Op& sum = b.Add(OpKind::kBiasGrad, OpClass::kMemoryBound, "embedding.positions.grad",
                     {In(dy), accumulate || partial ? InOut(positions) : Out(positions)});

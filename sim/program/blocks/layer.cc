@@ -5,6 +5,7 @@
 // (Shoeybi et al. 2019, s. 3); norms and residuals are whole on every rank.
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/context_attention.h"
 
 namespace foretrain {
 namespace {
@@ -28,6 +29,7 @@ enum Saved : int {
 struct Layer {
   BlockBuilder b;
   const BlockContext& context;
+  ContextAttention shared;  // where the sequence is shared out
   std::int64_t rows, hidden, qkv_width, attention_width, up_width, ffn_width;
   int tp;
   bool rms;
@@ -38,6 +40,7 @@ struct Layer {
   Layer(const BlockContext& c, std::string name)
       : b(std::move(name)),
         context(c),
+        shared(c, b),
         rows(c.Rows()),
         hidden(c.model.hidden),
         qkv_width(c.model.QkvWidth() / c.plan.tp),
@@ -47,6 +50,8 @@ struct Layer {
         tp(c.plan.tp),
         rms(c.model.norm == NormKind::kRmsNorm) {}
 
+  bool SharesSequence() const { return context.plan.cp > 1; }
+
   // The tensors a backward reads: saved ones, or temporaries of a forward that keeps nothing.
   void MakeSaved(SlotRole role, Category category) {
     const std::int64_t mean = rms ? 0 : rows;
@@ -55,9 +60,14 @@ struct Layer {
     norm1 = b.Slot("norm1", rows * hidden, category, role, kNorm1);
     mean1 = b.Slot("mean1", mean, category, role, kMean1);
     rstd1 = b.Slot("rstd1", rows, category, role, kRstd1);
-    qkv = b.Slot("qkv", rows * qkv_width, category, role, kQkv);
-    attention = b.Slot("attention", rows * attention_width, category, role, kAttention);
-    lse = b.Slot("lse", rows * local_heads, category, role, kLse);
+    if (SharesSequence()) {
+      const auto saved = shared.MakeSaved(role, category, {kQkv, kAttention, kLse});
+      qkv = saved.qkv, attention = saved.out, lse = saved.lse;
+    } else {
+      qkv = b.Slot("qkv", rows * qkv_width, category, role, kQkv);
+      attention = b.Slot("attention", rows * attention_width, category, role, kAttention);
+      lse = b.Slot("lse", rows * local_heads, category, role, kLse);
+    }
     residual = b.Slot("residual", rows * hidden, category, role, kResidual);
     norm2 = b.Slot("norm2", rows * hidden, category, role, kNorm2);
     mean2 = b.Slot("mean2", mean, category, role, kMean2);
@@ -89,10 +99,11 @@ struct Layer {
   OpShape AttentionShape() const {
     return {.rows = rows,
             .batch = context.plan.micro_batch,
-            .sequence = context.plan.sequence,
+            .sequence = context.plan.LocalSequence(),
             .heads = static_cast<std::int32_t>(context.model.heads / tp),
             .kv_heads = static_cast<std::int32_t>(context.model.kv_heads / tp),
-            .head_dim = static_cast<std::int32_t>(context.model.head_dim)};
+            .head_dim = static_cast<std::int32_t>(context.model.head_dim),
+            .cp = SharesSequence() ? context.plan.cp : 0};
   }
 
   void Rope(const char* name, std::int16_t tensor, bool inverse) {
@@ -126,11 +137,16 @@ struct Layer {
     const std::int16_t projected = b.Temporary("projected", rows * hidden);
 
     Norm("norm1", x, norm1_weight, norm1_bias, norm1, mean1, rstd1);
-    b.Linear("attention.qkv", norm1, qkv_weight, qkv_bias, qkv, rows, qkv_width, hidden);
-    Rope("attention.rope", qkv, /*inverse=*/false);
-    Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
-                   {In(qkv), Out(attention), Out(lse)});
-    op.shape = AttentionShape();
+    const std::int16_t projection = SharesSequence() ? shared.ForwardQkv() : qkv;
+    b.Linear("attention.qkv", norm1, qkv_weight, qkv_bias, projection, rows, qkv_width, hidden);
+    Rope("attention.rope", projection, /*inverse=*/false);
+    if (SharesSequence()) {
+      shared.Forward(projection);
+    } else {
+      Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
+                     {In(qkv), Out(attention), Out(lse)});
+      op.shape = AttentionShape();
+    }
     RowParallel("attention.out", attention, out_weight, out_bias, projected, attention_width);
     Residual("attention.residual", x, projected, tp > 1 ? out_bias : kNoSlot, residual);
     Norm("norm2", residual, norm2_weight, norm2_bias, norm2, mean2, rstd2);
@@ -218,6 +234,13 @@ struct Layer {
     const std::int16_t d_attention = b.Temporary("d_attention", rows * attention_width);
     const std::int16_t d_qkv = b.Temporary("d_qkv", rows * qkv_width);
     const std::int16_t d_norm1 = b.Temporary("d_norm1", rows * hidden);
+    const auto out_weight_gradient = [&] {
+      b.Half(Pass::kBackwardWeight);
+      b.LinearWeightGradient("attention.out", d_residual, attention,
+                             Gradient("d_out.weight", kOutWeight), Gradient("d_out.bias", kOutBias),
+                             rows, hidden, attention_width, accumulate);
+      b.Half(Pass::kBackwardInput);
+    };
     const auto qkv_weight_gradient = [&] {
       b.Half(Pass::kBackwardWeight);
       b.LinearWeightGradient("attention.qkv", d_qkv, norm1, Gradient("d_qkv.weight", kQkvWeight),
@@ -226,16 +249,19 @@ struct Layer {
     };
 
     b.Half(Pass::kBackwardInput);
+    if (SharesSequence()) shared.Prepare();
     b.LinearInputGradient("attention.out.input_grad", d_residual, out_weight, d_attention, rows,
                           hidden, attention_width);
-    b.Half(Pass::kBackwardWeight);
-    b.LinearWeightGradient("attention.out", d_residual, attention,
-                           Gradient("d_out.weight", kOutWeight), Gradient("d_out.bias", kOutBias),
-                           rows, hidden, attention_width, accumulate);
-    b.Half(Pass::kBackwardInput);
-    Op& op = b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
-                   {In(qkv), In(attention), In(lse), In(d_attention), Out(d_qkv)});
-    op.shape = AttentionShape();
+    if (SharesSequence()) {
+      shared.Core(d_attention, d_qkv);
+      out_weight_gradient();
+      shared.Finish(d_qkv);
+    } else {
+      out_weight_gradient();
+      Op& op = b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
+                     {In(qkv), In(attention), In(lse), In(d_attention), Out(d_qkv)});
+      op.shape = AttentionShape();
+    }
     Rope("attention.rope.grad", d_qkv, /*inverse=*/true);
     b.LinearInputGradient("attention.qkv.input_grad", d_qkv, qkv_weight, d_norm1, rows, qkv_width,
                           hidden);

@@ -9,9 +9,7 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 31> kNotLowered = {"cp",
-                                                          "cp_kind",
-                                                          "ep",
+constexpr std::array<std::string_view, 29> kNotLowered = {"ep",
                                                           "expert_tp",
                                                           "sequence_parallel",
                                                           "vocab_parallel",
