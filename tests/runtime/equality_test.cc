@@ -198,6 +198,20 @@ INSTANTIATE_TEST_SUITE_P(ContextPlans, Equality,
                                   std::get<1>(test.param).name;
                          });
 
+// Each rank has one key head, of four.
+INSTANTIATE_TEST_SUITE_P(
+    ContextPlansOfManyKeyHeads, Equality,
+    testing::Combine(testing::Values(Families()[1], Families()[2]),
+                     testing::Values(Case{"Cp4AllToAll",
+                                          With([](Plan& p) { p.cp = 4, p.cp_kind = kAllToAll; })},
+                                     Case{"Cp2Tp2Pp2AllToAllRecompute", With([](Plan& p) {
+                                            p.cp = p.tp = p.pp = 2, p.cp_kind = kAllToAll;
+                                            p.recompute = RecomputeKind::kFull;
+                                          })})),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
+    });
+
 bool SameBits(const Trained& a, const Trained& b) {
   bool same = a.losses == b.losses;
   for (const auto& [name, tensor] : a.parameters) {
@@ -262,12 +276,29 @@ TEST(EqualityToTheBit, HoldsWithAndWithoutPoison) {
   plan.dp = 2;
   plan.zero_stage = 3;
   EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+  for (const Case& one : ContextCases()) {
+    EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), one.plan), TrainTiny(TinyLlama(), one.plan, plain)))
+        << one.name;
+  }
+}
+
+TEST(EqualityToTheBit, HoldsForRecomputedPartsOfAttention) {
+  for (const ContextParallelKind kind : {kRing, kAllGather, kAllToAll}) {
+    Plan plan = TinyPlan();
+    plan.cp = 2;
+    plan.cp_kind = kind;
+    Plan again = plan;
+    again.recompute = RecomputeKind::kFull;
+    EXPECT_TRUE(SameBits(TrainTiny(TinyGpt(), plan), TrainTiny(TinyGpt(), again))) << Name(kind);
+  }
 }
 
 // The measured peak is the live bytes of the program: equal where one queue does all the work, and
 // never more than the arena holds.
 TEST(MeasuredMemory, StaysWithinTheArena) {
-  for (const Case& one : Cases()) {
+  std::vector<Case> cases = Cases();
+  for (Case& one : ContextCases()) cases.push_back(std::move(one));
+  for (const Case& one : cases) {
     auto program = Compile(TinyGpt(), one.plan);
     ASSERT_TRUE(program.has_value());
     const Trained trained = TrainTiny(TinyGpt(), one.plan);

@@ -54,6 +54,18 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.recompute = static_cast<RecomputeKind>(pick(0, 1));
   plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
   plan.bucket_bytes = 1 << pick(10, 16);
+  if (pick(0, 2) == 0) {
+    plan.cp = static_cast<int>(pick(2, 4));
+    plan.cp_kind = static_cast<ContextParallelKind>(pick(0, 2));
+    plan.sequence = std::int64_t{2} * plan.cp * pick(1, 8 / plan.cp);
+    plan.global_batch /= plan.dp;
+    plan.dp = std::max(1, plan.dp / plan.cp);
+    plan.global_batch *= plan.dp;
+    const bool whole_heads = out.model.kv_heads % (plan.cp * plan.tp) == 0;
+    if (!whole_heads && plan.cp_kind == ContextParallelKind::kAllToAll) {
+      plan.cp_kind = ContextParallelKind::kRing;
+    }
+  }
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
