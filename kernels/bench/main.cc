@@ -232,7 +232,7 @@ void RegisterElementwise(const Stream& stream) {
   });
   Register(variant, "sum_ranks_of_4" + size, Unit::kBytes, 5 * tensor, [=, &api](FtQueue* q) {
     const void* sources[4] = {x[0]->get(), x[1]->get(), x[2]->get(), x[3]->get()};
-    const FtSumRanks g{sources, x[4]->get(), n, 4, FT_F32};
+    const FtSumRanks g{sources, x[4]->get(), n, 4, 0, FT_F32};
     return api.sum_ranks(q, &g);
   });
 }
@@ -324,7 +324,7 @@ void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_
     return CpuDeviceApi().cross_entropy_forward(q, &g);
   });
   Register(variant, "cross_entropy_backward" + size, Unit::kBytes, 2 * tensor, [=](FtQueue* q) {
-    const FtCrossEntropyBackward g{logits->get(), targets->data(), lse->get(), rows, vocab,
+    const FtCrossEntropyBackward g{logits->get(), targets->data(), lse->get(), rows, vocab, 0, 0,
                                    1.0F,          FT_F32};
     return CpuDeviceApi().cross_entropy_backward(q, &g);
   });

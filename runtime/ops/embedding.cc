@@ -15,6 +15,9 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
                                  .cols = s.cols,
                                  .vocab = s.vocab,
                                  .sequence = s.sequence,
+                                 .first_row = op.op.own_rows ? op.tp * s.rows : 0,
+                                 .first_id = op.FirstId(),
+                                 .all_ids = s.vocab_total,
                                  .dtype = FT_F32,
                                  .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
@@ -38,6 +41,8 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op) {
                                   .cols = s.cols,
                                   .vocab = s.vocab,
                                   .sequence = s.sequence,
+                                  .first_id = op.FirstId(),
+                                  .all_ids = s.vocab_total,
                                   .accumulate_table = op.op.accumulate,
                                   .accumulate_positions = 1,
                                   .dtype = FT_F32,

@@ -49,7 +49,7 @@ OpFeatures FeaturesOf(const Op& op) {
 
 int VariantOf(const Op& op) {
   return (op.accumulate ? kAccumulateBit : 0) + (op.trans_a ? 2 : 0) + (op.trans_b ? 4 : 0) +
-         (op.rms ? 8 : 0);
+         (op.rms ? 8 : 0) + 16 * static_cast<int>(op.format);
 }
 
 Op OpOf(const ProfilePoint& point) {
@@ -60,6 +60,7 @@ Op OpOf(const ProfilePoint& point) {
   op.trans_a = point.trans_a;
   op.trans_b = point.trans_b;
   op.rms = point.rms;
+  op.format = point.format;
   return op;
 }
 

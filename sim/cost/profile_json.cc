@@ -43,13 +43,14 @@ constexpr std::array<Field<ProfileRates, Figure>, 19> kRates{{
     {"overlap_slowdown", &ProfileRates::overlap_slowdown},
     {"element_bytes", &ProfileRates::element_bytes},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 8> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
     {"batch", &OpShape::batch},
     {"sequence", &OpShape::sequence},
     {"vocab", &OpShape::vocab},
+    {"vocab_total", &OpShape::vocab_total},
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
 }};
@@ -66,6 +67,8 @@ constexpr std::array<Field<ProfilePoint, bool>, 4> kFlags{{
     {"trans_b", &ProfilePoint::trans_b},
     {"rms", &ProfilePoint::rms},
 }};
+
+constexpr std::array<std::string_view, 4> kFormats{"fp32", "bf16", "fp8", "int8"};
 
 template <class Enum, int kCount>
 std::array<std::string_view, kCount> Names() {
@@ -100,6 +103,9 @@ void WritePoint(const ProfilePoint& point, JsonWriter& json) {
   for (const auto& [name, member] : kFlags) {
     if (point.*member) json.Field(name, true);
   }
+  if (point.format != NumberFormat::kFp32) {
+    json.Field("format", kFormats[static_cast<std::size_t>(point.format)]);
+  }
   if (point.group != 1) json.Field("group", point.group);
   if (point.nodes != 1) json.Field("nodes", point.nodes);
   WriteTimes(point, json);
@@ -117,6 +123,7 @@ ProfilePoint ReadPoint(JsonFields& fields) {
     point.shape.*member = static_cast<std::int32_t>(fields.IntegerOr(name, 0, 0, kMostRanks));
   }
   for (const auto& [name, member] : kFlags) point.*member = fields.BoolOr(name, false);
+  point.format = static_cast<NumberFormat>(fields.ChoiceOr("format", 0, kFormats));
   point.group = static_cast<int>(fields.IntegerOr("group", 1, 1, kMostRanks));
   point.nodes = static_cast<int>(fields.IntegerOr("nodes", 1, 1, kMostRanks));
   ReadTimes(fields, point);

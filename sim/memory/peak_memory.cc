@@ -1,11 +1,12 @@
 #include "sim/memory/peak_memory.h"
 
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "sim/program/lower/block_registry.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/rank_builder.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -28,7 +29,7 @@ class Walker {
  public:
   explicit Walker(const LowerContext& context)
       : context_(context),
-        buckets_differ_(ShardingOf(context.plan).gradients),
+        buckets_differ_(ShardingOf(context.plan).each_micro_batch),
         live_(StateBytes(context)),
         peak_{live_, Total(live_)} {}
 
@@ -54,8 +55,11 @@ class Walker {
     if (key.kind != InstructionKind::kBlock) return step.rule->memory(context_, key);
     // Blocks of one kind and pass are alike, but for buckets that come and go with them.
     const int distinct =
-        buckets_differ_ ? key.block : static_cast<int>(context_.stage.KindOf(key.block));
-    const auto [found, is_new] = blocks_.try_emplace({distinct, key.pass});
+        buckets_differ_
+            ? key.block
+            : 3 * static_cast<int>(context_.stage.KindOf(key.block)) +
+                  static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
+    const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = step.rule->memory(context_, key);
     return found->second;
   }
@@ -64,7 +68,8 @@ class Walker {
   bool buckets_differ_;
   CategoryBytes live_;
   PeakMemory peak_;
-  std::map<std::pair<int, Pass>, StepMemory> blocks_;
+  // By rule, block or its kind, pass and piece.
+  std::map<std::tuple<const StepRule*, int, Pass, int>, StepMemory> blocks_;
 };
 
 }  // namespace

@@ -139,6 +139,12 @@ Result<void> CheckSizes(const Plan& plan, const ModelSpec& model) {
 
 }  // namespace
 
+bool SplitsBackward(ScheduleKind schedule) {
+  return schedule != ScheduleKind::kGpipe && schedule != ScheduleKind::k1f1b &&
+         schedule != ScheduleKind::kInterleaved && schedule != ScheduleKind::kPipeDream &&
+         schedule != ScheduleKind::kPipeDream2bw;
+}
+
 int Plan::Chunks() const {
   switch (schedule) {
     case ScheduleKind::kInterleaved:
@@ -207,8 +213,8 @@ std::string Describe(const Plan& plan) {
     // "--hsdp,..." -> "hsdp2", "cp-type-ring": the first name on the command line
     const std::string_view option = field.options.substr(2, field.options.find(',') - 2);
     const std::string value = TextOf(field, plan);
-    const bool number = field.type != PlanFieldType::kChoice;
-    text += fmt::format(" {}{}{}", option, number || value.empty() ? "" : "-", value);
+    const bool dash = field.type == PlanFieldType::kChoice || field.list != nullptr;
+    text += fmt::format(" {}{}{}", option, dash ? "-" : "", value);
   }
   return text;
 }

@@ -11,7 +11,8 @@ void SetNormEntries(FtDeviceApi& api);           // norm_forward, _backward_inpu
 void SetAttentionEntries(FtDeviceApi& api);      // rope, attention_forward, _backward
 void SetAttentionPartEntries(FtDeviceApi& api);  // attention_part_forward, _backward, copy_rows
 void SetActivationEntries(FtDeviceApi& api);     // gelu, swiglu, add
-void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_forward, _backward
-void SetUpdateEntries(FtDeviceApi& api);         // squared_norm, adamw, sum_ranks
+void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_*, vocab_*
+void SetUpdateEntries(
+    FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, (de)quantize, sum_ranks
 
 }  // namespace foretrain

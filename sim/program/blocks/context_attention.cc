@@ -41,30 +41,31 @@ OpShape ContextAttention::PartShape(const Share& share) const {
   return shape;
 }
 
-ContextAttention::Tensors ContextAttention::MakeSaved(SlotRole role, Category category,
-                                                      const SavedIndices& indices) {
-  const std::int64_t heads = context_.model.heads / tp_;
-  const bool by_heads = kind_ == ContextParallelKind::kAllToAll;
-  saved_.qkv =
-      b_.Slot(by_heads ? "qkv.of_heads" : "qkv", QkvElements(), category, role, indices.qkv);
-  if (by_heads) {
-    out_of_heads_ = b_.Slot("attention.of_heads", OutElements(), category, role, kFirstSavedIndex);
-  }
-  saved_.out = b_.Slot("attention", OutElements(), category, role, indices.out);
-  saved_.lse = b_.Slot("lse", Rows() * heads, category, role, indices.lse);
-  return saved_;
+void ContextAttention::Bind(const Tensors& tensors, std::optional<Category> saved,
+                            Category otherwise) {
+  at_ = tensors;
+  if (kind_ != ContextParallelKind::kAllToAll) return;
+  out_of_heads_ = b_.Slot("attention.of_heads", OutElements(), saved.value_or(otherwise),
+                          saved ? SlotRole::kSaved : SlotRole::kTemporary, saved ? kSavedIndex : 0);
 }
 
-std::int16_t ContextAttention::ForwardQkv() {
-  if (kind_ != ContextParallelKind::kAllToAll) return saved_.qkv;
-  return b_.Temporary("qkv", QkvElements());
+std::int16_t ContextAttention::Projection() {
+  if (kind_ != ContextParallelKind::kAllToAll) return at_.qkv;
+  return b_.Temporary("qkv.own", QkvElements());
+}
+
+void ContextAttention::Exchange(std::int16_t projection) {
+  if (kind_ != ContextParallelKind::kAllToAll) return;
+  const std::int16_t packed = b_.Temporary("qkv.parts", QkvElements());
+  HeadParts("attention.qkv.parts", projection, packed, /*qkv=*/true, /*inverse=*/false);
+  Communicate(OpKind::kAllToAll, "attention.qkv.exchange", packed, at_.qkv, QkvElements());
 }
 
 void ContextAttention::PartForward(const std::string& name, std::int16_t q, std::int16_t kv,
                                    std::int16_t out, const Share& share, bool merges) {
   const auto to = [&](std::int16_t slot) { return merges ? InOut(slot) : Out(slot); };
   Op& op = b_.Add(OpKind::kAttentionPartForward, OpClass::kAttention, name,
-                  {In(q), In(kv), to(out), to(saved_.lse)});
+                  {In(q), In(kv), to(out), to(at_.lse)});
   op.accumulate = merges;
   op.shape = PartShape(share);
 }
@@ -73,8 +74,8 @@ void ContextAttention::PartBackward(const std::string& name, std::int16_t kv, st
                                     const PartGradients& to, const Share& share, bool adds) {
   const bool by_heads = kind_ == ContextParallelKind::kAllToAll;
   Op& op = b_.Add(OpKind::kAttentionPartBackward, OpClass::kAttention, name,
-                  {In(saved_.qkv), In(kv), In(by_heads ? out_of_heads_ : saved_.out),
-                   In(saved_.lse), In(d_out), adds ? InOut(to.q) : Out(to.q), Out(to.kv)});
+                  {In(at_.qkv), In(kv), In(by_heads ? out_of_heads_ : at_.out), In(at_.lse),
+                   In(d_out), adds ? InOut(to.q) : Out(to.q), Out(to.kv)});
   op.accumulate = adds;
   op.shape = PartShape(share);
 }
@@ -103,19 +104,25 @@ void ContextAttention::Communicate(OpKind kind, const std::string& name, std::in
   op.shape = {.elements = elements};
 }
 
-void ContextAttention::Forward(std::int16_t qkv) {
-  if (kind_ == ContextParallelKind::kRing) return ForwardRing(qkv);
-  if (kind_ == ContextParallelKind::kAllToAll) return ForwardAllToAll(qkv);
+std::int16_t ContextAttention::GatheredKeys(const std::string& suffix) {
   const std::int16_t own = b_.Temporary("keys.own", KeyElements());
   const std::int16_t all = b_.Temporary("keys", KeyElements() * cp_);
-  KeyColumns("attention.keys", qkv, own, /*inverse=*/false);
-  Communicate(OpKind::kAllGather, "attention.keys.gather", own, all, KeyElements() * cp_);
-  PartForward("attention.core", qkv, all, saved_.out, {.keys_all = true}, /*merges=*/false);
+  KeyColumns("attention.keys" + suffix, at_.qkv, own, /*inverse=*/false);
+  Communicate(OpKind::kAllGather, "attention.keys.gather" + suffix, own, all, KeyElements() * cp_);
+  return all;
 }
 
-void ContextAttention::ForwardRing(std::int16_t qkv) {
+void ContextAttention::Forward() {
+  if (kind_ == ContextParallelKind::kRing) return ForwardRing();
+  if (kind_ == ContextParallelKind::kAllToAll) return ForwardAllToAll();
+  // In a backward they are there already.
+  const std::int16_t keys = keys_ != kNoSlot ? keys_ : GatheredKeys("");
+  PartForward("attention.core", at_.qkv, keys, at_.out, {.keys_all = true}, /*merges=*/false);
+}
+
+void ContextAttention::ForwardRing() {
   std::int16_t held = b_.Temporary("keys.0", KeyElements());
-  KeyColumns("attention.keys", qkv, held, /*inverse=*/false);
+  KeyColumns("attention.keys", at_.qkv, held, /*inverse=*/false);
   for (int turn = 0; turn < cp_; ++turn) {
     const std::string number = std::to_string(turn);
     const std::int16_t here = held;
@@ -123,32 +130,26 @@ void ContextAttention::ForwardRing(std::int16_t qkv) {
       held = b_.Temporary("keys." + std::to_string(turn + 1), KeyElements());
       Communicate(OpKind::kRotate, "attention.keys.rotate." + number, here, held, KeyElements());
     }
-    PartForward("attention.core." + number, qkv, here, saved_.out, {.turn = turn}, turn > 0);
+    PartForward("attention.core." + number, at_.qkv, here, at_.out, {.turn = turn}, turn > 0);
   }
 }
 
-void ContextAttention::ForwardAllToAll(std::int16_t qkv) {
+void ContextAttention::ForwardAllToAll() {
   const Share share{.queries_all = true, .keys_all = true, .heads_split = cp_};
-  const std::int16_t packed = b_.Temporary("qkv.parts", QkvElements());
   const std::int16_t parts = b_.Temporary("attention.parts", OutElements());
-  HeadParts("attention.qkv.parts", qkv, packed, /*qkv=*/true, /*inverse=*/false);
-  Communicate(OpKind::kAllToAll, "attention.qkv.exchange", packed, saved_.qkv, QkvElements());
-  PartForward("attention.core", saved_.qkv, saved_.qkv, out_of_heads_, share, /*merges=*/false);
+  PartForward("attention.core", at_.qkv, at_.qkv, out_of_heads_, share, /*merges=*/false);
   Communicate(OpKind::kAllToAll, "attention.core.exchange", out_of_heads_, parts, OutElements());
-  HeadParts("attention.core.join", parts, saved_.out, /*qkv=*/false, /*inverse=*/true);
+  HeadParts("attention.core.join", parts, at_.out, /*qkv=*/false, /*inverse=*/true);
 }
 
 void ContextAttention::Prepare() {
-  if (kind_ == ContextParallelKind::kAllToAll) return;
+  if (kind_ == ContextParallelKind::kAllGather) keys_ = GatheredKeys("_again");
+  if (kind_ != ContextParallelKind::kRing) return;
   keys_ = b_.Temporary("keys.0", KeyElements());
-  KeyColumns("attention.keys.again", saved_.qkv, keys_, /*inverse=*/false);
-  if (kind_ == ContextParallelKind::kRing) return;
-  const std::int16_t all = b_.Temporary("keys", KeyElements() * cp_);
-  Communicate(OpKind::kAllGather, "attention.keys.gather_again", keys_, all, KeyElements() * cp_);
-  keys_ = all;
+  KeyColumns("attention.keys_again", at_.qkv, keys_, /*inverse=*/false);
 }
 
-void ContextAttention::Core(std::int16_t d_out, std::int16_t d_qkv) {
+void ContextAttention::Backward(std::int16_t d_out, std::int16_t d_qkv) {
   if (kind_ == ContextParallelKind::kRing) return BackwardRing(d_out, d_qkv);
   if (kind_ == ContextParallelKind::kAllToAll) return BackwardAllToAll(d_out);
   const std::int16_t d_keys = b_.Temporary("d_keys", KeyElements() * cp_);
@@ -200,7 +201,7 @@ void ContextAttention::BackwardAllToAll(std::int16_t d_out) {
   arriving_ = b_.Temporary("d_qkv.parts", QkvElements());
   HeadParts("attention.core.grad.parts", d_out, parts, /*qkv=*/false, /*inverse=*/false);
   Communicate(OpKind::kAllToAll, "attention.core.grad.exchange", parts, of_heads, OutElements());
-  PartBackward("attention.core.grad", saved_.qkv, of_heads, {d_of_heads, d_of_heads}, share,
+  PartBackward("attention.core.grad", at_.qkv, of_heads, {d_of_heads, d_of_heads}, share,
                /*adds=*/false);
   Communicate(OpKind::kAllToAll, "attention.qkv.grad.exchange", d_of_heads, arriving_,
               QkvElements());

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sim/program/blocks/block_builder.h"
@@ -22,7 +23,8 @@ namespace foretrain {
 
 class ContextAttention {
  public:
-  // Tensors of this rank's tokens: qkv [rows, q | k | v], out [rows, q], lse [rows, heads].
+  // What the core reads and makes: qkv [rows, q | k | v], out [rows, q], lse [rows, heads]. With
+  // all-to-all, qkv and lse are of all tokens and this rank's heads.
   struct Tensors {
     std::int16_t qkv = kNoSlot, out = kNoSlot, lse = kNoSlot;
   };
@@ -30,26 +32,23 @@ class ContextAttention {
   // `builder` and `context` outlive it; the plan has cp > 1.
   ContextAttention(const BlockContext& context, BlockBuilder& builder);
 
-  // Slots of what the backward reads. `role`, `category`: of saved tensors. Indices from
-  // kFirstSavedIndex on are taken beside the given ones.
-  struct SavedIndices {
-    int qkv = 0, out = 0, lse = 0;
-  };
-  static constexpr int kFirstSavedIndex = 48;
-  Tensors MakeSaved(SlotRole role, Category category, const SavedIndices& indices);
+  // The tensors to work on. All-to-all keeps one more beside `out`, under kSavedIndex: saved with
+  // that category or, without one, a temporary of `otherwise`.
+  static constexpr int kSavedIndex = 48;
+  void Bind(const Tensors& tensors, std::optional<Category> saved, Category otherwise);
 
-  // What the projection writes and rotary positions turn: qkv, or a tensor that only the forward
-  // has.
-  std::int16_t ForwardQkv();
-
-  // qkv -> out, lse.
-  void Forward(std::int16_t qkv);
+  // Forward, in order. Projection: the tensor of this rank's tokens that the projection writes and
+  // rotary positions turn. Exchange: from there to `qkv`. Forward: qkv -> out, lse; also again in a
+  // backward that does not have them.
+  std::int16_t Projection();
+  void Exchange(std::int16_t projection);
+  void Forward();
 
   // The backward in three parts, between which a block puts what runs beside the communication.
-  // Prepare: what needs no gradient. Core: d_out -> d_qkv, but for what is still on its way.
+  // Prepare: what needs no gradient. Backward: d_out -> d_qkv, but for what is still on its way.
   // Finish: its arrival.
   void Prepare();
-  void Core(std::int16_t d_out, std::int16_t d_qkv);
+  void Backward(std::int16_t d_out, std::int16_t d_qkv);
   void Finish(std::int16_t d_qkv);
 
  private:
@@ -80,16 +79,17 @@ class ContextAttention {
   void Communicate(OpKind kind, const std::string& name, std::int16_t in, std::int16_t out,
                    std::int64_t elements);
 
-  void ForwardRing(std::int16_t qkv);
+  std::int16_t GatheredKeys(const std::string& suffix);
+  void ForwardRing();
   void BackwardRing(std::int16_t d_out, std::int16_t d_qkv);
-  void ForwardAllToAll(std::int16_t qkv);
+  void ForwardAllToAll();
   void BackwardAllToAll(std::int16_t d_out);
 
   const BlockContext& context_;
   BlockBuilder& b_;
   ContextParallelKind kind_;
   int cp_, tp_;
-  Tensors saved_;
+  Tensors at_;
   std::int16_t out_of_heads_ = kNoSlot;  // all-to-all: outputs of this rank's heads, all tokens
   std::int16_t keys_ = kNoSlot;          // backward: [k | v], of all ranks or of this one
   std::int16_t arriving_ = kNoSlot;      // backward: what Finish waits for

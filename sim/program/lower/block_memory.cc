@@ -6,13 +6,18 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/pieces.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
 
-Block BlockOf(const LowerContext& context, BlockKind kind, Pass pass) {
-  return BuildBlock({context.model, context.plan, context.stage.shared_table}, {kind, pass});
+Block BlockOf(const LowerContext& context, int block, Pass pass) {
+  return BuildBlock({context.model, context.plan, context.stage.shared_table},
+                    {.kind = context.stage.KindOf(block),
+                     .pass = pass,
+                     .recompute = RecomputeOf(context.plan, context.stage, block)});
 }
 
 // A tensor that lives during some of the block's ops: made inside unless it `enters`, gone after
@@ -26,14 +31,15 @@ struct Tenant {
   bool stays = false;
 };
 
-// First and last op that touches each slot.
+// First and last op that touches each slot, itself or through a view.
 std::vector<Tenant> Touch(const Block& block) {
   std::vector<Tenant> slots(block.slots.size());
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const Op& op = block.ops[i];
     for (const Operand& operand : OperandsOf(block, op)) {
       if (operand.slot == kNoSlot) continue;
-      Tenant& tenant = slots[static_cast<std::size_t>(operand.slot)];
+      const std::int16_t base = block.slots[static_cast<std::size_t>(operand.slot)].base;
+      Tenant& tenant = slots[static_cast<std::size_t>(base == kNoSlot ? operand.slot : base)];
       if (tenant.first < 0) tenant.first = static_cast<int>(i);
       tenant.last = static_cast<int>(i);
     }
@@ -41,13 +47,13 @@ std::vector<Tenant> Touch(const Block& block) {
   return slots;
 }
 
-// (role, index) of the tensors that the weight half of a split backward reads.
-std::set<std::pair<SlotRole, int>> ReadByWeightHalf(const LowerContext& context, BlockKind kind) {
-  std::set<std::pair<SlotRole, int>> read;
-  for (const TensorSlot& slot : BlockOf(context, kind, Pass::kBackwardWeight).slots) {
-    read.emplace(slot.role, slot.index);
+// (role, index) of the tensors that another pass of the block touches.
+std::set<std::pair<SlotRole, int>> TouchedBy(const LowerContext& context, int block, Pass pass) {
+  std::set<std::pair<SlotRole, int>> touched;
+  for (const TensorSlot& slot : BlockOf(context, block, pass).slots) {
+    if (slot.base == kNoSlot) touched.emplace(slot.role, slot.index);
   }
-  return read;
+  return touched;
 }
 
 // Whether a tensor of this role is there before, or still there after, a pass of its block.
@@ -55,18 +61,19 @@ struct Life {
   bool enters = false;
   bool stays = false;
 };
-Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
+// `later`: a later pass reads it too.
+Life LifeOf(const TensorSlot& slot, Pass pass, bool later) {
   const bool makes_saved = pass == Pass::kForward || pass == Pass::kRecompute;
-  const bool later = makes_saved || (pass == Pass::kBackwardInput && read_by_weight_half);
   switch (slot.role) {
     case SlotRole::kTemporary:
+    case SlotRole::kCarried:
       return {};
     case SlotRole::kOutput:
     case SlotRole::kInputGradient:
       return {false, true};
     case SlotRole::kSaved: {
       const bool held = pass == Pass::kBackwardInput && slot.index >= kFirstHeld;
-      return {!makes_saved && !held, later};
+      return {!makes_saved && !held, makes_saved || later};
     }
     case SlotRole::kInput:
     case SlotRole::kOutputGradient:
@@ -78,43 +85,66 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
   }
 }
 
+// Whether a later block has made the bucket's gradients of a micro-batch before `block` adds its
+// own.
+bool IsBegun(const LowerContext& context, int block, int bucket) {
+  return std::any_of(context.stage.blocks.begin(), context.stage.blocks.end(), [&](int later) {
+    const std::vector<int>& buckets = context.BucketsOf(later);
+    return later > block && std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+  });
+}
+
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
-void AddBuckets(const LowerContext& context, const InstructionKey& key, const Block& block,
+void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
+  const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
+    PieceUse use;
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
       if (context.RangeOf(key.block, slot.index).bucket != bucket) continue;
       tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
       tenant.last = std::max(tenant.last, slots[s].last);
+      use.earlier = use.earlier || piece.uses[s].earlier;
+      use.later = use.later || piece.uses[s].later;
     }
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
     tenant.category = parameters ? Category::kCommunication : Category::kGradients;
-    // A shared table's gradient was made by the head's backward.
-    const bool begun = key.block == 0 && context.stage.shared_table &&
-                       context.RangeOf(key.block, kTokenTable).bucket == bucket;
+    // A forward that goes on to gradients has made the head's own.
+    const bool by_forward = key.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
+                            context.stage.KindOf(key.block) == BlockKind::kHead &&
+                            context.RangeOf(key.block, kHeadWeight).bucket == bucket;
+    const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
     tenant.enters = parameters || begun;
-    tenant.stays = !parameters || key.pass == Pass::kRecompute;
+    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
     out.push_back(tenant);
   }
 }
 
 // The block's own tensors: all that are not there both before and after.
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
-                                const Block& block, const std::vector<Tenant>& touched) {
-  const BlockKind kind = context.stage.KindOf(key.block);
-  const bool recomputed = context.plan.recompute == RecomputeKind::kFull &&
-                          kind == BlockKind::kLayer && key.pass != Pass::kForward;
+                                const BlockPiece& piece, const std::vector<Tenant>& touched) {
+  const Block& block = piece.block;
+  const bool recomputed =
+      RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull &&
+      key.pass != Pass::kForward;
   std::set<std::pair<SlotRole, int>> later;
-  if (key.pass == Pass::kBackwardInput) later = ReadByWeightHalf(context, kind);
+  if (key.pass == Pass::kForward || key.pass == Pass::kRecompute) {
+    later = TouchedBy(context, key.block, Pass::kBackward);
+  } else if (key.pass == Pass::kBackwardInput) {
+    later = TouchedBy(context, key.block, Pass::kBackwardWeight);
+  }
   std::vector<Tenant> tenants;
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
     const TensorSlot& slot = block.slots[s];
-    const Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    if (slot.base != kNoSlot) continue;
+    Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    life.enters = life.enters || piece.uses[s].earlier;
+    life.stays = life.stays || piece.uses[s].later;
     if (life.enters && life.stays) continue;
     // A tensor that was rebuilt keeps the category it was rebuilt under.
     const bool rebuilt = recomputed && slot.role == SlotRole::kSaved && slot.index < kFirstHeld;
@@ -139,29 +169,41 @@ CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
   return now;
 }
 
-}  // namespace
-
-StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  const Block block = BlockOf(context, context.stage.KindOf(key.block), key.pass);
-  const std::vector<Tenant> touched = Touch(block);
-  std::vector<Tenant> tenants = SlotTenants(context, key, block, touched);
+StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
+                    const BlockPiece& piece) {
+  const std::vector<Tenant> touched = Touch(piece.block);
+  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched);
   const Sharding sharding = ShardingOf(context.plan);
   if (sharding.parameters) {
-    AddBuckets(context, key, block, touched, SlotRole::kParameter, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
   }
-  if (sharding.gradients) {
-    AddBuckets(context, key, block, touched, SlotRole::kGradient, tenants);
+  if (sharding.each_micro_batch) {
+    AddBuckets(context, key, piece, touched, SlotRole::kGradient, tenants);
   }
   StepMemory out;
-  for (int op = 0; op < static_cast<int>(block.ops.size()); ++op) {
+  const int ops = static_cast<int>(piece.block.ops.size());
+  for (int op = 0; op < ops; ++op) {
     const CategoryBytes now = LiveAt(op, tenants);
     if (op == 0 || Total(now) > out.peak_total) {
       out.peak_total = Total(now);
       out.at_peak = now;
     }
   }
-  out.at_end = LiveAt(static_cast<int>(block.ops.size()), tenants);
+  out.at_end = LiveAt(ops, tenants);
   return out;
+}
+
+}  // namespace
+
+StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
+  BlockPiece whole{BlockOf(context, key.block, key.pass), {}};
+  whole.uses.resize(whole.block.slots.size());
+  return MemoryOf(context, key, whole);
+}
+
+StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
+  const Block block = BlockOf(context, key.block, key.pass);
+  return MemoryOf(context, key, CutPiece(block, key.part));
 }
 
 }  // namespace foretrain

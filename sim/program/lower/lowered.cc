@@ -9,20 +9,9 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 29> kNotLowered = {"ep",
+constexpr std::array<std::string_view, 16> kNotLowered = {"ep",
                                                           "expert_tp",
-                                                          "sequence_parallel",
-                                                          "vocab_parallel",
-
                                                           "post_validation",
-                                                          "replicas",
-                                                          "prefetch_depth",
-                                                          "gather_format",
-                                                          "reduction_time",
-                                                          "recompute_layers",
-                                                          "loss_chunks",
-                                                          "mlp_tiles",
-                                                          "tp_tiles",
                                                           "moe_pieces",
                                                           "capacity_factor",
                                                           "fuse",
@@ -33,9 +22,6 @@ constexpr std::array<std::string_view, 29> kNotLowered = {"ep",
                                                           "offload_fraction",
                                                           "stream_optimizer",
                                                           "delayed_update",
-                                                          "optimizer",
-                                                          "moments",
-                                                          "loss_scale",
                                                           "method",
                                                           "lora_rank",
                                                           "lora_alpha"};
@@ -44,8 +30,6 @@ std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
-  if (plan.zero_stage == 2) return "zero_stage 2";
-  if (plan.recompute == RecomputeKind::kSelective) return "recompute selective";
   if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
     return "schedule " + std::string(Name(plan.schedule));
   }
