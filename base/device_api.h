@@ -432,7 +432,7 @@ typedef struct FtCountSkipped {
 // quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
 // number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 has
 // no scales. Rounds to nearest, halves to even. A block with a number that is not finite has none
-// that is.
+// that is, and one without any above 1e-35 becomes zeros.
 typedef struct FtQuantize {
   const void* x;
   void* out;

@@ -287,6 +287,22 @@ TEST_P(AdamWTest, UndoesALossScaleThatIsAPowerOfTwo) {
   EXPECT_EQ(Bits(results[0]), Bits(results[1]));
 }
 
+// Moments too small for their scale's inverse are stored as 0.
+TEST_P(AdamWTest, StoresTinyMomentsAsZero) {
+  FtAdamW g = Settings();
+  g.elements = 40;
+  Moments moments(40, FT_I8);
+  moments.BindTo(g);
+  Floats param(40, 1.0F);
+  const Floats grad(40, 1e-39F);
+  g.param = param.data();
+  g.grad = grad.data();
+  g.step = 1;
+  Run(api_.adamw, g);
+  for (const float m : moments.Decoded(true)) EXPECT_EQ(m, 0.0F);
+  for (const float v : moments.Decoded(false)) EXPECT_EQ(v, 0.0F);
+}
+
 class SgdTest : public KernelTest {};
 
 // p - lr * 0.1 * p - lr * factor * g with lr = 0.01: a product, a difference and a fused pair each,

@@ -71,6 +71,14 @@ TEST_P(QuantizeTest, KeepsZerosAndTheLargestOfABlock) {
   }
 }
 
+TEST_P(QuantizeTest, FlushesBlocksOfTinyNumbersToZero) {
+  Floats x(256, 1e-40F);
+  x[3] = -std::numeric_limits<float>::denorm_min();
+  for (const FtDtype format : {FT_FP8, FT_I8}) {
+    for (const float out : RoundTrip(x, 1, format)) EXPECT_EQ(std::abs(out), 0.0F);
+  }
+}
+
 TEST_P(QuantizeTest, HidesNoInfinityAndNoNan) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     Floats x = Random(512, 1);

@@ -226,6 +226,11 @@ std::vector<Case> Cases() {
          p.recompute = RecomputeKind::kSelective;
        })},
       {"Tp2TpTiles3MlpTiles2", With([](Plan& p) { p.tp = 2, p.tp_tiles = 3, p.mlp_tiles = 2; })},
+      {"Tp2Pp2DualPipeVSequenceVocabLossChunks2", With([](Plan& p) {
+         p.tp = p.pp = 2, p.schedule = ScheduleKind::kDualPipeV;
+         p.sequence_parallel = p.vocab_parallel = true, p.loss_chunks = 2, p.tp_tiles = 2;
+         p.recompute = RecomputeKind::kSelective, p.recompute_layers = 1;
+       })},
       {"Tp2SequenceTpTiles3",
        With([](Plan& p) { p.tp = 2, p.sequence_parallel = true, p.tp_tiles = 3; })},
   };
