@@ -9,9 +9,7 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 17> kNotLowered = {"cp",
-                                                          "cp_kind",
-                                                          "ep",
+constexpr std::array<std::string_view, 15> kNotLowered = {"ep",
                                                           "expert_tp",
                                                           "post_validation",
                                                           "moe_pieces",
