@@ -6,6 +6,7 @@ CommandList AllCommands() {
   CommandList list;
   list.push_back(MakeModels());
   list.push_back(MakeClusters());
+  list.push_back(MakePresets());
   list.push_back(MakeDevices());
   list.push_back(MakePlan());
   list.push_back(MakePredict());

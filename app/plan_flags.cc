@@ -43,32 +43,27 @@ Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const 
   return values;
 }
 
-// "--zero": the option's first name.
-std::string OptionOf(const PlanField& field) {
-  return std::string(field.options.substr(0, field.options.find(',')));
-}
-
 // The values of a field that holds an integer, however it is written.
 Result<std::vector<std::int64_t>> ParseValues(const PlanField& field, const std::string& text) {
   switch (field.type) {
     case PlanFieldType::kChoice:
-      return ParseChoices(OptionOf(field), text, field.choices);
+      return ParseChoices(std::string(FirstOption(field)), text, field.choices);
     case PlanFieldType::kFlag: {
       constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
-      return ParseChoices(OptionOf(field), text, kSwitch);
+      return ParseChoices(std::string(FirstOption(field)), text, kSwitch);
     }
     case PlanFieldType::kSize: {
-      FT_ASSIGN(const std::int64_t bytes, ParseBytes(OptionOf(field), text));
+      FT_ASSIGN(const std::int64_t bytes, ParseBytes(FirstOption(field), text));
       return std::vector<std::int64_t>{bytes};
     }
     default:
-      return ParseIntegerList(OptionOf(field), text, {});
+      return ParseIntegerList(std::string(FirstOption(field)), text, {});
   }
 }
 
 // Lays the option's text, which has one value, over the plan.
 Result<void> Lay(const PlanField& field, const std::string& text, Plan& plan) {
-  const std::string option = OptionOf(field);
+  const std::string option(FirstOption(field));
   if (field.number != nullptr) {
     FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.most));
     return {};
@@ -103,6 +98,31 @@ Result<Plan> ReadPlanFile(const std::string& file) {
   PosixFileSystem files;
   FT_ASSIGN(const std::string text, ReadFile(files, file, kMaxSpecBytes));
   return PlanFromJson(text, file);
+}
+
+// What the preset leaves open: its degrees and what it offers several values of.
+void ChooseAsPreset(const Preset& preset, const PlanFlags& flags,
+                    const std::vector<std::int64_t>& degrees, SearchSpace& space) {
+  for (const std::string_view axis : {"dp", "cp", "tp", "pp"}) {
+    space.Choose(axis, preset.Has(PlanFieldOf(axis)) ? degrees : std::vector<std::int64_t>{1});
+  }
+  const Plan standard;
+  for (const std::string_view field : {"schedule", "zero_stage"}) {
+    space.Choose(field, {PlanFieldOf(field).get(standard)});
+  }
+  for (const PresetOption& option : preset.options) {
+    const PlanField& field = *option.field;
+    if (field.get == nullptr) {
+      CopyField(field, preset.plan, space.base);
+      continue;
+    }
+    std::vector<std::int64_t> values = {field.get(preset.plan)};
+    values.insert(values.end(), option.also.begin(), option.also.end());
+    space.Choose(field.name, std::move(values));
+  }
+  space.complete = [preset, given = flags.GivenFields()](Plan& plan) {
+    DropUnmetOptions(preset, given, plan);
+  };
 }
 
 // The smallest batch that keeps every stage busy with the largest micro-batch.
@@ -200,9 +220,31 @@ std::size_t PlanFlags::IndexOf(std::string_view field) {
   return static_cast<std::size_t>(&PlanFieldOf(field) - PlanFields().data());
 }
 
+std::vector<const PlanField*> PlanFlags::GivenFields() const {
+  std::vector<const PlanField*> given;
+  for (const PlanField& field : PlanFields()) {
+    if (Given(field.name)) given.push_back(&field);
+  }
+  return given;
+}
+
+Result<std::optional<Preset>> PlanFlags::ResolvePreset() const {
+  if (preset.empty()) return std::nullopt;
+  if (!plan_file.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--preset " + Printable(preset) + " beside --plan " + Printable(plan_file) +
+                    ": a plan file says everything; give one of the two");
+  }
+  FT_ASSIGN(const std::vector<Preset> presets, BuiltInPresets());
+  FT_ASSIGN(Preset found, FindPreset(presets, preset));
+  return found;
+}
+
 void PlanFlags::Declare(Arguments& arguments) {
   arguments.Section("Plan");
   arguments.Option("--plan", plan_file, "FILE", "Plan file; options given beside it overrule it");
+  arguments.Option("--preset", preset, "NAME",
+                   "Train as a known system does (`foretrain presets`); options overrule it");
   const auto fields = PlanFields();
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const std::string options(fields[i].options);
@@ -259,6 +301,8 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, in
   out.Choose("schedule", schedules);
   out.Choose("zero_stage", {0, 1, 3});
   out.Choose("recompute", {0, 1});
+  FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
+  if (preset) ChooseAsPreset(*preset, flags, divisors, out);
   for (const PlanField& field : PlanFields()) {
     const std::string& text = flags.Text(field.name);
     if (text == "auto") continue;
@@ -281,8 +325,14 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
     FT_ASSIGN(plan, ReadPlanFile(flags.plan_file));
   }
   FT_TRY(LayGiven(flags, plan));
+  FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
+  if (preset) {
+    const std::vector<const PlanField*> given = flags.GivenFields();
+    SpreadRanks(*preset, model, ranks, given, plan);
+    ApplyPreset(*preset, given, plan);
+  }
   if (!from_file) {
-    if (!flags.Given("dp")) {
+    if (!preset && !flags.Given("dp")) {
       const std::int64_t split = std::int64_t{plan.cp} * plan.tp * plan.pp;
       plan.dp =
           static_cast<int>(std::max<std::int64_t>(1, ranks / std::max<std::int64_t>(1, split)));
@@ -307,17 +357,8 @@ std::string CommandLineOf(const ModelFlags& model, const Plan& plan) {
   for (const PlanField& field : PlanFields()) {
     // dp is always said, because left out it takes the ranks that are left.
     if (HasDefault(field, plan) && field.name != "dp") continue;
-    text += " " + OptionOf(field);
-    if (field.type == PlanFieldType::kFlag) continue;
-    if (field.number != nullptr) {
-      text += fmt::format(" {}", plan.*field.number);
-    } else if (field.list != nullptr) {
-      text += fmt::format(" {}", fmt::join(plan.*field.list, ","));
-    } else if (field.type == PlanFieldType::kChoice) {
-      text.append(" ").append(field.choices[static_cast<std::size_t>(field.get(plan))]);
-    } else {
-      text += " " + std::to_string(field.get(plan));
-    }
+    text.append(" ").append(FirstOption(field));
+    if (field.type != PlanFieldType::kFlag) text += " " + TextOf(field, plan);
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "sim/spec/cluster_spec.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
+#include "sim/spec/preset.h"
 
 namespace foretrain {
 
@@ -41,6 +43,7 @@ struct ClusterFlags {
 // auto.
 struct PlanFlags {
   std::string plan_file;
+  std::string preset;
   std::vector<std::string> texts;  // by field; "auto": not given
 
   PlanFlags();
@@ -48,6 +51,9 @@ struct PlanFlags {
   std::string& Text(std::string_view field) { return texts[IndexOf(field)]; }
   const std::string& Text(std::string_view field) const { return texts[IndexOf(field)]; }
   bool Given(std::string_view field) const { return Text(field) != "auto"; }
+  std::vector<const PlanField*> GivenFields() const;
+  // The preset, if one was given. Errors: unknown, or beside a plan file.
+  Result<std::optional<Preset>> ResolvePreset() const;
 
  private:
   static std::size_t IndexOf(std::string_view field);
@@ -65,7 +71,8 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, in
 
 // One plan: what is not given has the default of Plan; dp takes the ranks that are left,
 // micro-batch is 1 and the batch the smallest that fills the pipeline. With --plan FILE that plan,
-// with the options that were given laid over it.
+// with the options that were given laid over it. With --preset NAME its options, and the ranks
+// spread over its degrees.
 Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
 
 // The options that give `plan` again on the command line.

@@ -8,6 +8,7 @@
 namespace foretrain {
 
 std::unique_ptr<Command> MakeModels();
+std::unique_ptr<Command> MakePresets();
 std::unique_ptr<Command> MakeClusters();
 std::unique_ptr<Command> MakeDevices();
 std::unique_ptr<Command> MakePlan();

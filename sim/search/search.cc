@@ -57,6 +57,7 @@ class Searcher {
     if (choice == space_.choices.size()) {
       if (plan.World() != options_.ranks) return {};
       any_shape_ = true;
+      if (space_.complete) space_.complete(plan);
       Simplify(plan);
       if (!seen_.insert(ToJson(plan)).second) return {};
       Consider(plan);
@@ -72,13 +73,12 @@ class Searcher {
     return {};
   }
 
-  // What makes no difference takes its default: schedules with one stage, ZeRO with nothing to
-  // shard.
+  // What makes no difference takes its default: schedules with one stage, chunks of schedules that
+  // have none, ZeRO with nothing to shard.
   static void Simplify(Plan& plan) {
-    if (plan.pp == 1) {
-      plan.schedule = ScheduleKind::k1f1b;
-      plan.vpp = 1;
-    }
+    if (plan.pp == 1) plan.schedule = ScheduleKind::k1f1b;
+    if (plan.schedule != ScheduleKind::kInterleaved) plan.vpp = 1;
+    if (plan.cp == 1) plan.cp_kind = ContextParallelKind::kRing;
     if (plan.Shards() == 1) plan.zero_stage = 0;
   }
 

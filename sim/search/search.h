@@ -30,6 +30,7 @@ struct SearchChoice {
 struct SearchSpace {
   Plan base;
   std::vector<SearchChoice> choices;
+  std::function<void(Plan&)> complete = {};  // sets what follows from the choices; may be empty
 
   // Replaces the field's values.
   void Choose(std::string_view field, std::vector<std::int64_t> values);

@@ -19,7 +19,7 @@ namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Numbers the rendezvous of a program: (members, what matches there).
+// Numbers the rendezvous of a program: (members, what matches there, who sends).
 class Channels {
  public:
   Channels(const Program& program, StepGraph& graph) : program_(program), graph_(graph) {
@@ -42,7 +42,8 @@ class Channels {
       return Refuse("rank {}: {} is issued on group {}, of which the rank is no member",
                     program_rank.rank, op.name, static_cast<int>(op.group));
     }
-    const auto key = std::tuple(same_[At(group)], Matches(op));
+    const auto key =
+        std::tuple(same_[At(group)], Matches(op), SenderOf(program_rank.rank, group, op));
     const auto [found, is_new] = numbers_.try_emplace(key, static_cast<std::int32_t>(uses_.size()));
     if (is_new) uses_.emplace_back();
     if (is_new) group_of_.push_back(group);
@@ -73,6 +74,15 @@ class Channels {
   }
 
  private:
+  // Rank that sends in an op of p2p, else -1: where a pipeline of two is a ring, both directions
+  // go both ways between the same ranks.
+  int SenderOf(int rank, std::int32_t group, const Op& op) const {
+    if (op.kind == OpKind::kSend) return rank;
+    if (op.kind != OpKind::kRecv) return -1;
+    const std::vector<int>& members = program_.groups[At(group)];
+    return members.front() == rank ? members.back() : members.front();
+  }
+
   // Collectives match on a queue; p2p by direction, as the two sides use different queues.
   static int Matches(const Op& op) {
     constexpr int kUp = -1;
@@ -87,7 +97,7 @@ class Channels {
   std::map<int, std::int32_t> index_of_rank_;
   std::map<std::vector<int>, std::int32_t> groups_;  // by members
   std::vector<std::int32_t> same_;                   // [group]: number by members
-  std::map<std::tuple<std::int32_t, int>, std::int32_t> numbers_;
+  std::map<std::tuple<std::int32_t, int, int>, std::int32_t> numbers_;
   std::vector<std::map<int, std::int64_t>> uses_;  // [channel]: rank index -> ops
   std::vector<std::int32_t> group_of_;             // [channel]
 };

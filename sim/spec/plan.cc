@@ -186,16 +186,6 @@ constexpr std::array<std::string_view, 11> kDescribedApart = {
     "dp",       "tp",         "pp",        "sequence",     "global_batch", "micro_batch",
     "schedule", "zero_stage", "recompute", "bucket_bytes", "clip_norm"};
 
-std::string TextOf(const PlanField& field, const Plan& plan) {
-  if (field.number != nullptr) return fmt::format("{}", plan.*field.number);
-  if (field.list != nullptr) return fmt::format("{}", fmt::join(plan.*field.list, ","));
-  if (field.type == PlanFieldType::kFlag) return "";
-  const std::int64_t value = field.get(plan);
-  if (field.type != PlanFieldType::kChoice) return std::to_string(value);
-  const auto index = static_cast<std::size_t>(value);
-  return index < field.choices.size() ? std::string(field.choices[index]) : "?";
-}
-
 }  // namespace
 
 std::string Describe(const Plan& plan) {
@@ -211,8 +201,8 @@ std::string Describe(const Plan& plan) {
                        kDescribedApart.end();
     if (apart || HasDefault(field, plan)) continue;
     // "--hsdp,..." -> "hsdp2", "cp-type-ring": the first name on the command line
-    const std::string_view option = field.options.substr(2, field.options.find(',') - 2);
-    const std::string value = TextOf(field, plan);
+    const std::string_view option = FirstOption(field).substr(2);
+    const std::string value = field.type == PlanFieldType::kFlag ? "" : TextOf(field, plan);
     const bool dash = field.type == PlanFieldType::kChoice || field.list != nullptr;
     text += fmt::format(" {}{}{}", option, dash ? "-" : "", value);
   }

@@ -1,5 +1,7 @@
 #include "sim/spec/plan_fields.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string>
 #include <type_traits>
@@ -197,12 +199,17 @@ std::span<const PlanField> PlanFields() {
   return fields;
 }
 
-const PlanField& PlanFieldOf(std::string_view name) {
+const PlanField* FindPlanField(std::string_view name) {
   for (const PlanField& field : PlanFields()) {
-    if (field.name == name) return field;
+    if (field.name == name) return &field;
   }
-  FT_CHECK(false && "no such field");
-  return PlanFields().front();
+  return nullptr;
+}
+
+const PlanField& PlanFieldOf(std::string_view name) {
+  const PlanField* field = FindPlanField(name);
+  FT_CHECK(field != nullptr);
+  return *field;
 }
 
 bool HasDefault(const PlanField& field, const Plan& plan) {
@@ -210,6 +217,35 @@ bool HasDefault(const PlanField& field, const Plan& plan) {
   if (field.number != nullptr) return plan.*field.number == standard.*field.number;
   if (field.list != nullptr) return plan.*field.list == standard.*field.list;
   return field.get(plan) == field.get(standard);
+}
+
+std::string_view FirstOption(const PlanField& field) {
+  return field.options.substr(0, field.options.find(','));
+}
+
+std::string TextOf(const PlanField& field, std::int64_t value) {
+  if (field.type == PlanFieldType::kFlag) return value != 0 ? "on" : "off";
+  if (field.type == PlanFieldType::kChoice) {
+    const auto index = static_cast<std::size_t>(value);
+    return index < field.choices.size() ? std::string(field.choices[index]) : "?";
+  }
+  return std::to_string(value);
+}
+
+std::string TextOf(const PlanField& field, const Plan& plan) {
+  if (field.number != nullptr) return fmt::format("{}", plan.*field.number);
+  if (field.list != nullptr) return fmt::format("{}", fmt::join(plan.*field.list, ","));
+  return TextOf(field, field.get(plan));
+}
+
+void CopyField(const PlanField& field, const Plan& from, Plan& to) {
+  if (field.number != nullptr) {
+    to.*field.number = from.*field.number;
+  } else if (field.list != nullptr) {
+    to.*field.list = from.*field.list;
+  } else {
+    field.set(to, field.get(from));
+  }
 }
 
 std::string_view Name(ScheduleKind schedule) {

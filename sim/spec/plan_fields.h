@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,10 +41,24 @@ struct PlanField {
 // All fields, in the order in which they are shown.
 std::span<const PlanField> PlanFields();
 
-// The field called `name` in files; there is one (FT_CHECK).
+// The field called `name` in files, or null.
+const PlanField* FindPlanField(std::string_view name);
+
+// The same where there is one (FT_CHECK).
 const PlanField& PlanFieldOf(std::string_view name);
 
 // Whether the field has the value that a plan begins with.
 bool HasDefault(const PlanField& field, const Plan& plan);
+
+// The option's first name, "--zero".
+std::string_view FirstOption(const PlanField& field);
+
+// A value as it is written on the command line: "4", "zb-h1", "on", "1.5", "3,2,3". The second
+// takes an integer of a field that has `get`.
+std::string TextOf(const PlanField& field, const Plan& plan);
+std::string TextOf(const PlanField& field, std::int64_t value);
+
+// Sets the field of `to` to that of `from`.
+void CopyField(const PlanField& field, const Plan& from, Plan& to);
 
 }  // namespace foretrain

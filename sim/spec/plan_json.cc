@@ -7,32 +7,6 @@
 namespace foretrain {
 namespace {
 
-void ReadField(JsonFields& fields, const PlanField& field, Plan& plan) {
-  switch (field.type) {
-    case PlanFieldType::kNumber:
-      plan.*field.number = fields.NumberOr(field.name, plan.*field.number, 0, field.most);
-      return;
-    case PlanFieldType::kIntegers:
-      for (const std::int64_t value : fields.IntegersOr(field.name, field.low, field.high)) {
-        (plan.*field.list).push_back(static_cast<int>(value));
-      }
-      return;
-    case PlanFieldType::kFlag:
-      return field.set(plan, fields.BoolOr(field.name, field.get(plan) != 0) ? 1 : 0);
-    case PlanFieldType::kChoice:
-      return field.set(plan,
-                       static_cast<std::int64_t>(fields.ChoiceOr(
-                           field.name, static_cast<std::size_t>(field.get(plan)), field.choices)));
-    case PlanFieldType::kInteger:
-    case PlanFieldType::kSize:
-      break;
-  }
-  // What has no default that is legal must be given.
-  const bool required = field.get(plan) < field.low;
-  field.set(plan, required ? fields.Integer(field.name, field.low, field.high)
-                           : fields.IntegerOr(field.name, field.get(plan), field.low, field.high));
-}
-
 void WriteField(JsonWriter& writer, const PlanField& field, const Plan& plan) {
   switch (field.type) {
     case PlanFieldType::kNumber:
@@ -58,9 +32,34 @@ void WriteField(JsonWriter& writer, const PlanField& field, const Plan& plan) {
 
 }  // namespace
 
+void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& field, Plan& plan) {
+  switch (field.type) {
+    case PlanFieldType::kNumber:
+      plan.*field.number = fields.NumberOr(name, plan.*field.number, 0, field.most);
+      return;
+    case PlanFieldType::kIntegers:
+      for (const std::int64_t value : fields.IntegersOr(name, field.low, field.high)) {
+        (plan.*field.list).push_back(static_cast<int>(value));
+      }
+      return;
+    case PlanFieldType::kFlag:
+      return field.set(plan, fields.BoolOr(name, field.get(plan) != 0) ? 1 : 0);
+    case PlanFieldType::kChoice:
+      return field.set(plan, static_cast<std::int64_t>(fields.ChoiceOr(
+                                 name, static_cast<std::size_t>(field.get(plan)), field.choices)));
+    case PlanFieldType::kInteger:
+    case PlanFieldType::kSize:
+      break;
+  }
+  // What has no default that is legal must be given.
+  const bool required = field.get(plan) < field.low;
+  field.set(plan, required ? fields.Integer(name, field.low, field.high)
+                           : fields.IntegerOr(name, field.get(plan), field.low, field.high));
+}
+
 Result<Plan> ReadPlan(JsonFields& fields) {
   Plan plan;
-  for (const PlanField& field : PlanFields()) ReadField(fields, field, plan);
+  for (const PlanField& field : PlanFields()) ReadPlanField(fields, field.name, field, plan);
   FT_TRY(fields.Finish());
   if (const auto valid = ValidatePlan(plan); !valid) {
     return Refuse("{}: {}", fields.Where(), valid.error().message);

@@ -11,6 +11,7 @@ namespace foretrain {
 
 class JsonFields;
 class JsonWriter;
+struct PlanField;
 
 // The plan in `text`: an object with the fields of Plan, kinds by name ("1f1b", "full"). sequence,
 // global_batch and micro_batch must be there; the others are as in Plan{} where they are missing.
@@ -24,6 +25,10 @@ Result<Plan> PlanFromJson(std::string_view text, std::string_view file);
 
 // The same from an object that is part of another text; finishes `fields`.
 Result<Plan> ReadPlan(JsonFields& fields);
+
+// Sets `field` of the plan from what `fields` has under `name`; what is wrong, fields.Finish()
+// says.
+void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& field, Plan& plan);
 
 // All fields of `plan`, two spaces a level. Reads back to an equal Plan.
 std::string ToJson(const Plan& plan);

@@ -47,15 +47,14 @@ std::string GatherFormatNeedsShardedParameters(const Plan& plan) {
   return fmt::format(
       "gather_format {} with zero_stage {}: only zero_stage 3 gathers copies of parameters, others "
       "their only ones; use zero_stage 3 or gather_format fp32",
-      PlanFieldOf("gather_format").choices[static_cast<std::size_t>(plan.gather_format)],
-      plan.zero_stage);
+      TextOf(PlanFieldOf("gather_format"), plan), plan.zero_stage);
 }
 
 std::string SgdHasNoMoments(const Plan& plan) {
   if (plan.optimizer != OptimizerKind::kSgd || plan.moments == MomentFormat::kFp32) return {};
   return fmt::format(
       "moments {} with optimizer sgd: it keeps none; use optimizer adamw or moments fp32",
-      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
+      TextOf(PlanFieldOf("moments"), plan));
 }
 
 // Rounds of micro-batches, each of at least pp, that all have as many.

@@ -65,6 +65,18 @@ TEST(PipelineSteps, AgreeWithTheClosedFormOfTheSchedule) {
   }
 }
 
+// Two ranks are each other's next and previous one.
+TEST(PipelineSteps, AgreeWithTheClosedFormOnARingOfTwo) {
+  for (const int vpp : {2, 3, 4}) {
+    for (const int m : {2, 4, 6, 8, 12, 32}) {
+      const PipelineShape shape{2, m, vpp};
+      EXPECT_NEAR(FirstStep(ScheduleKind::kInterleaved, shape, {1, 1.5, 0.5}, false),
+                  Makespan(ScheduleKind::kInterleaved, shape, {1, 1.5, 0.5, 0}), 1e-9)
+          << "m " << m << " vpp " << vpp;
+    }
+  }
+}
+
 // The first rank works from the first op of a step to its last, so steps do not overlap there.
 TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   const Simulation simulation =

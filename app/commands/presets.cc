@@ -1,0 +1,101 @@
+#include <cstdio>
+
+#include "app/commands/commands.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "sim/spec/preset.h"
+
+namespace foretrain {
+namespace {
+
+class Presets final : public Command {
+ public:
+  std::string_view Name() const override { return "presets"; }
+  std::string_view Summary() const override { return "List how known systems train"; }
+
+  void Declare(Arguments& arguments) override {
+    arguments.Positional("name", name_, "Show this preset alone, with the source of each option");
+    DeclareJson(arguments);
+    arguments.Footer(
+        "predict, plan and train take a preset; options given beside it overrule it:\n"
+        "  foretrain predict --model llama3-8b --cluster 2x8xh100 --preset megatron-sp\n"
+        "  foretrain plan --model gpt2-1.5b --cluster 1x8xa100 --preset torchtitan --zero 2,3");
+  }
+
+  Result<Exit> Run() override {
+    FT_ASSIGN(const std::vector<Preset> presets, BuiltInPresets());
+    if (!name_.empty()) {
+      FT_ASSIGN(const Preset preset, FindPreset(presets, name_));
+      json_ ? PrintJson({&preset, 1}) : PrintOne(preset);
+      return Exit::kDone;
+    }
+    json_ ? PrintJson(presets) : PrintTable(presets);
+    return Exit::kDone;
+  }
+
+ private:
+  static std::string Axes(const Preset& preset) {
+    std::vector<std::string> names;
+    for (const PlanField* axis : preset.axes) names.emplace_back(axis->name);
+    return Join(names, " ");
+  }
+
+  static void PrintTable(const std::vector<Preset>& presets) {
+    Table table({{"name"}, {"system"}, {"spreads ranks over"}, {"aliases", Align::kLeft, 28}});
+    for (const Preset& preset : presets) {
+      table.AddRow({preset.name, preset.title, Axes(preset), Join(preset.aliases, " ")});
+    }
+    std::fputs(table.Text().c_str(), stdout);
+  }
+
+  static void PrintOne(const Preset& preset) {
+    std::printf("%s: %s\nranks are spread over: %s\n\n", preset.name.c_str(), preset.title.c_str(),
+                Axes(preset).c_str());
+    Table table({{"option"}, {"value"}, {"or"}, {"where"}, {"source"}});
+    for (const PresetOption& option : preset.options) {
+      std::vector<std::string> also;
+      for (const std::int64_t value : option.also) also.push_back(TextOf(*option.field, value));
+      table.AddRow({std::string(FirstOption(*option.field)), TextOf(*option.field, preset.plan),
+                    Join(also, ", "),
+                    option.needs == nullptr ? "" : std::string(option.needs->name) + " > 1",
+                    option.source});
+    }
+    std::fputs(table.Text().c_str(), stdout);
+    if (!preset.omits.empty()) std::puts("\nthe system does besides:");
+    for (const std::string& sentence : preset.omits) std::printf("  %s\n", sentence.c_str());
+  }
+
+  static void PrintJson(std::span<const Preset> presets) {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Name("presets").BeginArray();
+    for (const Preset& preset : presets) {
+      json.BeginObject().Field("name", preset.name).Field("title", preset.title);
+      json.Name("aliases").BeginArray();
+      for (const std::string& alias : preset.aliases) json.String(alias);
+      json.EndArray().Name("axes").BeginArray();
+      for (const PlanField* axis : preset.axes) json.String(axis->name);
+      json.EndArray().Name("options").BeginObject();
+      for (const PresetOption& option : preset.options) {
+        json.Name(option.field->name).BeginObject();
+        json.Field("value", TextOf(*option.field, preset.plan)).Name("also").BeginArray();
+        for (const std::int64_t value : option.also) json.String(TextOf(*option.field, value));
+        json.EndArray();
+        if (option.needs != nullptr) json.Field("needs", option.needs->name);
+        json.Field("source", option.source).EndObject();
+      }
+      json.EndObject().Name("omits").BeginArray();
+      for (const std::string& sentence : preset.omits) json.String(sentence);
+      json.EndArray().EndObject();
+    }
+    std::puts(json.EndArray().EndObject().Take().c_str());
+  }
+
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePresets() { return std::make_unique<Presets>(); }
+
+}  // namespace foretrain
