@@ -1,6 +1,6 @@
-// Peak device memory of one rank without compiling it: walks the order of its step and adds up what
-// each block keeps, makes and frees. Leaves out the arena's fragmentation (Link knows it), library
-// workspaces and the device context.
+// Peak memory of one rank in one space without compiling it: walks the order of its step and adds
+// up what each block keeps, makes and frees. Leaves out the arena's fragmentation (Link knows it),
+// library workspaces and the device context.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,11 @@ struct PeakMemory {
 // always.
 //
 //   pp, dp, tp  coordinates, within the plan's sizes
+//   space       whose bytes are counted
 //
 // O(micro-batches * blocks of the stage); safe from any thread.
-PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, int pp, int dp, int tp);
+PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, int pp, int dp, int tp,
+                             Space space = Space::kDevice);
 
 // The peak of the fullest rank, and which pipeline stage it is on.
 struct FullestRank {

@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "all_gather",
     "send",
     "recv",
+    "copy",
     "load_batch",
     "host_read",
     "opaque",
@@ -174,6 +175,7 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kAllGather:
     case OpKind::kSend:
     case OpKind::kRecv:
+    case OpKind::kCopy:
     case OpKind::kLoadBatch:
     case OpKind::kHostRead:
       return {0, s.elements};

@@ -40,13 +40,15 @@ enum class OpKind : std::uint8_t {
   kAllGather,      // in [shard], out [whole]: in may lie inside out
   kSend,           // tensor
   kRecv,           // tensor
+  // copies
+  kCopy,  // from, to: of equal bytes, in the spaces that the op names
   // host
   kLoadBatch,  // ids?, targets?
   kHostRead,   // loss, squared_norm?
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 28;
+inline constexpr int kOpKindCount = 29;
 
 // Which ranks a communication op joins. kNext and kPrev are the neighbours in the pipeline.
 // kDpPp: all with this rank's tp coordinate; kTpPp: all with its dp coordinate; kEnds: first and
@@ -68,7 +70,8 @@ struct Operand {
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
 //   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
-//   norm², AdamW, collectives, p2p  elements: of the whole tensor
+//   norm², AdamW, copies            elements: of the tensor
+//   collectives, p2p                elements: of the whole tensor
 struct OpShape {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -95,9 +98,13 @@ struct Op {
   bool trans_b = false;     // gemm
   bool rms = false;         // norm
   bool inverse = false;     // rope
-  float scale = 1.0F;       // cross-entropy: 1 / tokens of the global batch
-  float parameter = 0.0F;   // norm: epsilon; rope: theta; AdamW: clip norm, 0 = none
-  double duration_s = 0.0;  // kOpaque alone
+  bool delayed = false;     // AdamW: of the gradients of the step before; none in the first step
+  bool state = false;       // copy: of fp32 state, whatever the model computes in
+  Space from = Space::kDevice;  // copy
+  Space to = Space::kDevice;    // copy
+  float scale = 1.0F;           // cross-entropy: 1 / tokens of the global batch
+  float parameter = 0.0F;       // norm: epsilon; rope: theta; AdamW: clip norm, 0 = none
+  double duration_s = 0.0;      // kOpaque alone
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands
   std::int32_t operand_count = 0;

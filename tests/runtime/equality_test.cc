@@ -59,6 +59,14 @@ std::vector<Case> Cases() {
       {"Dp2Tp2Pp2Zero3Recompute", With([](Plan& p) {
          p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
        })},
+      {"Activations", With([](Plan& p) { p.offload_activations = OffloadTarget::kHost; })},
+      {"ActivationsNvmeRecompute", With([](Plan& p) {
+         p.offload_activations = OffloadTarget::kNvme, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Pp2Zero3ZbH1Activations", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 3, p.schedule = ScheduleKind::kZbH1;
+         p.offload_activations = OffloadTarget::kHost;
+       })},
   };
 }
 

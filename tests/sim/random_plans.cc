@@ -50,6 +50,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.recompute = static_cast<RecomputeKind>(pick(0, 1));
   plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
   plan.bucket_bytes = 1 << pick(10, 16);
+  plan.offload_activations = static_cast<OffloadTarget>(pick(0, 2));
   return out;
 }
 

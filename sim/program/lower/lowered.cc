@@ -9,7 +9,7 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 32> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 31> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
@@ -31,7 +31,6 @@ constexpr std::array<std::string_view, 32> kNotLowered = {"cp",
                                                           "offload_optimizer",
                                                           "offload_gradients",
                                                           "offload_parameters",
-                                                          "offload_activations",
                                                           "offload_fraction",
                                                           "stream_optimizer",
                                                           "delayed_update",

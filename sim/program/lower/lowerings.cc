@@ -7,11 +7,11 @@ namespace {
 
 constexpr std::array kLowerings = {
     Lowering{MakeBucketState, nullptr},         Lowering{nullptr, LowerPipeline},
-    Lowering{nullptr, LowerRecompute},          Lowering{nullptr, LowerParameterGathering},
-    Lowering{nullptr, LowerShardReduction},     Lowering{nullptr, LowerGradientReduction},
-    Lowering{nullptr, LowerTiedEmbeddings},     Lowering{MakeLossState, LowerLoss},
-    Lowering{MakeNormState, LowerGradientNorm}, Lowering{nullptr, LowerOptimizer},
-    Lowering{nullptr, LowerHostRead},
+    Lowering{nullptr, LowerRecompute},          Lowering{nullptr, LowerActivationOffload},
+    Lowering{nullptr, LowerParameterGathering}, Lowering{nullptr, LowerShardReduction},
+    Lowering{nullptr, LowerGradientReduction},  Lowering{nullptr, LowerTiedEmbeddings},
+    Lowering{MakeLossState, LowerLoss},         Lowering{MakeNormState, LowerGradientNorm},
+    Lowering{nullptr, LowerOptimizer},          Lowering{nullptr, LowerHostRead},
 };
 
 }  // namespace

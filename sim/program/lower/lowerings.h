@@ -34,6 +34,10 @@ void LowerPipeline(const LowerContext& context, Skeleton& skeleton);
 // Full recomputation: each layer's backward is preceded by its forward up to the saved tensors.
 void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
 
+// Saved activations off the device: each layer's are copied out behind its forward, and back one
+// use ahead of the backward.
+void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton);
+
 // Sharded parameters: gathers a block's before each of its uses, one use ahead of the compute.
 // Rajbhandari et al. 2020, s. 5.3.
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton);

@@ -51,6 +51,11 @@ struct StepRule {
   void (*emit)(RankBuilder& rank, const InstructionKey& key) = nullptr;
   // The same in bytes, without emitting; null: works in place on what is there.
   StepMemory (*memory)(const LowerContext& context, const InstructionKey& key) = nullptr;
+  // The same of another space than the device's; null: works in place there.
+  StepMemory (*memory_in)(const LowerContext& context, const InstructionKey& key,
+                          Space space) = nullptr;
+  // Whether instructions of one kind of block and pass are alike, whatever the block.
+  bool alike = false;
 };
 
 // `after`: throttles; the instruction waits for all ops of that earlier one.

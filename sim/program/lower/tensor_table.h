@@ -16,6 +16,7 @@ enum class TensorKind : std::uint8_t {
   kForwardParameters,   // block and micro-batch that a copy is for, index of the bucket
   kBackwardParameters,  // likewise; recomputation reads the backward's
   kWholeGradients,      // of sharded ones: micro-batch, index of the bucket
+  kAway,                // of a saved tensor, off the device: block, micro-batch, index
   kLossHere,            // this rank's sum
   kLoss,
   kNormHere,

@@ -63,6 +63,30 @@ Block CollectiveBlock(const CollectiveSpec& spec) {
   return b.Take();
 }
 
+Queue QueueOfCopy(Space from, Space to) {
+  if (from == Space::kNvme || to == Space::kNvme) return Queue::kNvme;
+  if (to == Space::kDevice) return Queue::kH2d;
+  return from == Space::kDevice ? Queue::kD2h : Queue::kCpu;
+}
+
+Block CopyBlock(const CopySpec& spec) {
+  BlockBuilder b(spec.name);
+  int index = 0;
+  for (const std::int64_t elements : spec.elements) {
+    const std::string number = std::to_string(index / 2);
+    const std::int16_t from = Other(b, "from" + number, elements, Category::kStaging, index);
+    const std::int16_t to = Other(b, "to" + number, elements, Category::kStaging, index + 1);
+    Op& op = b.Add(OpKind::kCopy, OpClass::kCopy, spec.name + number, {In(from), Out(to)});
+    op.queue = QueueOfCopy(spec.from, spec.to);
+    op.from = spec.from;
+    op.to = spec.to;
+    op.state = spec.state;
+    op.shape = {.elements = elements};
+    index += 2;
+  }
+  return b.Take();
+}
+
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements) {
   BlockBuilder b("norm");
   std::vector<std::int16_t> ranges;
@@ -81,7 +105,8 @@ Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements) {
   return b.Take();
 }
 
-Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm) {
+Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm, Queue queue,
+                     bool delayed) {
   BlockBuilder b("optimizer");
   const std::int16_t param = Other(b, "param", elements, Category::kParameters, 0);
   const std::int16_t grad = Other(b, "grad", elements, Category::kGradients, 1);
@@ -89,8 +114,11 @@ Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_no
   const std::int16_t moment2 = Other(b, "moment2", elements, Category::kOptimizerState, 3);
   const std::int16_t norm =
       Other(b, "squared_norm", clip_norm > 0 ? 1 : 0, Category::kWorkspace, 4);
-  Op& op = b.Add(OpKind::kAdamW, OpClass::kMemoryBound, "adamw",
+  const bool host = queue == Queue::kCpu;
+  Op& op = b.Add(OpKind::kAdamW, host ? OpClass::kHost : OpClass::kMemoryBound, "adamw",
                  {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm)});
+  op.queue = queue;
+  op.delayed = delayed;
   op.parameter = static_cast<float>(clip_norm);
   op.shape = {.elements = elements, .decayed = decayed};
   return b.Take();

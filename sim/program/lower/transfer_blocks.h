@@ -29,12 +29,26 @@ struct CollectiveSpec {
 };
 Block CollectiveBlock(const CollectiveSpec& spec);
 
+// One copy a tensor, on the queue of the route. `state`: see Op.
+struct CopySpec {
+  std::string name;
+  Space from = Space::kDevice;
+  Space to = Space::kDevice;
+  bool state = false;
+  std::vector<std::int64_t> elements;  // of each tensor, > 0
+};
+// Slots: from and to of the first tensor, of the second, ...
+Block CopyBlock(const CopySpec& spec);
+// To or from a disk: kNvme; to the device: kH2d; from it: kD2h; else kCpu.
+Queue QueueOfCopy(Space from, Space to);
+
 // Adds up the squares of each range into one number: slots are the ranges, then the number.
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements);
 
 // AdamW on one shard of a bucket: slots param, grad, moment1, moment2, and the squared norm if it
-// clips.
-Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm);
+// clips. `delayed`: see Op.
+Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm,
+                     Queue queue = Queue::kCompute, bool delayed = false);
 
 // The host waits for the loss and, if there is one, the squared norm.
 Block HostReadBlock(bool norm);

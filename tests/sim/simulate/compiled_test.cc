@@ -96,6 +96,7 @@ TEST(CompiledPlans, NeverHoldMoreThanTheArena) {
     std::vector<std::array<std::int64_t, kCategoryCount>> live(program->ranks.size());
     for (std::size_t s = 0; s < simulation.timeline.memory.size(); ++s) {
       const MemorySample& sample = simulation.timeline.memory[s];
+      if (sample.space != Space::kDevice) continue;
       auto& rank = live[static_cast<std::size_t>(sample.rank)];
       rank[static_cast<std::size_t>(sample.category)] = sample.bytes;
       const bool more = s + 1 < simulation.timeline.memory.size() &&
