@@ -124,6 +124,8 @@ void Worker::SetStep(std::int64_t step) {
   const ExecutorOptions& options = rank_.shared_.options;
   values_.step = step;
   values_.learning_rate = options.learning_rate ? options.learning_rate(step) : 0.0F;
+  values_.learning_rate_before =
+      options.learning_rate && step > 0 ? options.learning_rate(step - 1) : 0.0F;
 }
 
 std::int64_t Worker::ReadyAt(const PlannedOp& op, std::int32_t number) const {

@@ -51,7 +51,7 @@ class Worker {
   DeviceQueue device_queue_;
   SpanLane* lane_ = nullptr;
   bool tracks_buffers_ = false;
-  StepValues values_{-1, 0.0F};
+  StepValues values_{-1, 0.0F, 0.0F};
   std::int64_t seen_issued_ = 0;
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
   std::vector<std::int32_t> staging_;  // tokens on their way to the device

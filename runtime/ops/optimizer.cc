@@ -32,6 +32,17 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
                      .weight_decay = optimizer.weight_decay,
                      .max_norm = op.op.parameter,
                      .dtype = FT_F32};
+  if (op.op.delayed) {
+    call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                     const StepValues& values) {
+      if (values.step == 0) return FT_OK;  // no gradient yet
+      FtAdamW adamw = args.adamw;
+      adamw.step = values.step;
+      adamw.lr = values.learning_rate_before;
+      return api.adamw(queue, &adamw);
+    };
+    return call;
+  }
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues& values) {
     FtAdamW adamw = args.adamw;

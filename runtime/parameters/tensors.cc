@@ -49,6 +49,55 @@ StateBuffer BufferOf(const RankProgram& rank, const Bucket& bucket, StateKind ki
   return {buffer, whole ? 0 : shard * bucket.shard};
 }
 
+// A buffer as floats wherever it lies: what is on a disk is read, and written back when another is
+// opened or by Flush.
+class StateView {
+ public:
+  StateView(RankArena& arena, const RankProgram& rank) : arena_(arena), rank_(rank) {}
+
+  Result<float*> Open(std::int32_t buffer) {
+    if (std::byte* const at = arena_.BufferAt(buffer)) return reinterpret_cast<float*>(at);
+    if (buffer != open_) {
+      FT_TRY(Flush());
+      values_.resize(static_cast<std::size_t>(Whole(buffer).bytes) / sizeof(float));
+      FT_TRY(arena_.ReadState(Whole(buffer), values_.data()));
+      open_ = buffer;
+    }
+    return values_.data();
+  }
+  void Changed() { changed_ = true; }
+  Result<void> Flush() {
+    if (open_ >= 0 && changed_) FT_TRY(arena_.WriteState(Whole(open_), values_.data()));
+    changed_ = false;
+    return {};
+  }
+
+ private:
+  Binding Whole(std::int32_t buffer) const {
+    return {buffer, 0, rank_.buffers[static_cast<std::size_t>(buffer)].bytes};
+  }
+
+  RankArena& arena_;
+  const RankProgram& rank_;
+  std::int32_t open_ = -1;
+  bool changed_ = false;
+  std::vector<float> values_;
+};
+
+// Elements `range` of the bucket in `state`, as far as they are the tensor's.
+Result<void> FillPlace(StateView& view, const ParameterPlace& place, ShardRange range,
+                       const StateBuffer& state, const TensorSource& source) {
+  FT_ASSIGN(float* const values, view.Open(state.buffer));
+  view.Changed();
+  Result<void> result;
+  ForEachPiece(place, range, state.first, [&](const Piece& piece) {
+    if (!result.has_value()) return;
+    result = source(place, piece.row, piece.col,
+                    std::span(values + piece.at, static_cast<std::size_t>(piece.count)));
+  });
+  return result;
+}
+
 }  // namespace
 
 TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
@@ -73,6 +122,7 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
 Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    StateView view(executor.Arena(r), rank);
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       const StateBuffer state = BufferOf(rank, bucket, StateKind::kParameters);
@@ -80,15 +130,12 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
           state.first == 0 && bucket.shards > 1 &&
           rank.buffers[static_cast<std::size_t>(state.buffer)].bytes / 4 == bucket.elements;
       const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
-      auto* values = reinterpret_cast<float*>(executor.Arena(r).BufferAt(state.buffer));
-      Result<void> result;
-      ForEachPiece(place, range, state.first, [&](const Piece& piece) {
-        if (!result.has_value()) return;
-        result = source(place, piece.row, piece.col,
-                        std::span(values + piece.at, static_cast<std::size_t>(piece.count)));
-      });
-      if (!result.has_value()) return result;
+      FT_TRY(FillPlace(view, place, range, state, source));
+      if (bucket.master < 0) continue;
+      const StateBuffer master{bucket.master, bucket.elements / bucket.shards * bucket.shard};
+      FT_TRY(FillPlace(view, place, ShardOf(bucket), master, source));
     }
+    FT_TRY(view.Flush());
   }
   return {};
 }
@@ -97,6 +144,7 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
   TensorMap tensors;
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    StateView view(executor.Arena(r), rank);
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       const StateBuffer state = BufferOf(rank, bucket, kind);
@@ -104,7 +152,9 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
       tensor.rows = place.rows;
       tensor.cols = place.cols;
       tensor.values.resize(static_cast<std::size_t>(place.rows * place.cols));
-      const auto* values = reinterpret_cast<const float*>(executor.Arena(r).BufferAt(state.buffer));
+      const auto opened = view.Open(state.buffer);
+      FT_CHECK(opened.has_value());  // a disk that has just been written
+      const float* const values = *opened;
       // Each rank's own shard is the part that it has reduced and updated.
       ForEachPiece(place, ShardOf(bucket), state.first, [&](const Piece& piece) {
         std::copy_n(values + piece.at, piece.count,

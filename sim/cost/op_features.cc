@@ -34,7 +34,7 @@ OpFeatures FeaturesOf(const Op& op) {
 
 int VariantOf(const Op& op) {
   return (op.accumulate ? kAccumulateBit : 0) + (op.trans_a ? 2 : 0) + (op.trans_b ? 4 : 0) +
-         (op.rms ? 8 : 0);
+         (op.rms ? 8 : 0) + 16 * static_cast<int>(op.from) + 64 * static_cast<int>(op.to);
 }
 
 Op OpOf(const ProfilePoint& point) {
@@ -45,6 +45,8 @@ Op OpOf(const ProfilePoint& point) {
   op.trans_a = point.trans_a;
   op.trans_b = point.trans_b;
   op.rms = point.rms;
+  op.from = point.from;
+  op.to = point.to;
   return op;
 }
 

@@ -86,6 +86,8 @@ struct Bucket {
   std::int32_t gradients = -1;   // buffer: all of it, or the shard
   std::int32_t moment1 = -1;     // buffer: the shard
   std::int32_t moment2 = -1;
+  std::int32_t master = -1;  // buffer: the shard that the host updates, of which `parameters` is a
+                             // copy; -1: there is none
 };
 
 struct RankProgram {

@@ -59,6 +59,22 @@ std::vector<Case> Cases() {
       {"Dp2Tp2Pp2Zero3Recompute", With([](Plan& p) {
          p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
        })},
+      {"Optimizer", With([](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; })},
+      {"OptimizerHalf",
+       With([](Plan& p) { p.offload_optimizer = OffloadTarget::kHost, p.offload_fraction = 0.5; })},
+      {"Dp2Zero1OptimizerNvme", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 1, p.offload_optimizer = OffloadTarget::kNvme;
+       })},
+      {"Dp2Zero3Optimizer", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3, p.offload_optimizer = OffloadTarget::kHost;
+       })},
+      {"Dp2Pp2Zero3OptimizerStreamNvme", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 3;
+         p.offload_optimizer = OffloadTarget::kNvme, p.stream_optimizer = true;
+       })},
+      {"Tp2Pp2OptimizerStream", With([](Plan& p) {
+         p.tp = 2, p.pp = 2, p.offload_optimizer = OffloadTarget::kHost, p.stream_optimizer = true;
+       })},
       {"Activations", With([](Plan& p) { p.offload_activations = OffloadTarget::kHost; })},
       {"ActivationsNvmeRecompute", With([](Plan& p) {
          p.offload_activations = OffloadTarget::kNvme, p.recompute = RecomputeKind::kFull;
@@ -149,6 +165,32 @@ TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   Plan zero1 = data_parallel;
   zero1.zero_stage = 1;
   EXPECT_TRUE(SameBits(TrainTiny(model, data_parallel), TrainTiny(model, zero1)));
+}
+
+// A moment is the same number wherever it lies and whoever updates it.
+TEST(EqualityToTheBit, HoldsForEveryPlaceOfStateAndActivations) {
+  const ModelSpec model = TinyGpt();
+  Plan plan = TinyPlan();
+  plan.dp = 2;
+  plan.zero_stage = 1;
+  for (const double clip_norm : {0.0, 0.5}) {
+    plan.clip_norm = clip_norm;
+    const Trained here = TrainTiny(model, plan);
+    for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kNvme}) {
+      Plan away = plan;
+      away.offload_activations = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
+      away.offload_optimizer = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
+      away.offload_fraction = 0.4;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
+      away.stream_optimizer = true;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, away))) << Describe(away);
+      TrainingOptions plain;
+      plain.poison = false;
+      EXPECT_TRUE(SameBits(here, TrainTiny(model, away, plain))) << Describe(away);
+    }
+  }
 }
 
 TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {

@@ -51,6 +51,13 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
   plan.bucket_bytes = 1 << pick(10, 16);
   plan.offload_activations = static_cast<OffloadTarget>(pick(0, 2));
+  plan.offload_optimizer = static_cast<OffloadTarget>(pick(0, 2));
+  if (plan.offload_optimizer != OffloadTarget::kNone) {
+    const std::int64_t way = pick(0, 2);  // host, streamed, delayed
+    plan.stream_optimizer = way == 1;
+    plan.delayed_update = way == 2;
+    if (way != 2) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -23,10 +24,13 @@ void MakeBucketState(RankBuilder& rank) {
   for (Bucket& bucket : rank.Rank().buckets) {
     const std::int64_t whole = bucket.elements * kFloatBytes;
     const std::int64_t shard = whole / bucket.shards;
-    bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters);
+    const OptimizerOffload offload =
+        OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
+    bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters,
+                                      ParameterSpace(context.plan));
     bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients);
-    bucket.moment1 = rank.NewState(shard, Category::kOptimizerState);
-    bucket.moment2 = rank.NewState(shard, Category::kOptimizerState);
+    bucket.moment1 = rank.NewState(shard, Category::kOptimizerState, offload.moments);
+    bucket.moment2 = rank.NewState(shard, Category::kOptimizerState, offload.moments);
   }
 }
 

@@ -9,7 +9,7 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 31> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 27> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
@@ -28,12 +28,8 @@ constexpr std::array<std::string_view, 31> kNotLowered = {"cp",
                                                           "moe_pieces",
                                                           "capacity_factor",
                                                           "fuse",
-                                                          "offload_optimizer",
                                                           "offload_gradients",
                                                           "offload_parameters",
-                                                          "offload_fraction",
-                                                          "stream_optimizer",
-                                                          "delayed_update",
                                                           "optimizer",
                                                           "moments",
                                                           "loss_scale",

@@ -60,8 +60,12 @@ void LowerLoss(const LowerContext& context, Skeleton& skeleton);
 void MakeNormState(RankBuilder& rank);
 void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton);
 
-// Optimizer steps and, where each rank updates a shard, gathers of the updated parameters, which
-// the next step's forward waits for, block by block.
+// Updates of the buckets whose optimizer state is off the device.
+void MakeOptimizerOffloadState(RankBuilder& rank);
+void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton);
+
+// Optimizer steps of the others and, where each rank updates a shard, gathers of the updated
+// parameters, which the next step's forward waits for, block by block.
 void LowerOptimizer(const LowerContext& context, Skeleton& skeleton);
 
 // The host's read of loss and norm.

@@ -17,6 +17,8 @@ enum class TensorKind : std::uint8_t {
   kBackwardParameters,  // likewise; recomputation reads the backward's
   kWholeGradients,      // of sharded ones: micro-batch, index of the bucket
   kAway,                // of a saved tensor, off the device: block, micro-batch, index
+  kStatePiece,          // of a part of a bucket on its way: which part, number of the piece, bucket
+  kNormAway,            // the squared norm, for the host's processors
   kLossHere,            // this rank's sum
   kLoss,
   kNormHere,

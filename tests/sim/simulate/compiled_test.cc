@@ -94,14 +94,16 @@ TEST(CompiledPlans, NeverHoldMoreThanTheArena) {
     if (!program.has_value()) continue;
     const Simulation simulation = Play(*program, GpuCluster(planned.plan.World(), 1));
     std::vector<std::array<std::int64_t, kCategoryCount>> live(program->ranks.size());
-    for (std::size_t s = 0; s < simulation.timeline.memory.size(); ++s) {
-      const MemorySample& sample = simulation.timeline.memory[s];
-      if (sample.space != Space::kDevice) continue;
+    std::vector<MemorySample> samples;
+    for (const MemorySample& sample : simulation.timeline.memory) {
+      if (sample.space == Space::kDevice) samples.push_back(sample);
+    }
+    for (std::size_t s = 0; s < samples.size(); ++s) {
+      const MemorySample& sample = samples[s];
       auto& rank = live[static_cast<std::size_t>(sample.rank)];
       rank[static_cast<std::size_t>(sample.category)] = sample.bytes;
-      const bool more = s + 1 < simulation.timeline.memory.size() &&
-                        simulation.timeline.memory[s + 1].rank == sample.rank &&
-                        simulation.timeline.memory[s + 1].time_ns == sample.time_ns;
+      const bool more = s + 1 < samples.size() && samples[s + 1].rank == sample.rank &&
+                        samples[s + 1].time_ns == sample.time_ns;
       if (more) continue;
       std::int64_t sum = 0;
       for (const std::int64_t bytes : rank) sum += bytes;
