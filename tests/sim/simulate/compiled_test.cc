@@ -29,12 +29,20 @@ Simulation Play(const Program& program, const ClusterSpec& cluster,
   return simulation.has_value() ? *std::move(simulation) : Simulation{};
 }
 
-// Whether all ranks of a stage have as many ops. Tensor-parallel ranks that do not count replicated
-// parameters into the norm may have more ranges to sum.
+std::vector<OpKind> KindsOf(const Program& program, const RankProgram& rank) {
+  std::vector<OpKind> kinds;
+  for (const OpRef ref : OpRefs(program, rank)) kinds.push_back(OpAt(program, rank, ref).kind);
+  return kinds;
+}
+
+// Whether all ranks of a stage have the same kinds of ops. Tensor-parallel ranks that do not count
+// replicated parameters into the norm may have more ranges to sum, and the last shard of a bucket
+// may be padding alone, which nobody updates.
 bool StagesAreAlike(const Program& program) {
   return std::all_of(program.ranks.begin(), program.ranks.end(), [&](const RankProgram& rank) {
     const int first = rank.pp * program.plan.dp * program.plan.tp;
-    return rank.op_count == program.ranks[static_cast<std::size_t>(first)].op_count;
+    return KindsOf(program, rank) ==
+           KindsOf(program, program.ranks[static_cast<std::size_t>(first)]);
   });
 }
 
@@ -53,8 +61,13 @@ TEST(CompiledPlans, TakeAsLongWithOneRankAStageAsWithAll) {
     const Simulation whole = Play(*all, cluster, {.timeline = false});
     const Simulation part = Play(*some, cluster, {.timeline = false});
     EXPECT_GT(whole.step_s, 0.0);
-    EXPECT_NEAR(part.step_s / whole.step_s, 1.0, 1e-6);
-    EXPECT_NEAR(part.first_step_s / whole.first_step_s, 1.0, 1e-6);
+    // Updates of sharded state that run beside the compute wait for the last op that reads the
+    // rank's own shard, which is another one from rank to rank: by about an op of thousands.
+    const bool beside =
+        planned.plan.offload_optimizer != OffloadTarget::kNone && planned.plan.zero_stage > 0;
+    const double tolerance = beside ? 1e-3 : 1e-6;
+    EXPECT_NEAR(part.step_s / whole.step_s, 1.0, tolerance);
+    EXPECT_NEAR(part.first_step_s / whole.first_step_s, 1.0, tolerance);
     ++compared;
   }
   EXPECT_GE(compared, kPlans / 2);
