@@ -20,10 +20,9 @@ void Arguments::Option(const std::string& names, std::string& value, const std::
 
 void Arguments::Option(const std::string& names, std::int64_t& value, const std::string& value_name,
                        const std::string& help) {
-  app_.add_option(names, value, help)
-      ->type_name(value_name)
-      ->group(section_)
-      ->capture_default_str();
+  auto* option = app_.add_option(names, value, help)->type_name(value_name)->group(section_);
+  // A zero stands for "not given"; where it means something, the help says what.
+  if (value != 0) option->capture_default_str();
 }
 
 void Arguments::Option(const std::string& names, double& value, const std::string& value_name,

@@ -1,5 +1,7 @@
 #include "app/command.h"
 
+#include <csignal>
+
 namespace foretrain {
 
 Exit ExitOf(ErrorCode code) {
@@ -18,6 +20,8 @@ Exit ExitOf(ErrorCode code) {
   }
   return Exit::kFault;
 }
+
+Exit ExitOfSignal(int signal) { return signal == SIGTERM ? Exit::kTerminated : Exit::kInterrupted; }
 
 void Command::DeclareJson(Arguments& arguments) {
   arguments.Flag("--json", json_, "Print JSON instead of text");

@@ -25,6 +25,9 @@ enum class Exit : int {
 // The exit code that an error ends in.
 Exit ExitOf(ErrorCode code);
 
+// The exit code of work that the signal of StopSignal() has ended.
+Exit ExitOfSignal(int signal);
+
 class Command {
  public:
   virtual ~Command() = default;

@@ -93,6 +93,11 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   const RecordingTotals& totals = out.measured.info.totals;
   if (totals.dropped > 0)
     out.view.notes.push_back(std::to_string(totals.dropped) + " spans were dropped");
+  if (stored.context.costs.profile().date.empty()) {
+    out.view.notes.push_back(
+        "the forecast's rates were assumed, not measured: `foretrain calibrate` measures this "
+        "machine");
+  }
   Attribute(reader, out);
   return out;
 }

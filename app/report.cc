@@ -1,9 +1,7 @@
 #include "app/report.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 
@@ -20,12 +18,18 @@ std::string Percent(const std::optional<double>& value) {
   return value ? FormatPercent(*value) : "-";
 }
 
+// What is shown as zero has no sign.
+std::string WithSign(double value, std::string shown, const std::string& zero) {
+  if (shown == zero) return shown;
+  return (value < 0 ? "-" : "+") + shown;
+}
+
 std::string Signed(double seconds) {
-  return (seconds < 0 ? "-" : "+") + FormatSeconds(std::abs(seconds));
+  return WithSign(seconds, FormatSeconds(std::abs(seconds)), FormatSeconds(0));
 }
 
 std::string SignedPercent(double fraction) {
-  return (fraction < 0 ? "-" : "+") + FormatPercent(std::abs(fraction));
+  return WithSign(fraction, FormatPercent(std::abs(fraction)), FormatPercent(0));
 }
 
 struct ShownFigure {
@@ -52,8 +56,8 @@ void OptionalField(JsonWriter& json, const char* name, const std::optional<doubl
   value ? json.Number(*value) : json.Null();
 }
 
+// Of the pass that a compute span belongs to.
 char Letter(const Span& span) {
-  if (IsCommunication(span.op_class) || span.op_class == OpClass::kCopy) return '-';
   switch (UnpackId(span.op).pass) {
     case Pass::kForward:
       return 'F';
@@ -72,47 +76,60 @@ char Letter(const Span& span) {
   return '.';
 }
 
-// Time of each letter in each column of one rank's line.
-std::string RankLine(const Timeline& timeline, const StepWindow& window, int width) {
-  std::vector<std::map<char, std::int64_t>> columns(static_cast<std::size_t>(width));
-  const auto length =
-      static_cast<double>(std::max<std::int64_t>(1, window.end_ns - window.start_ns));
-  const double column_ns = length / width;
-  for (const Span& span : timeline.spans) {
-    if (span.rank != window.rank || span.queue == Queue::kHost) continue;
-    const bool communicates = IsCommunication(span.op_class);
-    // Waiting for peers is idle time, not communication.
-    const std::int64_t start = std::max(
-        communicates ? std::max(span.start_ns, span.ready_ns) : span.start_ns, window.start_ns);
-    const std::int64_t end = std::min(span.end_ns, window.end_ns);
-    if (start >= end) continue;
-    const int first = static_cast<int>(static_cast<double>(start - window.start_ns) / column_ns);
-    const int last = std::min(
-        width - 1, static_cast<int>(static_cast<double>(end - 1 - window.start_ns) / column_ns));
-    for (int c = first; c <= last; ++c) {
-      const auto from =
-          static_cast<std::int64_t>(static_cast<double>(window.start_ns) + c * column_ns);
-      const auto to = static_cast<std::int64_t>(static_cast<double>(from) + column_ns);
-      columns[static_cast<std::size_t>(c)][Letter(span)] +=
-          std::min(end, to) - std::max(start, from);
+// What a rank does in one column of its line.
+struct Column {
+  std::map<char, std::int64_t> compute_ns;  // by letter
+  std::int64_t communication_ns = 0;
+};
+
+// The letter of most compute where that fills half the column, else communication likewise.
+char LetterOf(const Column& column, double column_ns) {
+  std::int64_t compute_ns = 0, most_ns = 0;
+  char letter = '.';
+  for (const auto& [candidate, time_ns] : column.compute_ns) {
+    compute_ns += time_ns;
+    if (time_ns <= most_ns) continue;
+    most_ns = time_ns;
+    letter = candidate;
+  }
+  if (static_cast<double>(compute_ns) >= column_ns / 2) return letter;
+  return static_cast<double>(column.communication_ns) >= column_ns / 2 ? '-' : '.';
+}
+
+// Adds `span`, as far as it lies in the window, to the columns it touches.
+void AddSpan(const Span& span, const StepWindow& window, double column_ns,
+             std::vector<Column>& columns) {
+  const bool copies = span.op_class == OpClass::kCopy;
+  const bool communicates = IsCommunication(span.op_class);
+  // Waiting for peers is idle time, not communication.
+  const std::int64_t begin = communicates ? std::max(span.start_ns, span.ready_ns) : span.start_ns;
+  const auto start = static_cast<double>(std::max(begin, window.start_ns) - window.start_ns);
+  const auto end = static_cast<double>(std::min(span.end_ns, window.end_ns) - window.start_ns);
+  if (start >= end) return;
+  for (auto at = static_cast<std::size_t>(start / column_ns);
+       at < columns.size() && static_cast<double>(at) * column_ns < end; ++at) {
+    const double from = std::max(start, static_cast<double>(at) * column_ns);
+    const double to = std::min(end, static_cast<double>(at + 1) * column_ns);
+    const auto time_ns = static_cast<std::int64_t>(to - from);
+    if (communicates || copies) {
+      columns[at].communication_ns += time_ns;
+    } else {
+      columns[at].compute_ns[Letter(span)] += time_ns;
     }
+  }
+}
+
+std::string RankLine(const Timeline& timeline, const StepWindow& window, int width) {
+  std::vector<Column> columns(static_cast<std::size_t>(width));
+  const auto length_ns =
+      static_cast<double>(std::max<std::int64_t>(1, window.end_ns - window.start_ns));
+  const double column_ns = length_ns / width;
+  for (const Span& span : timeline.spans) {
+    if (span.rank == window.rank && span.queue != Queue::kHost)
+      AddSpan(span, window, column_ns, columns);
   }
   std::string line;
-  for (const auto& column : columns) {
-    char best = '.';
-    auto most = static_cast<std::int64_t>(column_ns / 2);  // idle when less than half is used
-    std::int64_t compute = 0;
-    for (const auto& [letter, time] : column) compute += letter == '-' ? 0 : time;
-    for (const auto& [letter, time] : column) {
-      if (letter == '-' && compute >= most) continue;
-      if (time >= most ||
-          (letter != '-' && compute >= most && (best == '.' || time > column.at(best)))) {
-        best = letter;
-        most = std::min(most, time);
-      }
-    }
-    line += best;
-  }
+  for (const Column& column : columns) line += LetterOf(column, column_ns);
   return line;
 }
 
@@ -164,7 +181,7 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
   out += "\nOps that differ most\n" + table.Text(2);
 }
 
-void Gap(const Attribution& attribution, std::string& out) {
+void Gap(const Attribution& attribution, int step, std::string& out) {
   Table table({{"class"}, {"share of the gap", Align::kRight}, {"of the step", Align::kRight}});
   const auto row = [&](const std::string& name, double seconds) {
     table.AddRow({name, Signed(seconds), SignedPercent(seconds / attribution.measured_s)});
@@ -174,8 +191,8 @@ void Gap(const Attribution& attribution, std::string& out) {
   row("unexplained", attribution.unexplained_s);
   table.AddLine();
   row("gap", attribution.measured_s - attribution.predicted_s);
-  out += "\nWhy the step took " + FormatSeconds(attribution.measured_s) + " and not " +
-         FormatSeconds(attribution.predicted_s) + "\n" + table.Text(2);
+  out += "\nWhy step " + std::to_string(step) + " took " + FormatSeconds(attribution.measured_s) +
+         " and not " + FormatSeconds(attribution.predicted_s) + "\n" + table.Text(2);
   if (!attribution.Trusted()) {
     out += "  More than 3 % of the step is unexplained: do not trust the shares (" +
            FormatPercent(attribution.covered) + " of the ops have a measured time).\n";
@@ -184,11 +201,16 @@ void Gap(const Attribution& attribution, std::string& out) {
 
 }  // namespace
 
-std::string StepText(const StepMetrics& step) {
+std::string FigureLine(const std::string& name, const std::string& value) {
+  return "  " + Pad(name, 24, Align::kLeft) + Pad(value, 12, Align::kRight) + "\n";
+}
+
+std::string StepText(const StepMetrics& step, bool spans) {
+  constexpr std::size_t kWithoutSpans = 3;  // step time, tokens/s and MFU
+  std::vector<ShownFigure> figures = Figures(step);
+  if (!spans) figures.resize(kWithoutSpans);
   std::string out;
-  for (const ShownFigure& figure : Figures(step)) {
-    out += "  " + Pad(figure.name, 24, Align::kLeft) + Pad(figure.text, 12, Align::kRight) + "\n";
-  }
+  for (const ShownFigure& figure : figures) out += FigureLine(figure.name, figure.text);
   return out;
 }
 
@@ -265,7 +287,7 @@ std::string ComparisonText(const ComparisonView& view) {
   if (view.machine_drift > 0) {
     out += ", " +
            SignedPercent(view.measured.time_s / view.machine_drift / view.predicted.time_s - 1) +
-           " after dividing by the machine's drift of " + FormatPercent(view.machine_drift);
+           " after dividing by the machine's drift, " + SignedPercent(view.machine_drift - 1);
   }
   out += "\n";
   if (view.join.op_error)
@@ -303,7 +325,7 @@ std::string ComparisonDetails(const ComparisonView& view,
   std::string out;
   ClassRows(view, out);
   WorstOps(view, names, out);
-  if (view.attribution != nullptr) Gap(*view.attribution, out);
+  if (view.attribution != nullptr) Gap(*view.attribution, view.join.measured_step, out);
   return out;
 }
 

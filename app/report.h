@@ -16,8 +16,12 @@ namespace foretrain {
 
 class JsonWriter;
 
-// Step time, tokens/s, MFU, where the time goes, one figure a line.
-std::string StepText(const StepMetrics& step);
+// Step time, tokens/s, MFU and, where there are spans to tell it by, where the time goes: one
+// figure a line.
+std::string StepText(const StepMetrics& step, bool spans = true);
+
+// One more such line.
+std::string FigureLine(const std::string& name, const std::string& value);
 
 // Bytes by category and stage: one column a rank given, rows that are not zero, and the total.
 struct NamedPeak {

@@ -1,6 +1,7 @@
 #include "app/run_app.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -26,19 +27,76 @@ int Fail(const Error& error, bool json) {
   return code;
 }
 
-// What the command line library says, with the nearest command where the name is unknown.
-int Usage(CLI::App& app, const CLI::ParseError& error, int argc, char** argv,
-          const CommandList& commands) {
-  if (error.get_exit_code() == 0) return app.exit(error);  // --help
-  std::string message = error.what();
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
+// The help with one empty line where the library leaves two.
+int PrintHelp(const CLI::App& app) {
+  std::string text = app.help("", CLI::AppFormatMode::Normal);
+  for (std::size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
+  std::fputs(text.c_str(), stdout);
+  return static_cast<int>(Exit::kDone);
+}
+
+// The first of the arguments that the command does not know, with the nearest option that it has.
+std::string UnknownArgument(const CLI::App& command, const std::vector<std::string>& left) {
+  // The library hands them back last first, and with an unknown option what was meant as its value.
+  auto unknown = std::find_if(left.rbegin(), left.rend(),
+                              [](const std::string& text) { return text.starts_with("-"); });
+  if (unknown == left.rend()) {
+    return "`foretrain " + command.get_name() + "` takes no argument \"" + Printable(left.back()) +
+           "\"";
+  }
+  const std::string name = unknown->substr(0, unknown->find('='));
+  std::vector<std::string> options;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& known : option->get_lnames()) options.push_back("--" + known);
+  }
+  const std::vector<std::string_view> known(options.begin(), options.end());
+  return "`foretrain " + command.get_name() + "` has no option " + Printable(name) +
+         DidYouMean(name, known);
+}
+
+// One sentence for what the command line library found wrong.
+std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv,
+                       const CommandList& commands) {
+  if (app.get_subcommands().empty()) {
+    if (argc < 2) return "give a command, such as `foretrain demo`";
     std::vector<std::string_view> names;
     for (const auto& command : commands) names.push_back(command->Name());
-    message = "no command \"" + Printable(argv[1]) + "\"" + DidYouMean(argv[1], names);
+    return (argv[1][0] == '-' ? "no option " + Printable(argv[1])
+                              : "no command \"" + Printable(argv[1]) + "\"") +
+           DidYouMean(argv[1], names);
   }
-  std::fprintf(stderr, "foretrain: %s. `foretrain %s--help` lists what there is.\n",
-               message.c_str(),
-               app.get_subcommands().empty() ? "" : (std::string(argv[1]) + " ").c_str());
+  const CLI::App& command = *app.get_subcommands().front();
+  const std::vector<std::string> left = command.remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !left.empty())
+    return UnknownArgument(command, left);
+  const std::string text = error.what();
+  // "Could not convert: --steps = x"
+  const auto option = text.find("--"), value = text.find(" = ");
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && option != std::string::npos &&
+      value != std::string::npos && option < value) {
+    return text.substr(option, value - option) + ": \"" + Printable(text.substr(value + 3)) +
+           "\" is not a number that it takes";
+  }
+  // "--data: 1 required FILE missing"
+  const std::string_view one = ": 1 required ", missing = " missing";
+  if (const auto at = text.find(one); at != std::string::npos && text.ends_with(missing)) {
+    const auto from = at + one.size();
+    return text.substr(0, at) + ": " + text.substr(from, text.size() - from - missing.size()) +
+           " is missing";
+  }
+  return text;
+}
+
+int Usage(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv,
+          const CommandList& commands) {
+  if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) return PrintHelp(app);
+  if (error.get_exit_code() == 0) return app.exit(error);  // --version
+  const std::string message = UsageError(app, error, argc, argv, commands);
+  const bool ends = message.ends_with('?') || message.ends_with('.');
+  const std::string command =
+      app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ";
+  std::fprintf(stderr, "foretrain: %s%s `foretrain %s--help` lists what there is.\n",
+               message.c_str(), ends ? "" : ".", command.c_str());
   return static_cast<int>(Exit::kBadInput);
 }
 

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <mutex>
 
+#include "app/stop_signal.h"
 #include "base/json.h"
+#include "base/stop_point.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
@@ -19,36 +22,7 @@
 namespace foretrain {
 namespace {
 
-// Written by the handler alone. The second signal ends the process at once.
-volatile std::sig_atomic_t stop_signal = 0;
-
-extern "C" void OnSignal(int signal) {
-  if (stop_signal != 0) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-  stop_signal = signal;
-}
-
-// SIGINT and SIGTERM set a flag while this lives.
-class SignalGuard {
- public:
-  SignalGuard() {
-    stop_signal = 0;
-    interrupt_ = std::signal(SIGINT, OnSignal);
-    terminate_ = std::signal(SIGTERM, OnSignal);
-  }
-  ~SignalGuard() {
-    std::signal(SIGINT, interrupt_);
-    std::signal(SIGTERM, terminate_);
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-
- private:
-  void (*interrupt_)(int);
-  void (*terminate_)(int);
-};
+constexpr std::int64_t kSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
 
 // Shows each step: a JSON line, a bar that redraws itself, or a line now and then.
 class Progress {
@@ -57,7 +31,8 @@ class Progress {
       : options_(options), terminal_(isatty(STDERR_FILENO) != 0) {}
 
   void OnStep(const StepReport& report) {
-    elapsed_s_ += report.seconds;
+    // The first step warms up and says nothing of the others.
+    if (report.step > 0) elapsed_s_ += report.seconds;
     const std::int64_t done = report.step + 1;
     if (options_.json_lines) {
       JsonWriter json;
@@ -71,12 +46,10 @@ class Progress {
     if (!options_.progress) return;
     const std::int64_t every = std::max<std::int64_t>(1, options_.steps / 20);
     if (!terminal_ && done % every != 0 && done != 1 && done != options_.steps) return;
-    const double left_s =
-        elapsed_s_ / static_cast<double>(done) * static_cast<double>(options_.steps - done);
-    std::fprintf(stderr, "%s%s step %lld/%lld  loss %.4f  %s tokens/s  %s left%s",
-                 terminal_ ? "\r" : "", Bar(done).c_str(), static_cast<long long>(done),
+    std::fprintf(stderr, "%s%s step %lld/%lld  loss %.4f  %s tokens/s%s%s", terminal_ ? "\r" : "",
+                 Bar(done).c_str(), static_cast<long long>(done),
                  static_cast<long long>(options_.steps), report.loss,
-                 FormatSi(report.tokens_per_s, "").c_str(), FormatSeconds(left_s).c_str(),
+                 FormatSi(report.tokens_per_s, "").c_str(), Left(done).c_str(),
                  terminal_ ? "\033[K" : "\n");
     drawn_ = true;
   }
@@ -86,6 +59,13 @@ class Progress {
   }
 
  private:
+  // "  12.3 s left", once that can be told.
+  std::string Left(std::int64_t done) const {
+    if (done < 2 || done == options_.steps) return "";
+    const double step_s = elapsed_s_ / static_cast<double>(done - 1);
+    return "  " + FormatSeconds(step_s * static_cast<double>(options_.steps - done)) + " left";
+  }
+
   std::string Bar(std::int64_t done) const {
     constexpr std::int64_t kWidth = 24;
     const auto full =
@@ -99,25 +79,22 @@ class Progress {
   double elapsed_s_ = 0;
 };
 
-// Hands everything on to the store and keeps a copy for the figures. A store that cannot be written
-// ends the run at the next step, with its Error.
+// Hands everything on to the store. A store that cannot be written ends the run at the next step,
+// with its Error.
 class StoreSink final : public RunSink {
  public:
   StoreSink(RunRecorder& recorder, const TrainingOptions& options)
       : recorder_(recorder), progress_(options) {}
 
   void OnSpans(std::span<const Span> spans) override {
-    timeline_.spans.insert(timeline_.spans.end(), spans.begin(), spans.end());
-    std::vector<Span> copy(spans.begin(), spans.end());
-    Keep(recorder_.Add(copy));
+    spans_.assign(spans.begin(), spans.end());
+    Keep(recorder_.Add(spans_));
   }
   void OnMemory(std::span<const MemorySample> samples) override {
-    timeline_.memory.insert(timeline_.memory.end(), samples.begin(), samples.end());
-    std::vector<MemorySample> copy(samples.begin(), samples.end());
-    Keep(recorder_.Add(copy));
+    samples_.assign(samples.begin(), samples.end());
+    Keep(recorder_.Add(samples_));
   }
   void OnStepWindow(const StepWindow& window) override {
-    timeline_.steps.push_back(window);
     Keep(recorder_.AddSteps(std::span(&window, 1)));
   }
   void OnStep(const StepReport& report) override {
@@ -133,16 +110,12 @@ class StoreSink final : public RunSink {
     if (report.step == 0) first_loss_ = report.loss;
     last_loss_ = report.loss;
     progress_.OnStep(report);
+    StopPoint("train.step");
   }
 
   void End() const { progress_.End(); }
   bool failed() const { return error_.has_value(); }
   const std::optional<Error>& error() const { return error_; }
-  Timeline TakeTimeline(int world) {
-    timeline_.world = world;
-    SortTimeline(timeline_);
-    return std::move(timeline_);
-  }
   double first_loss() const { return first_loss_; }
   double last_loss() const { return last_loss_; }
 
@@ -153,7 +126,8 @@ class StoreSink final : public RunSink {
 
   RunRecorder& recorder_;
   Progress progress_;
-  Timeline timeline_;
+  std::vector<Span> spans_;  // given to the recorder, which gives an empty one back
+  std::vector<MemorySample> samples_;
   std::optional<Error> error_;
   double first_loss_ = 0, last_loss_ = 0;
 };
@@ -167,18 +141,52 @@ Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, cons
   return TokenData::Open(files, options.data, model.vocab, plan);
 }
 
-RunStatus StatusOf(const Result<RunSummary>& summary) {
-  if (!summary.has_value()) return RunStatus::kFailed;
-  return summary->stopped ? RunStatus::kInterrupted : RunStatus::kFinished;
+}  // namespace
+
+namespace {
+
+// The figures that can be told: without spans, how long steps took but not what filled them.
+std::vector<MetricValue> Known(std::vector<MetricValue> figures, bool spans) {
+  constexpr std::array<std::string_view, 6> kOfWindows{"step_time_s", "tokens_per_s",     "mfu",
+                                                       "hfu",         "step_time_spread", "steps"};
+  if (spans) return figures;
+  std::erase_if(figures, [&](const MetricValue& figure) {
+    return std::find(kOfWindows.begin(), kOfWindows.end(), figure.name) == kOfWindows.end();
+  });
+  return figures;
 }
 
 }  // namespace
 
-int StopSignal() { return stop_signal; }
+Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,
+                                   const MetricOptions& options) {
+  FT_TRY(recorder.Flush());
+  // Written a moment ago: only the checksums of what is read are looked at again.
+  FT_ASSIGN(const StoreReader reader, StoreReader::Open(path, {.most_checked_bytes = 0}));
+  FT_ASSIGN(const RunInfo info, reader.FindRun(recorder.id()));
+  MetricsInParts metrics(options);
+  const std::int32_t last = info.last_step.value_or(-1);
+  const std::int64_t spans_a_step = info.spans / std::max(last + 1, 1) + 1;
+  const auto steps = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(kSpansOfAPart / spans_a_step, 1, std::int64_t{last} + 1));
+  for (std::int32_t first = 0; first <= last; first += steps) {
+    const std::int32_t end = first + std::min(steps, last - first + 1);
+    LoadOptions part;
+    part.steps = {first - 1, end};  // ops of neighbouring steps run in the windows too
+    FT_ASSIGN(StoredRun run, reader.LoadRun(info.id, part));
+    std::erase_if(run.timeline.steps, [&](const StepWindow& window) {
+      return window.step < first || window.step >= end;
+    });
+    FT_TRY(recorder.AddMetrics(Known(metrics.Add(run.timeline), info.spans > 0)));
+  }
+  Metrics all = metrics.Take();
+  FT_TRY(recorder.AddMetrics(Known(Flatten(all, /*steps=*/false), info.spans > 0)));
+  return all;
+}
 
-Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
-                                   const TrainingOptions& options) {
-  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
+namespace {
+
+Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& options) {
   TrainJob job;
   job.steps = options.steps;
   job.seed = options.seed;
@@ -187,49 +195,98 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   job.executor.timeout_ns = options.timeout_ns;
   job.executor.record_spans = options.capture;
   job.executor.record_memory = options.capture;
+  job.executor.faults = AskedFaults();
   if (!options.init.empty()) {
     PosixFileSystem files;
     FT_ASSIGN(job.weights, WeightsFromSafetensors(files, options.init, context.model));
   }
-  FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs, false, true));
-  TrainingResult result;
-  FT_ASSIGN(result.forecast,
-            StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
-  job.program = std::make_shared<const Program>(std::move(forecast.program));
+  return job;
+}
 
-  RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
-  setup.forecast = result.forecast;
-  FT_ASSIGN(const auto recorder, store.BeginRun(setup));
-  result.run = recorder->id();
-  FT_TRY(recorder->AddOpNames(OpNamesOf(*job.program)));
-  FT_TRY(recorder->Attach("device_profile", ProfileToJson(context.costs.profile())));
-
-  StoreSink sink(*recorder, options);
+// Trains, with the run's row in the store, and adds to `recorder` all but how it ended.
+Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
+                                      const TrainJob& job, TokenData& data,
+                                      const TrainingOptions& options, RunRecorder& recorder) {
+  const Plan& plan = job.program->plan;
+  FT_TRY(recorder.AddOpNames(OpNamesOf(*job.program)));
+  FT_TRY(recorder.Attach("device_profile", ProfileToJson(context.costs.profile())));
+  StoreSink sink(recorder, options);
   RealClock clock;
-  FT_ASSIGN(const double drift_before,
-            MeasureDrift(CpuDeviceApi(), 0, clock, context.costs.profile(), plan.World()));
-  const SignalGuard guard;
-  const auto summary = Train(job, CpuDeviceApi(), clock, *data, sink,
+  const DeviceProfile& profile = context.costs.profile();
+  const bool has_reference = ReferenceSeconds(profile, plan.World()) > 0;
+  const auto drift = [&] { return MeasureDrift(CpuDeviceApi(), 0, clock, profile, plan.World()); };
+  FT_ASSIGN(const double drift_before, drift());
+  const auto summary = Train(job, CpuDeviceApi(), clock, data, sink,
                              [&] { return StopSignal() != 0 || sink.failed(); });
   sink.End();
-  if (!summary.has_value()) {
-    (void)recorder->Finish(RunStatus::kFailed, summary.error().message);
-    return tl::unexpected<Error>(summary.error());
-  }
+  // Ranks that stop because the store fails are no fault of the run.
   if (sink.failed()) return tl::unexpected<Error>(*sink.error());
-  FT_ASSIGN(const double drift_after,
-            MeasureDrift(CpuDeviceApi(), 0, clock, context.costs.profile(), plan.World()));
-  result.machine_drift = (drift_before + drift_after) / 2;
-  const Counter drift{"machine_drift", -1, -1, 0, result.machine_drift};
-  FT_TRY(recorder->AddCounters(std::span(&drift, 1)));
+  if (!summary.has_value()) return tl::unexpected<Error>(summary.error());
+  TrainingResult result;
   result.summary = *summary;
   result.first_loss = sink.first_loss();
   result.last_loss = sink.last_loss();
-  result.metrics =
-      ComputeMetrics(sink.TakeTimeline(plan.World()), MetricOptionsFor(context, plan, 1));
-  FT_TRY(recorder->AddMetrics(Flatten(result.metrics)));
-  FT_TRY(recorder->AddTotals({.overhead_ns = summary->recording.recording_ns}));
-  FT_TRY(recorder->Finish(StatusOf(summary)));
+  if (has_reference && !summary->stopped) {
+    FT_ASSIGN(const double drift_after, drift());
+    result.machine_drift = (drift_before + drift_after) / 2;
+    const Counter counter{"machine_drift", -1, -1, 0, result.machine_drift};
+    FT_TRY(recorder.AddCounters(std::span(&counter, 1)));
+  }
+  FT_ASSIGN(result.metrics,
+            MetricsOfRecording(store, recorder, MetricOptionsFor(context, plan, 1)));
+  if (summary->resident_growth_bytes > 0) {
+    const Counter growth{"resident_growth_bytes", -1, -1, 0,
+                         static_cast<double>(summary->resident_growth_bytes)};
+    FT_TRY(recorder.AddCounters(std::span(&growth, 1)));
+  }
+  FT_TRY(recorder.AddTotals({.overhead_ns = summary->recording.recording_ns}));
+  return result;
+}
+
+// The arenas of all ranks in this machine's memory, what lies idle between their buffers included.
+std::int64_t ArenaBytes(const Program& program) {
+  std::int64_t all = 0;
+  for (const RankProgram& rank : program.ranks) {
+    for (const Space space : {Space::kDevice, Space::kPinned, Space::kHost})
+      all += rank.arena_bytes[static_cast<std::size_t>(space)];
+  }
+  return all;
+}
+
+Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
+                       const RunSummary& summary) {
+  if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
+  return recorder.Finish(
+      RunStatus::kInterrupted,
+      std::string("stopped by ") + (StopSignal() == SIGTERM ? "SIGTERM" : "Ctrl-C") + " after " +
+          std::to_string(summary.steps) + " of " + std::to_string(options.steps) + " steps");
+}
+
+}  // namespace
+
+Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
+                                   const TrainingOptions& options) {
+  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
+  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs, false, true));
+  FT_ASSIGN(const RunId forecast_run,
+            StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
+  job.program = std::make_shared<const Program>(std::move(forecast.program));
+  RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
+  setup.forecast = forecast_run;
+  FT_ASSIGN(const auto recorder, store.BeginRun(setup));
+
+  const StopSignals signals;
+  auto result = TrainAndRecord(store.path(), context, job, *data, options, *recorder);
+  if (!result.has_value()) {
+    // Where the store fails, closing it tries once more to write this.
+    (void)recorder->Finish(RunStatus::kFailed, result.error().message);
+    return result;
+  }
+  result->run = recorder->id();
+  result->forecast = forecast_run;
+  result->predicted_bytes = ArenaBytes(*job.program);
+  FT_TRY(FinishRun(*recorder, options, result->summary));
   return result;
 }
 

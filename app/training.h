@@ -21,32 +21,36 @@ struct TrainingOptions {
   std::string data;  // file; empty: `text`
   std::string text;  // bytes to train on, named `data_name`
   std::string data_name;
-  std::string init;               // safetensors; empty: fresh weights
-  std::int64_t budget_bytes = 0;  // of each rank; 0: the machine's
-  std::int64_t timeout_ns = 600'000'000'000;
-  bool json_lines = false;  // a line a step on stdout
-  bool progress = true;     // a bar on stderr where that is a terminal, else a line now and then
-  bool capture = true;      // record spans and memory
+  std::string init;                           // safetensors; empty: fresh weights
+  std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
+  std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers
+  bool json_lines = false;                    // a line a step on stdout
+  bool progress = true;  // a bar on stderr where that is a terminal, else a line now and then
+  bool capture = true;   // record spans and memory
 };
 
 struct TrainingResult {
   RunId run = 0;  // measured
   RunId forecast = 0;
   RunSummary summary;
-  Metrics metrics;  // of the measured timeline, the first step left out
+  Metrics metrics;                   // of the measured timeline, the first step left out
+  std::int64_t predicted_bytes = 0;  // arenas of all ranks together, in the machine's memory
   double first_loss = 0;
   double last_loss = 0;
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
 };
 
 // Stores the forecast, commits the run's row, trains, and stores what was measured as it comes. A
-// signal (SIGINT, SIGTERM) ends the run at a step boundary; `stopped` in the summary says so.
+// signal (SIGINT, SIGTERM) ends the run at a step boundary; `stopped` in the summary says so, and
+// the run is stored as interrupted. A fault ends it as failed, with the error's text.
 //
 // Errors: those of data, weights, training and the store. What was stored before stays.
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options);
 
-// The signal that asked the process to stop, or 0.
-int StopSignal();
+// The figures of what `recorder` was given, read back from the store at `path` part by part and
+// added to the run. The memory it takes does not grow with the steps but for the figures of each.
+Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,
+                                   const MetricOptions& options);
 
 }  // namespace foretrain

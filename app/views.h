@@ -8,7 +8,8 @@
 
 namespace foretrain {
 
-// Either run may be missing; that needs a context of its own run.
-Result<CompareInput> CompareInputOf(const StoreReader& reader, const RunPair& pair);
+// `pair` with the figures' options of each run's own machine and plan. Either run may be missing.
+// Errors: kCorruptInput, specs stored with a run that cannot be read.
+Result<CompareInput> CompareInputOf(const StoreReader& reader, RunPair pair);
 
 }  // namespace foretrain

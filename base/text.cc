@@ -38,6 +38,19 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// The shortest of `known` that goes on where `wanted` ends: "zero_stage" for "zero".
+std::optional<std::string_view> ShortestThatStarts(std::string_view wanted,
+                                                   std::span<const std::string_view> known) {
+  constexpr std::size_t kFewest = 3;  // letters that mean something
+  std::optional<std::string_view> shortest;
+  if (wanted.size() < kFewest) return shortest;
+  for (const std::string_view candidate : known) {
+    if (!Plain(candidate).starts_with(wanted)) continue;
+    if (!shortest || candidate.size() < shortest->size()) shortest = candidate;
+  }
+  return shortest;
+}
+
 // Bytes of the UTF-8 character that starts `text`, or 0 where it is broken or a control character.
 std::size_t CharacterBytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -142,7 +155,7 @@ std::optional<std::string_view> NearestName(std::string_view name,
       nearest = candidate;
     }
   }
-  return nearest;
+  return nearest ? nearest : ShortestThatStarts(wanted, known);
 }
 
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> known) {

@@ -41,7 +41,8 @@ Result<double> ParseNumber(std::string_view what, std::string_view text, double 
 
 // The member of `known` that `name` most likely was meant to be, or nothing. Case and the
 // difference between - _ . and space do not count; then at most a third of the letters may be
-// added, dropped, changed or swapped with their neighbour [1]. Ties go to the first.
+// added, dropped, changed or swapped with their neighbour [1]; ties go to the first. Where none is
+// so near, the shortest member that begins with `name`, if it has three letters.
 // O(known * length^2). [1] Damerau 1964
 std::optional<std::string_view> NearestName(std::string_view name,
                                             std::span<const std::string_view> known);

@@ -24,7 +24,6 @@ ft_part(FORETRAIN_UI "the desktop UI")
 ft_part(FORETRAIN_MPI "ranks in several processes by MPI")
 ft_part(FORETRAIN_ONEDNN "GEMM by oneDNN on CPU")
 option(FORETRAIN_FUZZ "libFuzzer targets (clang)" OFF)
-option(FORETRAIN_STOP_POINTS "named stop points for crash tests; out of builds without tests" ${BUILD_TESTING})
 
 # Assertions and FT_CHECK stay on in every build type.
 foreach(type RELEASE RELWITHDEBINFO MINSIZEREL)

@@ -53,7 +53,7 @@ class Communicator {
   // be written again. Sums are taken in member order in fp32: equal to the bit on all members and
   // in every run. One thread at a time; `queue` is that thread's.
   //
-  // Errors: kInvalidArgument, members disagree on the call, or it is malformed (both sides named);
+  // Errors: kIo, members disagree on the call, or it is malformed (both sides named);
   // kTimeout, a member did not come in time (named, with what it did last); kAborted, the run was
   // ended meanwhile; the device's own.
   virtual Result<CommTimes> Call(const CommCall& call, FtQueue* queue) = 0;

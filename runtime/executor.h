@@ -2,7 +2,7 @@
 // no other. Leaves out what a program is (sim/program), kernels (base/device_api.h) and where data
 // and weights come from (runtime/data/, runtime/parameters/).
 //
-//   host thread ── issues ops in order, at most 1,024 ahead ──► queue threads (compute, reduce,
+//   host thread ── issues ops in order, at most run_ahead ──► queue threads (compute, reduce,
 //   ...)
 //                                                                │ wait for edges, run, record
 //                  HostRead waits ◄──────────────────────────────┘
@@ -46,7 +46,7 @@ struct ExecutorOptions {
   std::function<float(std::int64_t step)> learning_rate;  // null: 0
   // How long a rank waits for its peers, and a process for a rank in which nothing happens; > 0.
   std::int64_t timeout_ns = 600'000'000'000;
-  int run_ahead = 1024;  // ops that a host issues beyond the oldest that has not ended; >= 1
+  int run_ahead = kRunAheadOps;  // ops that a host issues beyond the oldest not ended; >= 1
   bool record_spans = true;
   bool record_memory = true;
   bool poison = false;  // see ArenaOptions
@@ -62,6 +62,8 @@ struct RunSummary {
   RecordingCost recording;
   std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank of the program
   std::vector<std::array<std::int64_t, kSpaceCount>> peak_by_space;  // likewise, of every space
+  // Of the process, over what it had before the ranks were made; 0: not known (Train fills it in).
+  std::int64_t resident_growth_bytes = 0;
 };
 
 class RankRun;

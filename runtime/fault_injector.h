@@ -28,4 +28,8 @@ class FaultInjector {
   virtual Fault At(int rank, std::int64_t step, std::int32_t op) = 0;
 };
 
+// What the environment asks for where tests/stop_points.cc is linked; null in the product. The
+// object lives until the process ends.
+FaultInjector* AskedFaults();
+
 }  // namespace foretrain

@@ -24,7 +24,7 @@ struct StepReport {
   double loss = 0.0;
   std::optional<double> gradient_norm;
   double learning_rate = 0.0;
-  double seconds = 0.0;  // since the report before; of the first: since the start
+  double seconds = 0.0;  // since the report before; of the first: since the ranks began
   double tokens_per_s = 0.0;
   std::int64_t resident_bytes = 0;  // of the process
 };

@@ -1,14 +1,12 @@
 #include "runtime/trainer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <numbers>
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/resident_memory.h"
 
 namespace foretrain {
 namespace {
@@ -16,11 +14,13 @@ namespace {
 // Hands everything on, and makes one report a step of what the program's first rank read.
 class Reporter final : public RunSink {
  public:
-  Reporter(const Program& program, const LearningRate& rate, RunSink& sink)
+  // `start_ns`: when the first step begins.
+  Reporter(const Program& program, const LearningRate& rate, std::int64_t start_ns, RunSink& sink)
       : rank_(program.ranks.front().rank),
         tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
         rate_(rate),
-        sink_(sink) {}
+        sink_(sink),
+        last_ns_(start_ns) {}
 
   void OnSpans(std::span<const Span> spans) override { sink_.OnSpans(spans); }
   void OnMemory(std::span<const MemorySample> samples) override { sink_.OnMemory(samples); }
@@ -42,18 +42,11 @@ class Reporter final : public RunSink {
   }
 
  private:
-  static std::int64_t ResidentBytes() {
-    std::ifstream file("/proc/self/statm");
-    std::int64_t pages = 0, resident = 0;
-    file >> pages >> resident;
-    return resident * sysconf(_SC_PAGESIZE);
-  }
-
   int rank_;
   double tokens_;
   const LearningRate& rate_;
   RunSink& sink_;
-  std::int64_t last_ns_ = 0;
+  std::int64_t last_ns_;  // end of the step before
 };
 
 }  // namespace
@@ -72,11 +65,16 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                          BatchSource& batches, RunSink& sink, std::function<bool()> stop) {
   ExecutorOptions options = job.executor;
   options.learning_rate = [rate = job.learning_rate](std::int64_t step) { return rate.At(step); };
+  // Where the peak cannot be counted from here, a larger one of before may hide that of the run.
+  ResetPeakResident();
+  const std::int64_t before_bytes = ResidentBytes();
   FT_ASSIGN(const auto executor, Executor::Make(job.program, api, clock, std::move(options)));
   FT_TRY(FillParameters(*executor,
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
-  Reporter reporter(*job.program, job.learning_rate, sink);
-  return executor->Run(job.steps, batches, reporter, std::move(stop));
+  Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
+  FT_ASSIGN(RunSummary summary, executor->Run(job.steps, batches, reporter, std::move(stop)));
+  summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
+  return summary;
 }
 
 }  // namespace foretrain

@@ -12,4 +12,6 @@ std::string SourcePath(std::string_view path) {
 
 std::string ForetrainBinary() { return FORETRAIN_BINARY; }
 
+std::string StoppableBinary() { return FORETRAIN_STOPPABLE_BINARY; }
+
 }  // namespace foretrain

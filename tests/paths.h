@@ -16,4 +16,7 @@ std::string SourcePath(std::string_view path);
 // The executable `foretrain` of this build.
 std::string ForetrainBinary();
 
+// The same with tests/stop_points.cc in it.
+std::string StoppableBinary();
+
 }  // namespace foretrain

@@ -104,9 +104,10 @@ Result<void> ScreenshotCompare(const CompareInput& input, const ViewOptions& opt
   return ui::WritePng(view->Read(), path);
 }
 
-Result<void> ShowCompare(CompareInput input, const ViewOptions& options, const ReloadRuns& reload) {
+Result<void> ShowCompare(CompareInput input, const ViewOptions& options, const ReloadRuns& reload,
+                         const std::function<bool()>& stop) {
   FT_TRY(ui::CheckOptions(options));
-  return ui::RunWindow(std::make_unique<CompareInput>(std::move(input)), options, reload);
+  return ui::RunWindow(std::make_unique<CompareInput>(std::move(input)), options, reload, stop);
 }
 
 }  // namespace foretrain

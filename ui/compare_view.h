@@ -41,11 +41,12 @@ Result<void> ScreenshotCompare(const CompareInput& input, const ViewOptions& opt
 // but never twice at once.
 using ReloadRuns = std::function<Result<std::unique_ptr<CompareInput>>()>;
 
-// Shows the view in a window until it is closed. `reload` may be empty; its errors are shown in the
-// view and do not end it.
+// Shows the view in a window until it is closed, or until `stop`, asked at each frame and once a
+// second, says so. Both functions may be empty; errors of `reload` are shown in the view and do not
+// end it.
 //
 // Errors: as ScreenshotCompare; kUnsupported, there is no display, with what to do instead.
 Result<void> ShowCompare(CompareInput input, const ViewOptions& options,
-                         const ReloadRuns& reload = {});
+                         const ReloadRuns& reload = {}, const std::function<bool()>& stop = {});
 
 }  // namespace foretrain

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "app/commands/commands.h"
@@ -40,6 +41,15 @@ class Analyze final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "run " + std::to_string(run.info.id) + " has no complete step");
     }
+    const auto drawn = [&](const StepWindow& window) { return window.step == step_; };
+    const std::vector<StepWindow>& windows = run.timeline.steps;
+    if (step_ >= 0 && std::none_of(windows.begin(), windows.end(), drawn)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--step: run " + std::to_string(run.info.id) + " has no step " +
+                      std::to_string(step_) + "; it has steps " +
+                      std::to_string(metrics.steps.front().step) + " to " +
+                      std::to_string(metrics.steps.back().step));
+    }
     json_ ? PrintJson(run, metrics) : Print(run, stored, metrics);
     return Exit::kDone;
   }
@@ -50,15 +60,22 @@ class Analyze final : public Command {
                 std::string(foretrain::Name(run.info.kind)).c_str(),
                 std::string(foretrain::Name(run.info.status)).c_str(),
                 stored.context.model.name.c_str(), foretrain::Describe(stored.plan).c_str());
-    std::fputs(StepText(*metrics.overall).c_str(), stdout);
+    const bool spans = !run.timeline.spans.empty();
+    std::fputs(StepText(*metrics.overall, spans).c_str(), stdout);
     const ClassSeconds& c = metrics.overall->classes;
-    std::printf("\n  idle by cause: dependency %s, peers %s, host %s, end of step %s\n",
-                FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
-                FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
+    if (spans) {
+      std::printf("\n  idle by cause: dependency %s, peers %s, host %s, end of step %s\n",
+                  FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
+                  FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
+    }
     std::printf("  step time of %zu steps: median %s, least %s, most %s\n\n", metrics.steps.size(),
                 FormatSeconds(metrics.step_time_s.median).c_str(),
                 FormatSeconds(metrics.step_time_s.least).c_str(),
                 FormatSeconds(metrics.step_time_s.most).c_str());
+    if (!spans) {
+      std::puts("  neither ops nor memory were recorded (--capture off)");
+      return;
+    }
     std::fputs(MemoryText(PeaksOf(metrics)).c_str(), stdout);
     std::puts("");
     const int step = step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;

@@ -33,6 +33,11 @@ class Compare final : public Command {
                             percent ? fail_above_.substr(0, fail_above_.size() - 1) : fail_above_,
                             0, percent ? 1e6 : 1e4));
       if (percent) limit /= 100;
+      if (!percent && limit > 1) {
+        return Fail(ErrorCode::kInvalidArgument, "--fail-above: \"" + fail_above_ +
+                                                     "\" is no share; write " + fail_above_ +
+                                                     "% or a number up to 1");
+      }
     }
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(const ComparedRuns runs, CompareRuns(reader, run_, against_));

@@ -158,8 +158,8 @@ class Demo final : public Command {
     FT_ASSIGN(const ComparedRuns runs, CompareRuns(reader, trained.run, 0));
     std::string picture;
 #if FORETRAIN_HAVE_UI
-    FT_ASSIGN(const RunPair pair, LoadPair(reader, trained.run, 0));
-    FT_ASSIGN(const CompareInput input, CompareInputOf(reader, pair));
+    FT_ASSIGN(RunPair pair, LoadPair(reader, trained.run, 0));
+    FT_ASSIGN(const CompareInput input, CompareInputOf(reader, std::move(pair)));
     if (const auto drawn = ScreenshotCompare(input, {}, screenshot_); drawn.has_value()) {
       picture = screenshot_;
     } else {

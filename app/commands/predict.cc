@@ -67,7 +67,7 @@ class Predict final : public Command {
     std::vector<NamedPeak> peaks;
     for (std::size_t i = 0; i < forecast.memory.size(); ++i) {
       const RankProgram& rank = forecast.program.ranks[i];
-      if (rank.dp == 0 && rank.tp == 0) {
+      if (rank.Coordinates().FirstOfStage()) {
         peaks.push_back({"stage " + std::to_string(rank.pp), forecast.memory[i]});
       }
     }
@@ -80,8 +80,9 @@ class Predict final : public Command {
                 foretrain::Describe(forecast.program.plan).c_str(), context.cluster.name.c_str(),
                 context.profile_origin.c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
-    std::printf("  uncertainty of the ops  +-%s\n\n",
-                FormatPercent(forecast.relative_error).c_str());
+    std::printf("%s\n",
+                FigureLine("uncertainty of the ops", "+-" + FormatPercent(forecast.relative_error))
+                    .c_str());
     std::fputs(MemoryText(Peaks(forecast)).c_str(), stdout);
     std::puts("");
     std::fputs(

@@ -80,8 +80,11 @@ class Runs final : public Command {
     for (const RunInfo& run : runs) {
       json.BeginObject().Field("run", run.id).Field("kind", foretrain::Name(run.kind));
       json.Field("status", foretrain::Name(run.status))
+          .Field("message", run.message)
           .Field("label", run.label)
           .Field("world", run.world);
+      json.Field("created_unix_ns", run.created_unix_ns).Name("forecast");
+      run.forecast ? json.Integer(*run.forecast) : json.Null();
       json.Field("spans", run.spans).Field("pinned", run.pinned).Name("figures").BeginObject();
       for (const MetricValue& figure : run.figures) json.Field(figure.name, figure.value);
       json.EndObject().EndObject();

@@ -1,8 +1,9 @@
-#include <csignal>
+#include <cmath>
 #include <cstdio>
 
 #include "app/commands/commands.h"
 #include "app/report.h"
+#include "app/stop_signal.h"
 #include "app/training.h"
 #include "base/json.h"
 #include "base/units.h"
@@ -30,6 +31,8 @@ class TrainCommand final : public Command {
     arguments.Flag("--cosine", options_.learning_rate.cosine,
                    "Let the rate fall to a tenth over the steps");
     arguments.Option("--seed", seed_, "N", "Seed of the weights");
+    arguments.Option("--timeout", timeout_, "TIME",
+                     "How long a rank waits for its peers before the run fails");
     arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store that the run is recorded in");
@@ -38,7 +41,10 @@ class TrainCommand final : public Command {
     arguments.Footer(
         "  foretrain train --data book.txt --dp 2 --steps 50\n"
         "Ctrl-C ends the run at a step boundary and keeps what there is; a second one ends it at "
-        "once.");
+        "once.\n"
+        "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
+        "143 "
+        "stopped\nby Ctrl-C or SIGTERM. `foretrain runs` shows how a run ended.");
   }
 
   Result<Exit> Run() override {
@@ -49,6 +55,7 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--steps: " + std::to_string(options_.steps) + " is below 1");
     }
+    FT_TRY(CheckNumbers());
     if (capture_ != "off" && capture_ != "full") {
       return Fail(ErrorCode::kInvalidArgument,
                   "--capture: \"" + capture_ + "\" is none of off, full");
@@ -62,26 +69,59 @@ class TrainCommand final : public Command {
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
+    FT_ASSIGN(const double timeout_s, ParseSeconds("--timeout", timeout_));
+    if (timeout_s < 1e-3 || timeout_s > 1e6) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--timeout: \"" + timeout_ + "\" is outside 1 ms to 1000000 s");
+    }
+    options_.timeout_ns = NsFromSeconds(timeout_s);
     options_.seed = static_cast<std::uint64_t>(seed_);
     options_.capture = capture_ == "full";
     options_.json_lines = json_;
     options_.learning_rate.steps = options_.steps;
     if (!json_)
-      std::printf("%s, %s on %s\n", context.model.name.c_str(), foretrain::Describe(plan).c_str(),
-                  context.cluster.name.c_str());
+      std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
+                  foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
+                  context.profile_origin.c_str());
     FT_ASSIGN(const auto store, Store::Open(store_));
     FT_ASSIGN(const TrainingResult result, RunTraining(*store, context, plan, options_));
     FT_TRY(store->Close());
     json_ ? PrintJson(result) : Print(context, result);
     if (!result.summary.stopped) return Exit::kDone;
-    return StopSignal() == SIGTERM ? Exit::kTerminated : Exit::kInterrupted;
+    std::fprintf(stderr, "foretrain: stopped; %lld of %lld steps are stored as run %lld in %s\n",
+                 static_cast<long long>(result.summary.steps),
+                 static_cast<long long>(options_.steps), static_cast<long long>(result.run),
+                 store_.c_str());
+    return ExitOfSignal(StopSignal());
   }
 
  private:
+  Result<void> CheckNumbers() const {
+    const LearningRate& rate = options_.learning_rate;
+    if (!std::isfinite(rate.peak) || rate.peak < 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--lr: " + std::to_string(rate.peak) + " is no rate; give 0 or more, e.g. 3e-4");
+    }
+    if (rate.warmup < 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--warmup: " + std::to_string(rate.warmup) + " is below 0");
+    }
+    if (seed_ < 0) {
+      return Fail(ErrorCode::kInvalidArgument, "--seed: " + std::to_string(seed_) + " is below 0");
+    }
+    return {};
+  }
+
   void Print(const ForecastContext& /*context*/, const TrainingResult& result) const {
-    std::printf("\n%lld steps, loss %.4f -> %.4f%s\n", static_cast<long long>(result.summary.steps),
-                result.first_loss, result.last_loss, result.summary.stopped ? " (stopped)" : "");
-    if (result.metrics.overall) std::fputs(StepText(*result.metrics.overall).c_str(), stdout);
+    const std::int64_t steps = result.summary.steps;
+    std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
+    if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
+    std::puts(result.summary.stopped ? " (stopped)" : "");
+    if (result.metrics.overall)
+      std::fputs(StepText(*result.metrics.overall, options_.capture).c_str(), stdout);
+    const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
+    std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
+    std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::printf(
         "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
         "--run %lld\n",
@@ -99,6 +139,8 @@ class TrainCommand final : public Command {
     std::int64_t most = 0;
     for (const std::int64_t bytes : result.summary.peak_bytes) most = std::max(most, bytes);
     json.Field("peak_memory_gib", GibFromBytes(most));
+    json.Field("predicted_bytes", result.predicted_bytes);
+    json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
     if (result.metrics.overall) {
       json.Field("step_time_s", result.metrics.overall->time_s);
       json.Field("tokens_per_s", result.metrics.overall->tokens_per_s.value_or(0));
@@ -113,6 +155,7 @@ class TrainCommand final : public Command {
   std::string store_ = kDefaultStore;
   std::string budget_;
   std::string capture_ = "full";
+  std::string timeout_ = "10min";
   std::int64_t seed_ = 0;
 };
 

@@ -1,16 +1,17 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
+#include "app/stored_runs.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #if FORETRAIN_HAVE_UI
+#include "app/stop_signal.h"
 #include "app/views.h"
 #endif
 
 namespace foretrain {
 namespace {
-
-constexpr const char* kDefaultPath = "foretrain.db";
 
 class ViewCommand final : public Command {
  public:
@@ -77,19 +78,37 @@ class ViewCommand final : public Command {
   Result<Exit> Show() {
     FT_ASSIGN(const ViewOptions options, Options());
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
-    FT_ASSIGN(const RunPair pair, LoadPair(reader, run_, against_));
-    FT_ASSIGN(CompareInput input, CompareInputOf(reader, pair));
-    if (screenshot_.empty()) {
-      FT_TRY(ShowCompare(std::move(input), options));
+    FT_ASSIGN(std::int64_t version, reader.DataVersion());
+    FT_ASSIGN(RunPair pair, LoadPair(reader, run_, against_));
+    // The runs that are shown stay the same when newer ones come.
+    const RunId shown = pair.measured ? pair.measured->info.id : pair.predicted->info.id;
+    FT_ASSIGN(CompareInput input, CompareInputOf(reader, std::move(pair)));
+    if (!screenshot_.empty()) {
+      FT_TRY(ScreenshotCompare(input, options, screenshot_));
+      json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
       return Exit::kDone;
     }
-    FT_TRY(ScreenshotCompare(input, options, screenshot_));
-    if (!json_) std::printf("wrote %s\n", screenshot_.c_str());
-    return Exit::kDone;
+    const auto reload = [&]() -> Result<std::unique_ptr<CompareInput>> {
+      FT_ASSIGN(const std::int64_t now, reader.DataVersion());
+      if (now == version) return nullptr;
+      version = now;
+      FT_ASSIGN(RunPair newer, LoadPair(reader, shown, against_));
+      FT_ASSIGN(CompareInput next, CompareInputOf(reader, std::move(newer)));
+      return std::make_unique<CompareInput>(std::move(next));
+    };
+    const StopSignals signals;
+    FT_TRY(ShowCompare(std::move(input), options, reload, [] { return StopSignal() != 0; }));
+    return StopSignal() == 0 ? Exit::kDone : ExitOfSignal(StopSignal());
+  }
+
+  void PrintJson() const {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Field("screenshot", screenshot_);
+    std::puts(json.EndObject().Take().c_str());
   }
 #endif
 
-  std::string store_ = kDefaultPath;
+  std::string store_ = kDefaultStore;
   std::string view_ = "compare";
   std::string window_, screenshot_;
   std::string size_ = "1600x900";

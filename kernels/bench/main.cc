@@ -200,7 +200,12 @@ struct Stream {
 };
 
 void RegisterElementwise(const Stream& stream) {
-  const auto& [variant, rows, cols, size, tensor, x, weight, mean, rstd] = stream;
+  const Variant& variant = stream.variant;
+  const std::int64_t rows = stream.rows, cols = stream.cols;
+  const std::string& size = stream.size;
+  const double tensor = stream.tensor;
+  const auto x = stream.x;
+  const auto mean = stream.mean;
   const std::int64_t n = rows * cols;
   const FtDeviceApi& api = CpuDeviceApi();
   Register(variant, "copy" + size, Unit::kBytes, 2 * tensor,
@@ -233,7 +238,12 @@ void RegisterElementwise(const Stream& stream) {
 }
 
 void RegisterRowwise(const Stream& stream) {
-  const auto& [variant, rows, cols, size, tensor, x, weight, mean, rstd] = stream;
+  const Variant& variant = stream.variant;
+  const std::int64_t rows = stream.rows, cols = stream.cols;
+  const std::string& size = stream.size;
+  const double tensor = stream.tensor;
+  const auto x = stream.x;
+  const auto weight = stream.weight, mean = stream.mean, rstd = stream.rstd;
   const FtDeviceApi& api = CpuDeviceApi();
   Register(variant, "norm_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
     const FtNormForward g{x[1]->get(), weight->get(), weight->get(), x[2]->get(), mean->get(),

@@ -76,19 +76,17 @@ class Chooser {
   Coverage taken_;
 };
 
-// The ranks of a stage, which have the same instructions, in order of (dp, tp).
+// The ranks of a stage, which have the same instructions, ascending.
 std::vector<const RankProgram*> StageRanks(const Program& plan, int pp) {
   std::vector<const RankProgram*> ranks;
-  for (int dp = 0; dp < plan.plan.dp; ++dp) {
-    for (int tp = 0; tp < plan.plan.tp; ++tp) {
-      ranks.push_back(&plan.ranks[At(RankOf(plan.plan, {pp, dp, tp}))]);
-    }
+  for (const RankCoordinates& at : RanksOfStage(plan.plan, pp)) {
+    ranks.push_back(&plan.ranks[At(RankOf(plan.plan, at))]);
   }
   return ranks;
 }
 
-// Appends instruction `number` of a stage's ranks to all ranks with their dp and tp or, alone, the
-// first one's to the only rank.
+// Appends instruction `number` of a stage's ranks to all ranks with their place in the stage or,
+// alone, the first one's to the only rank.
 void AppendStage(SheetWriter& writer, const Program& plan,
                  const std::vector<const RankProgram*>& stage, std::size_t number, bool alone) {
   if (alone) {
@@ -96,7 +94,7 @@ void AppendStage(SheetWriter& writer, const Program& plan,
   }
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankProgram& to = plan.ranks[r];
-    const RankProgram& from = *stage[At(std::int64_t{to.dp} * plan.plan.tp + to.tp)];
+    const RankProgram& from = *stage[At(to.rank % static_cast<std::int64_t>(stage.size()))];
     writer.Append(static_cast<int>(r), 0, plan, from, from.step[number], false);
   }
 }

@@ -31,6 +31,7 @@ int SheetWriter::AddRank(const RankProgram& like) {
   RankProgram rank;
   rank.rank = static_cast<int>(program_.ranks.size());
   rank.dp = like.dp;
+  rank.cp = like.cp;
   rank.tp = like.tp;
   rank.pp = like.pp;
   rank.groups = like.groups;

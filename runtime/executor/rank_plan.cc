@@ -122,7 +122,7 @@ class Planner {
     comm.call.accumulate = op.accumulate;
     comm.call.site = {rank_.rank, 0, planned.id, op.name};
     // Members of these groups run the same instructions; of others, each its own.
-    if (op.group == GroupKind::kTp || op.group == GroupKind::kDp) comm.call.tag = planned.id;
+    if (MembersAreAlike(op.group)) comm.call.tag = planned.id;
     std::byte* const first = !at.empty() ? at[0] : nullptr;
     comm.call.in = op.kind == OpKind::kRecv ? nullptr : first;
     comm.call.out = op.kind == OpKind::kRecv   ? first

@@ -226,7 +226,7 @@ std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequenc
       continue;
     }
     const std::size_t other = std::max<std::size_t>(i, 1);
-    return Error{ErrorCode::kInvalidArgument,
+    return Error{ErrorCode::kIo,
                  "ranks disagree on call #" + std::to_string(sequence) + " of a group: rank " +
                      std::to_string(members_[0]) + " calls " + CallText(first, -1) + ", rank " +
                      std::to_string(members_[other]) + " calls " + CallText(slot.calls[other], -1)};
@@ -234,9 +234,8 @@ std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequenc
   for (std::size_t i = 0; i < slot.calls.size(); ++i) {
     const std::string wrong = Malformed(slot.calls[i], Count(), static_cast<std::int64_t>(i));
     if (wrong.empty()) continue;
-    return Error{ErrorCode::kInvalidArgument, "rank " + std::to_string(members_[i]) + " calls " +
-                                                  CallText(slot.calls[i], sequence) + " with " +
-                                                  wrong};
+    return Error{ErrorCode::kIo, "rank " + std::to_string(members_[i]) + " calls " +
+                                     CallText(slot.calls[i], sequence) + " with " + wrong};
   }
   return std::nullopt;
 }

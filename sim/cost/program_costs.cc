@@ -85,7 +85,7 @@ class RankRows {
 double WeightOf(const Program& program, const RankProgram& rank, int devices_per_node) {
   const int world = program.plan.World();
   if (static_cast<int>(program.ranks.size()) >= world) return 1.0;
-  const int stage = program.plan.dp * program.plan.tp;
+  const int stage = program.plan.World() / program.plan.pp;
   const int node = rank.rank / devices_per_node;
   int count = 0;
   for (int r = rank.pp * stage; r < (rank.pp + 1) * stage; ++r) {

@@ -82,18 +82,18 @@ class Walker {
 
 }  // namespace
 
-PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, int pp, int dp, int tp,
+PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
                              Space space) {
-  const Stage stage = StageOf(model, plan, pp);
-  const BucketLayout layout = LayOutBuckets(model, plan, stage, dp, tp);
-  const LowerContext context{model, plan, stage, layout, pp};
+  const Stage stage = StageOf(model, plan, at.pp);
+  const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
+  const LowerContext context{model, plan, stage, layout, at};
   return Walker(context, space).Run(LowerStep(context));
 }
 
 FullestRank PredictFullestRank(const ModelSpec& model, const Plan& plan) {
   FullestRank fullest;
   for (int pp = 0; pp < plan.pp; ++pp) {
-    const PeakMemory peak = PredictPeakMemory(model, plan, pp, 0, 0);
+    const PeakMemory peak = PredictPeakMemory(model, plan, {.pp = pp});
     if (pp == 0 || peak.total > fullest.peak.total) fullest = {pp, peak};
   }
   return fullest;

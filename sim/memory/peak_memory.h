@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "sim/program/category_bytes.h"
+#include "sim/program/groups.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
 
@@ -17,15 +18,15 @@ struct PeakMemory {
   std::int64_t total = 0;
 };
 
-// Peak of the rank at (pp, dp, tp) of a valid plan of a valid model. Equals the linked program's
+// Peak of the rank at `at` of a valid plan of a valid model. Equals the linked program's
 // live bytes to the byte: a buffer lives from its first access to its last in issue order, state
 // always.
 //
-//   pp, dp, tp  coordinates, within the plan's sizes
-//   space       whose bytes are counted
+//   at     within the plan's sizes
+//   space  whose bytes are counted
 //
 // O(micro-batches * blocks of the stage); safe from any thread.
-PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, int pp, int dp, int tp,
+PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
                              Space space = Space::kDevice);
 
 // The peak of the fullest rank, and which pipeline stage it is on.

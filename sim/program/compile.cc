@@ -17,8 +17,8 @@ class GroupTable {
 
   void Fill(RankProgram& rank) {
     for (int kind = 0; kind < kGroupKindCount; ++kind) {
-      rank.groups[static_cast<std::size_t>(kind)] = NumberOf(
-          GroupMembers(program_.plan, {rank.pp, rank.dp, rank.tp}, static_cast<GroupKind>(kind)));
+      rank.groups[static_cast<std::size_t>(kind)] =
+          NumberOf(GroupMembers(program_.plan, rank.Coordinates(), static_cast<GroupKind>(kind)));
     }
   }
 
@@ -48,18 +48,17 @@ Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileO
   GroupTable groups(program);
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
-    for (int dp = 0; dp < (options.representatives ? 1 : plan.dp); ++dp) {
-      for (int tp = 0; tp < (options.representatives ? 1 : plan.tp); ++tp) {
-        RankProgram& rank = program.ranks.emplace_back();
-        rank.rank = RankOf(plan, {pp, dp, tp});
-        rank.pp = pp;
-        rank.dp = dp;
-        rank.tp = tp;
-        groups.Fill(rank);
-        const BucketLayout layout = LayOutBuckets(model, plan, stage, dp, tp);
-        const LowerContext context{model, plan, stage, layout, pp};
-        EmitRank(context, LowerStep(context), registry, rank);
-      }
+    for (const RankCoordinates& at : RanksOfStage(plan, pp, options.representatives)) {
+      RankProgram& rank = program.ranks.emplace_back();
+      rank.rank = RankOf(plan, at);
+      rank.pp = at.pp;
+      rank.dp = at.dp;
+      rank.cp = at.cp;
+      rank.tp = at.tp;
+      groups.Fill(rank);
+      const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
+      const LowerContext context{model, plan, stage, layout, at};
+      EmitRank(context, LowerStep(context), registry, rank);
     }
   }
   program.blocks = registry.Take();

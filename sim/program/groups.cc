@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/result.h"
+
 namespace foretrain {
 namespace {
 
@@ -10,7 +12,11 @@ std::vector<int> Box(const Plan& plan, const RankCoordinates& first, const RankC
   std::vector<int> members;
   for (int pp = first.pp; pp <= last.pp; ++pp) {
     for (int dp = first.dp; dp <= last.dp; ++dp) {
-      for (int tp = first.tp; tp <= last.tp; ++tp) members.push_back(RankOf(plan, {pp, dp, tp}));
+      for (int cp = first.cp; cp <= last.cp; ++cp) {
+        for (int tp = first.tp; tp <= last.tp; ++tp) {
+          members.push_back(RankOf(plan, {pp, dp, cp, tp}));
+        }
+      }
     }
   }
   return members;
@@ -18,39 +24,137 @@ std::vector<int> Box(const Plan& plan, const RankCoordinates& first, const RankC
 
 std::vector<int> Pair(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
 
+// Pipeline ranks that hold the stages of rank `pp`, ascending.
+std::vector<int> Holders(const Plan& plan, int pp) {
+  if (plan.StageCopies() == 1) return {pp};
+  return Pair(pp, plan.pp - 1 - pp);
+}
+
+// Ranks that hold the same parameters: dp x cp of each pipeline rank that holds them.
+std::vector<int> DataParallelMembers(const Plan& plan, const RankCoordinates& at) {
+  std::vector<int> members;
+  for (const int pp : Holders(plan, at.pp)) {
+    const std::vector<int> more =
+        Box(plan, {pp, 0, 0, at.tp}, {pp, plan.dp - 1, plan.cp - 1, at.tp});
+    members.insert(members.end(), more.begin(), more.end());
+  }
+  return members;
+}
+
+int PlaceIn(const std::vector<int>& members, int rank) {
+  const auto found = std::find(members.begin(), members.end(), rank);
+  FT_CHECK(found != members.end());
+  return static_cast<int>(found - members.begin());
+}
+
+std::vector<int> ShardMembers(const Plan& plan, const RankCoordinates& at) {
+  const std::vector<int> all = DataParallelMembers(plan, at);
+  const int first = DataPlaceOf(plan, at).replica * plan.Shards();
+  return {all.begin() + first, all.begin() + first + plan.Shards()};
+}
+
+std::vector<int> ReplicaMembers(const Plan& plan, const RankCoordinates& at) {
+  const std::vector<int> all = DataParallelMembers(plan, at);
+  const DataPlace place = DataPlaceOf(plan, at);
+  std::vector<int> members;
+  for (int replica = 0; replica < plan.replicas; ++replica) {
+    members.push_back(all[static_cast<std::size_t>(replica * plan.Shards() + place.shard)]);
+  }
+  return members;
+}
+
+// Number of a rank among those of its stage that experts are dealt to.
+int ExpertIndex(const Plan& plan, const RankCoordinates& at) {
+  const int e = at.dp * plan.cp + at.cp;
+  return plan.ExpertsSpanTp() ? e * plan.tp + at.tp : e;
+}
+
+std::vector<int> ExpertMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind) {
+  const int own = ExpertIndex(plan, at);
+  const bool dispatch = kind == GroupKind::kEp;
+  std::vector<int> members;
+  for (const int pp : dispatch ? std::vector<int>{at.pp} : Holders(plan, at.pp)) {
+    for (const RankCoordinates& other : RanksOfStage(plan, pp)) {
+      if (!plan.ExpertsSpanTp() && other.tp != at.tp) continue;
+      const int index = ExpertIndex(plan, other);
+      const bool joins =
+          dispatch ? index / plan.ep == own / plan.ep : index % plan.ep == own % plan.ep;
+      if (joins) members.push_back(RankOf(plan, other));
+    }
+  }
+  return members;
+}
+
+// kEnds, kNext and kPrev.
+std::vector<int> PipelineMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind) {
+  const int last = plan.pp - 1;
+  if (last == 0) return {};
+  // With several rounds of chunks the last stage's next is the first.
+  const bool ring = plan.schedule == ScheduleKind::kInterleaved;
+  const auto stage = [&](int pp) { return RankOf(plan, {pp, at.dp, at.cp, at.tp}); };
+  if (kind == GroupKind::kEnds) {
+    if (at.pp != 0 && at.pp != last) return {};
+    return {stage(0), stage(last)};
+  }
+  if (kind == GroupKind::kNext) {
+    if (at.pp == last && !ring) return {};
+    return Pair(stage(at.pp), stage(at.pp == last ? 0 : at.pp + 1));
+  }
+  if (at.pp == 0 && !ring) return {};
+  return Pair(stage(at.pp == 0 ? last : at.pp - 1), stage(at.pp));
+}
+
 }  // namespace
 
 int RankOf(const Plan& plan, const RankCoordinates& at) {
-  return (at.pp * plan.dp + at.dp) * plan.tp + at.tp;
+  return ((at.pp * plan.dp + at.dp) * plan.cp + at.cp) * plan.tp + at.tp;
+}
+
+std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp, bool representatives) {
+  if (representatives) return {{pp, 0, 0, 0}};
+  std::vector<RankCoordinates> ranks;
+  for (int dp = 0; dp < plan.dp; ++dp) {
+    for (int cp = 0; cp < plan.cp; ++cp) {
+      for (int tp = 0; tp < plan.tp; ++tp) ranks.push_back({pp, dp, cp, tp});
+    }
+  }
+  return ranks;
+}
+
+DataPlace DataPlaceOf(const Plan& plan, const RankCoordinates& at) {
+  const int place = PlaceIn(DataParallelMembers(plan, at), RankOf(plan, at));
+  return {place % plan.Shards(), place / plan.Shards()};
 }
 
 std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind) {
-  const int last_pp = plan.pp - 1, last_dp = plan.dp - 1, last_tp = plan.tp - 1;
-  // With several rounds of chunks the last stage's next is the first.
-  const bool ring = plan.schedule == ScheduleKind::kInterleaved;
-  const auto stage = [&](int pp) { return RankOf(plan, {pp, at.dp, at.tp}); };
+  const int last_pp = plan.pp - 1, last_dp = plan.dp - 1, last_cp = plan.cp - 1;
+  const int last_tp = plan.tp - 1;
   switch (kind) {
     case GroupKind::kNone:
       return {};
     case GroupKind::kTp:
-      return Box(plan, {at.pp, at.dp, 0}, {at.pp, at.dp, last_tp});
+      return Box(plan, {at.pp, at.dp, at.cp, 0}, {at.pp, at.dp, at.cp, last_tp});
+    case GroupKind::kCp:
+      return Box(plan, {at.pp, at.dp, 0, at.tp}, {at.pp, at.dp, last_cp, at.tp});
     case GroupKind::kDp:
-      return Box(plan, {at.pp, 0, at.tp}, {at.pp, last_dp, at.tp});
+      return DataParallelMembers(plan, at);
+    case GroupKind::kShard:
+      return ShardMembers(plan, at);
+    case GroupKind::kReplica:
+      return ReplicaMembers(plan, at);
+    case GroupKind::kEp:
+    case GroupKind::kExpertDp:
+      return ExpertMembers(plan, at, kind);
     case GroupKind::kDpPp:
-      return Box(plan, {0, 0, at.tp}, {last_pp, last_dp, at.tp});
+      return Box(plan, {0, 0, 0, at.tp}, {last_pp, last_dp, last_cp, at.tp});
     case GroupKind::kTpPp:
-      return Box(plan, {0, at.dp, 0}, {last_pp, at.dp, last_tp});
+      return Box(plan, {0, at.dp, at.cp, 0}, {last_pp, at.dp, at.cp, last_tp});
     case GroupKind::kWorld:
-      return Box(plan, {0, 0, 0}, {last_pp, last_dp, last_tp});
+      return Box(plan, {0, 0, 0, 0}, {last_pp, last_dp, last_cp, last_tp});
     case GroupKind::kEnds:
-      if (last_pp == 0 || (at.pp != 0 && at.pp != last_pp)) return {};
-      return {stage(0), stage(last_pp)};
     case GroupKind::kNext:
-      if (last_pp == 0 || (at.pp == last_pp && !ring)) return {};
-      return Pair(stage(at.pp), stage(at.pp == last_pp ? 0 : at.pp + 1));
     case GroupKind::kPrev:
-      if (last_pp == 0 || (at.pp == 0 && !ring)) return {};
-      return Pair(stage(at.pp == 0 ? last_pp : at.pp - 1), stage(at.pp));
+      return PipelineMembers(plan, at, kind);
   }
   return {};
 }

@@ -226,7 +226,7 @@ class Coupler {
                       std::string(Name(op_a.kind)) + " against " + std::string(Name(op_b.kind)));
     }
     FT_TRY(CheckBytes(a, b));
-    const bool alike = op_a.group == GroupKind::kTp || op_a.group == GroupKind::kDp;
+    const bool alike = MembersAreAlike(op_a.group);
     const bool same = KeyOf(a) == KeyOf(b) && RefOf(a).op == RefOf(b).op;
     if (op_a.group != op_b.group || (alike && !same)) {
       return Mismatch(a, b, "the members issue their collectives in different order");

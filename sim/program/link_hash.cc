@@ -66,7 +66,7 @@ std::uint64_t HashOf(const Program& program) {
   for (const Block& block : program.blocks) blocks.push_back(HashOfBlock(block));
   StableHash hash;
   for (const RankProgram& rank : program.ranks) {
-    if (rank.dp != 0 || rank.tp != 0) continue;
+    if (!rank.Coordinates().FirstOfStage()) continue;
     AddGroups(program, rank, hash);
     AddRank(rank, blocks, hash);
   }

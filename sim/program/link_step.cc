@@ -17,8 +17,7 @@ const T& At(const std::vector<T>& items, std::int64_t index) {
 
 void AppendAccesses(const Block& block, const Op& op, const RankProgram& rank,
                     const Instruction& instruction, std::vector<TensorAccess>& out) {
-  for (std::int32_t i = 0; i < op.operand_count; ++i) {
-    const Operand operand = At(block.operands, op.first_operand + i);
+  for (const Operand& operand : OperandsOf(block, op)) {
     if (operand.slot == kNoSlot) continue;
     const Binding& binding = At(rank.bindings, instruction.first_binding + operand.slot);
     if (binding.bytes == 0) continue;

@@ -41,7 +41,8 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
 static_assert(static_cast<int>(OpKind::kOpaque) + 1 == kOpKindCount);
 
 constexpr std::array<std::string_view, kGroupKindCount> kGroupNames = {
-    "none", "tp", "dp", "ends", "dp_pp", "tp_pp", "world", "next", "prev",
+    "none",      "tp",   "cp",    "dp",    "shard", "replica", "ep",
+    "expert_dp", "ends", "dp_pp", "tp_pp", "world", "next",    "prev",
 };
 static_assert(static_cast<int>(GroupKind::kPrev) + 1 == kGroupKindCount);
 
@@ -185,6 +186,13 @@ OpWork ElementWork(const Op& op) {
 }
 
 }  // namespace
+
+std::span<const Operand> OperandsOf(const Block& block, const Op& op) {
+  const std::int64_t end = std::int64_t{op.first_operand} + op.operand_count;
+  FT_CHECK(op.first_operand >= 0 && op.operand_count >= 0 &&
+           end <= static_cast<std::int64_t>(block.operands.size()));
+  return {block.operands.data() + op.first_operand, static_cast<std::size_t>(op.operand_count)};
+}
 
 std::string_view Name(OpKind kind) {
   const auto index = static_cast<std::size_t>(kind);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,11 +51,30 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr int kOpKindCount = 29;
 
-// Which ranks a communication op joins. kNext and kPrev are the neighbours in the pipeline.
-// kDpPp: all with this rank's tp coordinate; kTpPp: all with its dp coordinate; kEnds: first and
-// last stage with both.
-enum class GroupKind : std::uint8_t { kNone, kTp, kDp, kEnds, kDpPp, kTpPp, kWorld, kNext, kPrev };
-inline constexpr int kGroupKindCount = 9;
+// Which ranks a communication op joins (groups.h).
+enum class GroupKind : std::uint8_t {
+  kNone,
+  kTp,
+  kCp,
+  kDp,        // all that hold the same parameters: dp x cp
+  kShard,     // of kDp, those that share out state (ZeRO)
+  kReplica,   // of kDp, those that hold the same shard (HSDP)
+  kEp,        // those that share out experts
+  kExpertDp,  // those that hold the same experts
+  kEnds,      // first and last stage
+  kDpPp,      // all with this rank's tp coordinate
+  kTpPp,      // all with its dp and cp coordinates
+  kWorld,
+  kNext,  // a pair: this rank and its neighbour in the pipeline
+  kPrev,
+};
+inline constexpr int kGroupKindCount = 14;
+
+// Members issue the same instructions in the same order, so that a collective's key is the same on
+// all of them.
+constexpr bool MembersAreAlike(GroupKind group) {
+  return group >= GroupKind::kTp && group <= GroupKind::kExpertDp;
+}
 
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
 
@@ -142,6 +162,9 @@ struct Block {
   std::vector<Op> ops;
   std::vector<Operand> operands;
 };
+
+// The operands of an op of the block, which must lie in its table (FT_CHECK).
+std::span<const Operand> OperandsOf(const Block& block, const Op& op);
 
 std::string_view Name(OpKind kind);
 std::string_view Name(GroupKind group);

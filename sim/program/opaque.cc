@@ -202,7 +202,7 @@ Program OpaquePipeline(ScheduleKind schedule, const PipelineShape& shape, const 
     rank.pp = r;
     rank.groups.fill(-1);
     for (const GroupKind kind : {GroupKind::kNext, GroupKind::kPrev}) {
-      std::vector<int> members = GroupMembers(program.plan, {r, 0, 0}, kind);
+      std::vector<int> members = GroupMembers(program.plan, {.pp = r}, kind);
       if (members.empty()) continue;
       const auto found = std::find(program.groups.begin(), program.groups.end(), members);
       rank.groups[static_cast<std::size_t>(kind)] =

@@ -30,7 +30,7 @@ std::string OperandText(const Program& program, const RankProgram& rank, OpRef r
   for (int i = 0; i < op.operand_count; ++i) {
     const Binding binding = OperandBinding(program, rank, ref, i);
     if (binding.bytes == 0) continue;
-    const Operand operand = At(block.operands, op.first_operand + i);
+    const Operand operand = OperandsOf(block, op)[static_cast<std::size_t>(i)];
     text += ' ';
     text += Sign(operand.access);
     text += At(block.slots, operand.slot).name;
@@ -100,7 +100,7 @@ Binding OperandBinding(const Program& program, const RankProgram& rank, OpRef re
   const Block& block = BlockOf(program, rank, ref);
   const Op& op = At(block.ops, ref.op);
   FT_CHECK(i >= 0 && i < op.operand_count);
-  const Operand operand = At(block.operands, op.first_operand + i);
+  const Operand operand = OperandsOf(block, op)[static_cast<std::size_t>(i)];
   if (operand.slot == kNoSlot) return {};
   return At(rank.bindings, At(rank.step, ref.instruction).first_binding + operand.slot);
 }
@@ -112,7 +112,8 @@ OpId IdOf(const RankProgram& rank, OpRef ref) {
 std::string Listing(const Program& program, int rank_index, bool ops) {
   const RankProgram& rank = At(program.ranks, rank_index);
   std::string out = "rank " + std::to_string(rank.rank) + " (dp " + std::to_string(rank.dp) +
-                    ", tp " + std::to_string(rank.tp) + ", pp " + std::to_string(rank.pp) +
+                    (program.plan.cp > 1 ? ", cp " + std::to_string(rank.cp) : "") + ", tp " +
+                    std::to_string(rank.tp) + ", pp " + std::to_string(rank.pp) +
                     "): " + std::to_string(rank.step.size()) + " instructions, " +
                     std::to_string(rank.op_count) + " ops";
   for (std::size_t space = 0; space < rank.arena_bytes.size(); ++space) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/program/groups.h"
 #include "sim/program/op.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
@@ -91,8 +92,9 @@ struct Bucket {
 };
 
 struct RankProgram {
-  int rank = 0;  // = (pp * plan.dp + dp) * plan.tp + tp
+  int rank = 0;  // RankOf(plan, Coordinates())
   int dp = 0;
+  int cp = 0;
   int tp = 0;
   int pp = 0;
   std::vector<Instruction> step;
@@ -105,6 +107,8 @@ struct RankProgram {
       groups{};  // index into Program::groups by kind; -1: not a member
   std::array<std::int64_t, kSpaceCount> arena_bytes{};  // by Link
   std::int32_t op_count = 0;                            // by Link
+
+  RankCoordinates Coordinates() const { return {pp, dp, cp, tp}; }
 };
 
 struct Program {
@@ -146,8 +150,8 @@ std::string Listing(const Program& program, int rank_index, bool ops);
 // -------------------------------------------------------------------------
 
 struct CompileOptions {
-  bool representatives =
-      false;  // only ranks with dp == 0 and tp == 0; others of their class behave alike
+  bool representatives = false;  // only the first rank of each stage (RankCoordinates); others of
+                                 // their class behave alike
 };
 
 // model and plan -> linked and verified Program.

@@ -8,6 +8,7 @@
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
+#include "sim/program/schedules/placement.h"
 #include "sim/program/schedules/schedule.h"
 
 namespace foretrain {
@@ -25,25 +26,27 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
   BlockTime out;
   for (const Op& op : block.ops) {
     double start = free[static_cast<std::size_t>(op.queue)];
-    const auto operand = [&](int i) {
-      return block.operands[static_cast<std::size_t>(op.first_operand + i)];
-    };
-    for (int i = 0; i < op.operand_count; ++i) {
-      const auto slot = operand(i).slot;
-      if (slot != kNoSlot) start = std::max(start, written[static_cast<std::size_t>(slot)]);
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot) continue;
+      start = std::max(start, written[static_cast<std::size_t>(operand.slot)]);
     }
     const double length = seconds(op);
     const double end = start + length;
     free[static_cast<std::size_t>(op.queue)] = end;
-    for (int i = 0; i < op.operand_count; ++i) {
-      const Operand o = operand(i);
-      if (o.slot != kNoSlot && o.access != Access::kRead)
-        written[static_cast<std::size_t>(o.slot)] = end;
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot != kNoSlot && operand.access != Access::kRead) {
+        written[static_cast<std::size_t>(operand.slot)] = end;
+      }
     }
     if (op.queue == Queue::kCompute) out.compute_s += length;
     out.span_s = std::max(out.span_s, end);
   }
   return out;
+}
+
+bool SplitsBackward(ScheduleKind schedule) {
+  return schedule != ScheduleKind::kGpipe && schedule != ScheduleKind::k1f1b &&
+         schedule != ScheduleKind::kInterleaved;
 }
 
 // One stage: seconds of one micro-batch through all its blocks, and what follows the last one.
@@ -64,13 +67,19 @@ class Estimator {
 
   StageTime Stage(int pp) {
     const foretrain::Stage stage = StageOf(model_, plan_, pp);
-    const BucketLayout layout = LayOutBuckets(model_, plan_, stage, 0, 0);
+    const BucketLayout layout = LayOutBuckets(model_, plan_, stage, {.pp = pp});
     const BlockContext context{model_, plan_, stage.shared_table};
     StageTime out;
-    for (int block = stage.first_block; block <= stage.last_block; ++block) {
+    for (const int block : stage.blocks) {
       const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
       const double reduce = sharding_.gradients ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
       AddBlock(context, stage.KindOf(block), gather, reduce, out);
+    }
+    // A micro-batch passes the blocks of one direction alone.
+    const double share = 1.0 / Placement(plan_).directions();
+    for (BlockTime* time : {&out.forward, &out.backward, &out.input, &out.weight}) {
+      time->span_s *= share;
+      time->compute_s *= share;
     }
     out.after_s = After(layout, out.backward.span_s);
     return out;
@@ -84,7 +93,7 @@ class Estimator {
       const bool adds = pass != Pass::kRecompute;
       return TimeOf(BuildBlock(c, {kind, pass, adds}), seconds_);
     };
-    const bool split = plan_.schedule == ScheduleKind::kZbH1;
+    const bool split = SplitsBackward(plan_.schedule);
     Add(out.forward, time(Pass::kForward), gather);
     if (kind == BlockKind::kEmbedding) {
       Add(out.backward, time(Pass::kBackward), reduce);
@@ -103,8 +112,9 @@ class Estimator {
   }
 
   double CollectiveSeconds(OpKind kind, Queue queue, const Bucket& bucket) const {
-    return TimeOf(CollectiveBlock(
-                      {kind, "bucket", queue, GroupKind::kDp, bucket.elements, bucket.shards}),
+    return TimeOf(CollectiveBlock({kind, "bucket", queue,
+                                   kind == OpKind::kAllReduce ? GroupKind::kDp : GroupKind::kShard,
+                                   bucket.elements, bucket.shards}),
                   seconds_)
         .span_s;
   }
@@ -135,7 +145,7 @@ class Estimator {
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
       if (elements > 0)
         update += TimeOf(OptimizerBlock(elements, elements, plan_.clip_norm), seconds_).span_s;
-      if (plan_.dp == 1 || sharding_.gradients) continue;
+      if (plan_.DataParallel() == 1 || sharding_.gradients) continue;
       const bool scatters = sharding_.optimizer;
       last = CollectiveSeconds(scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
                                Queue::kReduce, bucket);
@@ -171,14 +181,15 @@ StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeco
     after = std::max(after, stage.after_s);
     bound = std::max(bound, m * (stage.forward.compute_s + stage.backward.compute_s));
     forward = std::max(forward, stage.forward.span_s);
-    input = std::max(input, stage.input.span_s);
-    weight = std::max(weight, stage.weight.span_s);
+    const bool split = SplitsBackward(plan.schedule);
+    input = std::max(input, split ? stage.input.span_s : stage.backward.span_s);
+    weight = std::max(weight, split ? stage.weight.span_s : 0);
   }
-  const bool split = plan.schedule == ScheduleKind::kZbH1;
-  const double pipeline =
-      split ? Makespan(plan.schedule, {plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
-                       {forward, input, weight, send})
-            : through + (m - 1) * slowest;
+  const bool in_order =
+      plan.schedule == ScheduleKind::kGpipe || plan.schedule == ScheduleKind::k1f1b;
+  const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
+  const double pipeline = in_order ? through + (m - 1) * slowest
+                                   : Makespan(plan.schedule, shape, {forward, input, weight, send});
   return {pipeline + after, bound};
 }
 

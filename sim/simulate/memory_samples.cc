@@ -34,8 +34,7 @@ Touches TouchesOf(const Program& program, const RankProgram& rank) {
   for (const Instruction& instruction : rank.step) {
     const Block& block = program.blocks[At(instruction.block)];
     for (const Op& op : block.ops) {
-      for (std::int32_t i = 0; i < op.operand_count; ++i) {
-        const Operand& operand = block.operands[At(op.first_operand + i)];
+      for (const Operand& operand : OperandsOf(block, op)) {
         if (operand.slot == kNoSlot) continue;
         const Binding& binding = rank.bindings[At(instruction.first_binding + operand.slot)];
         if (binding.bytes == 0 || binding.buffer < 0) continue;

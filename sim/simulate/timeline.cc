@@ -28,8 +28,7 @@ std::int64_t MovedBytes(const Block& block, const RankProgram& rank, const Instr
   const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
   if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
   std::int64_t bytes = 0;
-  for (std::int32_t i = 0; i < op.operand_count; ++i) {
-    const Operand& operand = block.operands[At(op.first_operand + i)];
+  for (const Operand& operand : OperandsOf(block, op)) {
     if (operand.slot == kNoSlot) continue;
     bytes += BindingOf(rank, instruction, operand.slot).bytes;
     if (!copies) break;

@@ -63,9 +63,9 @@ struct Plan {
   std::int64_t micro_batch = 0;   // samples of one pass on one rank
 
   ScheduleKind schedule = ScheduleKind::k1f1b;
-  int vpp = 1;                    // chunks of layers a rank holds, for kInterleaved
+  int vpp = 1;                         // chunks of layers a rank holds, for kInterleaved
   std::vector<int> stage_layers = {};  // layers of each (virtual) stage; empty: dealt evenly
-  bool post_validation = false;   // optimizer step before the global norm is known
+  bool post_validation = false;        // optimizer step before the global norm is known
 
   int zero_stage = 0;
   int replicas = 1;  // HSDP: dp * cp ranks are `replicas` groups that each hold all shards
@@ -101,12 +101,18 @@ struct Plan {
   double lora_alpha = 16.0;
 
   int World() const { return dp * cp * tp * pp; }
+  // Pipeline ranks that hold one stage: under DualPipe the r-th from either end hold the same.
+  int StageCopies() const { return schedule == ScheduleKind::kDualPipe && pp > 1 ? 2 : 1; }
   // Ranks that hold the same parameters and sum their gradients.
-  int DataParallel() const { return dp * cp; }
+  int DataParallel() const { return dp * cp * StageCopies(); }
   // Ranks over which ZeRO divides state.
   int Shards() const { return DataParallel() / replicas; }
+  // Whether tensor-parallel ranks hold experts of their own rather than parts of the same ones.
+  bool ExpertsSpanTp() const { return expert_tp == 1 && tp > 1; }
   // Chunks of consecutive layers that one rank holds.
   int Chunks() const;
+  // That the model is cut into; on DualPipe's two ways each stage lies on two ranks.
+  int Stages() const { return schedule == ScheduleKind::kDualPipe ? pp : pp * Chunks(); }
   std::int64_t MicroBatches() const { return global_batch / (micro_batch * dp); }
   // Tokens of one sample on one rank.
   std::int64_t LocalSequence() const { return sequence / cp; }

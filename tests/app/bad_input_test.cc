@@ -102,6 +102,47 @@ TEST(BadInput, RefusesAFileThatIsNoStoreAndLeavesItAlone) {
   EXPECT_THAT(end.errors, HasSubstr("notes.db"));
 }
 
+TEST(BadInput, NamesTheNearestOptionOfAnUnknownOne) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunForetrain(folder.path(), "predict --modle gpt-10m");
+  EXPECT_EQ(end.code, 2);
+  EXPECT_EQ(end.errors,
+            "foretrain: `foretrain predict` has no option --modle. Did you mean \"--model\"? "
+            "`foretrain predict --help` lists what there is.\n");
+  EXPECT_THAT(RunForetrain(folder.path(), "models --jsn").errors, HasSubstr("\"--json\""));
+  EXPECT_THAT(RunForetrain(folder.path(), "runs 7").errors, HasSubstr("no argument \"7\""));
+  EXPECT_THAT(RunForetrain(folder.path(), "").errors, HasSubstr("give a command"));
+}
+
+TEST(BadInput, NamesOptionAndValueThatIsNoNumber) {
+  const TemporaryFolder folder;
+  const std::string train = std::string("train ") + kSmall + "--data text.txt ";
+  folder.Write("text.txt", Text(5000));
+  for (const auto& [option, says] :
+       {std::pair{"--steps x", "--steps: \"x\" is not a number"}, std::pair{"--steps 0", "below 1"},
+        std::pair{"--lr -1", "--lr: -1"}, std::pair{"--lr nan", "--lr: nan"},
+        std::pair{"--warmup -4", "--warmup: -4"}, std::pair{"--timeout 0s", "--timeout: \"0s\""},
+        std::pair{"--capture some", "off, full"}, std::pair{"--init", "--init: FILE is missing"}}) {
+    const ProgramEnd end = RunForetrain(folder.path(), train + option);
+    EXPECT_EQ(end.code, 2) << option;
+    EXPECT_THAT(end.errors, HasSubstr(says)) << option;
+  }
+}
+
+TEST(BadInput, NamesStepsAndSharesThatAreNone) {
+  const TemporaryFolder folder;
+  folder.Write("text.txt", Text(5000));
+  const std::string train = std::string("train ") + kSmall + "--steps 3 --data text.txt";
+  ASSERT_EQ(RunForetrain(folder.path(), train).code, 0);
+  const ProgramEnd step = RunForetrain(folder.path(), "analyze --step 9");
+  EXPECT_EQ(step.code, 2);
+  EXPECT_THAT(step.errors, AllOf(HasSubstr("no step 9"), HasSubstr("0 to 2")));
+  const ProgramEnd share = RunForetrain(folder.path(), "compare --fail-above 3");
+  EXPECT_EQ(share.code, 2);
+  EXPECT_THAT(share.errors, HasSubstr("write 3%"));
+  EXPECT_EQ(RunForetrain(folder.path(), "compare --fail-above 1000000%").code, 0);
+}
+
 TEST(BadInput, IsAnObjectWithTheErrorWhereJsonIsAskedFor) {
   const TemporaryFolder folder;
   const ProgramEnd end = RunForetrain(folder.path(), "predict --json --model no-such-model");

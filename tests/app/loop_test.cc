@@ -4,9 +4,9 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/app/run_binary.h"
+#include "tests/app/small_run.h"
 
 namespace foretrain {
 namespace {
@@ -19,15 +19,6 @@ std::string Text() {
   for (int i = 0; text.size() < 20000; ++i)
     text += "line " + std::to_string(i % 97) + " of the text\n";
   return text;
-}
-
-nlohmann::json LastLine(const std::string& output) {
-  std::istringstream lines(output);
-  std::string line, last;
-  while (std::getline(lines, line)) {
-    if (!line.empty()) last = line;
-  }
-  return nlohmann::json::parse(last, nullptr, false);
 }
 
 TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {
@@ -75,6 +66,23 @@ TEST(Loop, GivesTheSameLossAgain) {
   ASSERT_EQ(first.code, 0) << first.errors;
   ASSERT_EQ(second.code, 0) << second.errors;
   EXPECT_EQ(LastLine(first.output).at("loss"), LastLine(second.output).at("loss"));
+}
+
+TEST(Loop, StoresNoFiguresOfSpansThatWereNotRecorded) {
+  const TemporaryFolder folder;
+  const ProgramEnd train =
+      RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3 --capture off");
+  ASSERT_EQ(train.code, 0) << train.errors;
+  EXPECT_THAT(train.output, testing::HasSubstr("step time"));
+  EXPECT_THAT(train.output, testing::Not(testing::HasSubstr("idle")));
+  EXPECT_EQ(ValueIn(folder, "SELECT count(*) FROM v_span WHERE run_id = 2"), 0);
+  // Of the run and of each of three steps.
+  const std::string count = "SELECT count(*) FROM v_metric WHERE run_id = 2 AND name = ";
+  EXPECT_EQ(ValueIn(folder, count + "'step_time_s'"), 4);
+  EXPECT_EQ(ValueIn(folder, count + "'idle_s'"), 0);
+  const ProgramEnd analyze = RunForetrain(folder.path(), "analyze");
+  EXPECT_EQ(analyze.code, 0);
+  EXPECT_THAT(analyze.output, testing::HasSubstr("--capture off"));
 }
 
 TEST(Loop, SearchesPlansThatTrainAndPredictAccept) {

@@ -21,20 +21,28 @@ std::string ReadAll(const std::string& path) {
 
 }  // namespace
 
-ProgramEnd RunCommand(const std::string& folder, const std::string& command) {
+ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments) {
+  return RunCommand(folder, "exec \"$FORETRAIN\" " + arguments);
+}
+
+ProgramEnd RunStoppable(const std::string& folder, const std::string& arguments,
+                        const std::vector<std::string>& settings) {
+  std::string script = "exec env";
+  for (const std::string& setting : settings) script += " '" + setting + "'";
+  return RunCommand(folder, script + " '" + StoppableBinary() + "' " + arguments);
+}
+
+ProgramEnd RunCommand(const std::string& folder, const std::string& script) {
   const std::string out = folder + "/stdout", err = folder + "/stderr";
-  const std::string line = "cd '" + folder + "' && XDG_CONFIG_HOME='" + folder + "' " + command +
-                           " >'" + out + "' 2>'" + err + "'";
-  const int status = std::system(line.c_str());
+  const std::string command = "cd '" + folder + "' && export XDG_CONFIG_HOME='" + folder +
+                              "' FORETRAIN='" + ForetrainBinary() + "'; (" + script + "\n) >'" +
+                              out + "' 2>'" + err + "'";
+  const int status = std::system(command.c_str());
   ProgramEnd end;
   end.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   end.output = ReadAll(out);
   end.errors = ReadAll(err);
   return end;
-}
-
-ProgramEnd RunForetrain(const std::string& folder, const std::string& arguments) {
-  return RunCommand(folder, "'" + ForetrainBinary() + "' " + arguments);
 }
 
 TemporaryFolder::TemporaryFolder() {
@@ -51,6 +59,10 @@ std::string TemporaryFolder::Write(const std::string& name, const std::string& t
   const std::string path = path_ + "/" + name;
   std::ofstream(path, std::ios::binary) << text;
   return path;
+}
+
+std::string TemporaryFolder::Read(const std::string& name) const {
+  return ReadAll(path_ + "/" + name);
 }
 
 }  // namespace foretrain

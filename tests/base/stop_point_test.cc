@@ -28,8 +28,8 @@ int StatusOfChild(const std::vector<Setting>& settings) {
   if (child == 0) {
     for (const Setting& setting : settings) setenv(setting.name, setting.value.c_str(), 1);
     for (int step = 0; step < 2; ++step) {
-      FT_STOP_POINT("save.before_write");
-      FT_STOP_POINT("save.before_rename", step);
+      StopPoint("save.before_write");
+      StopPoint("save.before_rename", step);
     }
     _exit(7);
   }
@@ -43,7 +43,6 @@ int StatusOfChild(const std::vector<Setting>& settings) {
   return status;
 }
 
-#if FORETRAIN_STOP_POINTS
 bool ReachedTheEnd(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 7; }
 
 TEST(StopPoint, DoesNothingUnlessAsked) {
@@ -61,6 +60,8 @@ TEST(StopPoint, KillsExitsAbortsOrPauses) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
   status = StatusOfChild({at, {"FORETRAIN_STOP_HOW", "pause"}});
   EXPECT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+  status = StatusOfChild({at, {"FORETRAIN_STOP_HOW", "interrupt"}});
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
 }
 
 TEST(StopPoint, CountsPassingsAndTellsRanksApart) {
@@ -82,12 +83,6 @@ TEST(StopPoint, LogsEachPassing) {
             "save.before_write -1\nsave.before_rename 0\nsave.before_write -1\n"
             "save.before_rename 1\n");
 }
-#else
-TEST(StopPoint, IsNotInThisBuild) {
-  const int status = StatusOfChild({{"FORETRAIN_STOP_AT", "save.before_write"}});
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7);
-}
-#endif
 
 }  // namespace
 }  // namespace foretrain

@@ -30,6 +30,12 @@ Plan With(void (*change)(Plan&)) {
   return plan;
 }
 
+void Chunked(Plan& plan, ScheduleKind schedule) {
+  plan.pp = 2;
+  plan.schedule = schedule;
+  plan.vpp = schedule == ScheduleKind::kInterleaved ? 2 : 1;
+}
+
 std::vector<Case> Cases() {
   return {
       {"MicroBatch2", With([](Plan& p) { p.micro_batch = 2; })},
@@ -55,6 +61,31 @@ std::vector<Case> Cases() {
       {"Dp2Pp2Zero3", With([](Plan& p) { p.dp = 2, p.pp = 2, p.zero_stage = 3; })},
       {"Dp2Pp2Zero1ZbH1", With([](Plan& p) {
          p.dp = 2, p.pp = 2, p.zero_stage = 1, p.schedule = ScheduleKind::kZbH1;
+       })},
+      {"Pp2Interleaved", With([](Plan& p) { Chunked(p, ScheduleKind::kInterleaved); })},
+      {"Pp2ZbH2", With([](Plan& p) { Chunked(p, ScheduleKind::kZbH2); })},
+      {"Pp2ZbV", With([](Plan& p) { Chunked(p, ScheduleKind::kZbV); })},
+      {"Pp2DualPipeV", With([](Plan& p) { Chunked(p, ScheduleKind::kDualPipeV); })},
+      {"Pp2DualPipe", With([](Plan& p) { Chunked(p, ScheduleKind::kDualPipe); })},
+      {"Pp4DualPipe", With([](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.pp = 4; })},
+      {"Tp2Pp2InterleavedRecompute", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kInterleaved);
+         p.tp = 2, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Pp2ZbVZero1", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kZbV);
+         p.dp = 2, p.zero_stage = 1;
+       })},
+      {"Dp2Pp2InterleavedZero3", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kInterleaved);
+         p.dp = 2, p.zero_stage = 3;
+       })},
+      {"Dp2Pp2DualPipeVZero3", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipeV);
+         p.dp = 2, p.zero_stage = 3;
+       })},
+      {"Pp3Uneven", With([](Plan& p) {
+         p.pp = 3, p.stage_layers = {1, 2, 1};
        })},
       {"Dp2Tp2Pp2Zero3Recompute", With([](Plan& p) {
          p.dp = 2, p.tp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;

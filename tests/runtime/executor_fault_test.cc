@@ -189,7 +189,7 @@ TEST(ExecutorFault, NamesBothSidesWhereARankMakesAnotherCall) {
     VirtualClock clock;
     OneFault fault(1, 2, op, {Fault::Kind::kOtherCall});
     const Outcome outcome = RunWith(4, fault, clock, 2 * kSecond);
-    EXPECT_EQ(outcome.error.code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(outcome.error.code, ErrorCode::kIo);
     EXPECT_THAT(outcome.error.message, HasSubstr(std::string("ranks disagree on call ") + number));
     EXPECT_THAT(outcome.error.message, AllOf(HasSubstr("rank 1 calls"), HasSubstr(" calls ")));
     EXPECT_EQ(outcome.end_ns / kSecond, 0) << "found at the call itself, not by a time-out";

@@ -216,7 +216,7 @@ TEST_P(InprocMismatch, FailsOnEveryRankAndNamesBothSides) {
     EXPECT_EQ(out, std::vector<float>(64, -1.0F)) << "wrote before the check";
   });
   for (const Error& error : errors) {
-    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(error.code, ErrorCode::kIo);
     EXPECT_EQ(error.message, errors[0].message);
   }
   EXPECT_THAT(errors[0].message, HasSubstr("call #0"));

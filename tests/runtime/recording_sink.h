@@ -28,8 +28,9 @@ struct RecordingSink : RunSink {
 struct CountingBatches : BatchSource {
   Result<void> Fill(const BatchRequest& request, std::span<std::int32_t> ids,
                     std::span<std::int32_t> targets) override {
-    const auto base = static_cast<std::int32_t>(request.step * 10000 + request.dp * 1000 +
-                                                request.micro_batch * 100);
+    const auto base =
+        static_cast<std::int32_t>(request.step * 10000 + std::int64_t{request.dp} * 1000 +
+                                  std::int64_t{request.micro_batch} * 100);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = base + static_cast<std::int32_t>(i);
     for (std::size_t i = 0; i < targets.size(); ++i) {
       targets[i] = base + static_cast<std::int32_t>(i) + 1;

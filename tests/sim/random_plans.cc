@@ -44,7 +44,11 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.sequence = pick(1, 16);
   plan.micro_batch = pick(1, 3);
   plan.global_batch = plan.micro_batch * plan.dp * pick(1, 9);
-  plan.schedule = static_cast<ScheduleKind>(pick(0, 2));
+  plan.schedule =
+      static_cast<ScheduleKind>(pick(0, static_cast<int>(ScheduleKind::kPipeDream) - 1));
+  if (plan.schedule == ScheduleKind::kInterleaved) {
+    plan.vpp = static_cast<int>(pick(1, std::max(1, static_cast<int>(out.model.layers) / plan.pp)));
+  }
   const int stages[] = {0, 1, 3};
   plan.zero_stage = stages[pick(0, 2)];
   plan.recompute = static_cast<RecomputeKind>(pick(0, 1));
@@ -57,6 +61,11 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.stream_optimizer = way == 1;
     plan.delayed_update = way == 2;
     if (way != 2) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
+  }
+  // What the schedule does not accept becomes 1F1B.
+  if (!ValidatePlan(plan, out.model)) {
+    plan.schedule = ScheduleKind::k1f1b;
+    plan.vpp = 1;
   }
   return out;
 }

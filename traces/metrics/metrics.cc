@@ -136,11 +136,13 @@ std::vector<StepMetrics> StepsOf(const Metrics& metrics, const MetricOptions& op
     i = end;
   }
   FillBubbles(metrics.bubbles, steps);
-  const auto warmup = static_cast<std::size_t>(std::max(0, options.warmup_steps));
-  if (warmup < steps.size()) {
-    for (std::size_t i = 0; i < warmup; ++i) steps[i].counted = false;
-  }
   return steps;
+}
+
+void MarkWarmup(const MetricOptions& options, std::vector<StepMetrics>& steps) {
+  const auto warmup = static_cast<std::size_t>(std::max(0, options.warmup_steps));
+  if (warmup >= steps.size()) return;
+  for (std::size_t i = 0; i < warmup; ++i) steps[i].counted = false;
 }
 
 std::optional<double> MedianOver(const std::vector<StepMetrics>& steps,
@@ -182,16 +184,62 @@ void FillOverall(const MetricOptions& options, Metrics& metrics) {
   metrics.overall = overall;
 }
 
-double CoverageOf(const Timeline& timeline) {
-  double all = 0.0;
-  double known = 0.0;
+// Time of the spans on devices, and of those among them that carry an op id.
+struct Covered {
+  double all_ns = 0.0;
+  double known_ns = 0.0;
+  double Share() const { return all_ns == 0.0 ? 1.0 : known_ns / all_ns; }
+};
+
+// Of the spans that `counts` holds for.
+template <class Counts>
+Covered CoveredBy(const Timeline& timeline, Counts counts) {
+  Covered covered;
   for (const Span& span : timeline.spans) {
-    if (span.op_class == OpClass::kHost) continue;
+    if (span.op_class == OpClass::kHost || !counts(span)) continue;
     const auto length = static_cast<double>(span.end_ns - span.start_ns);
-    all += length;
-    if (span.op != kNoOp) known += length;
+    covered.all_ns += length;
+    if (span.op != kNoOp) covered.known_ns += length;
   }
-  return all == 0.0 ? 1.0 : known / all;
+  return covered;
+}
+
+// All but the coverage and what is said of the steps together.
+Metrics MetricsOfSteps(const Timeline& timeline, const MetricOptions& options) {
+  FT_CHECK(IsSorted(timeline));
+  Metrics metrics;
+  metrics.rank_steps = RankStepsOf(timeline);
+  metrics.bubbles =
+      PipelineBubbles(timeline, options.pipelines, {.asynchronous = options.asynchronous});
+  metrics.memory = MemoryPeaks(timeline);
+  metrics.steps = StepsOf(metrics, options);
+  for (const MemoryPeak& peak : metrics.memory) {
+    std::int64_t& most = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
+    if (peak.step == -1) most = std::max(most, peak.bytes);
+  }
+  return metrics;
+}
+
+// Keeps of the peaks over a whole timeline the larger ones of two parts.
+void MergePeaks(const std::vector<MemoryPeak>& part, std::vector<MemoryPeak>& whole) {
+  const auto place = [](const MemoryPeak& peak) { return std::tie(peak.rank, peak.space); };
+  for (const MemoryPeak& peak : part) {
+    if (peak.step != -1) continue;
+    const auto at = std::lower_bound(
+        whole.begin(), whole.end(), peak,
+        [&](const MemoryPeak& a, const MemoryPeak& b) { return place(a) < place(b); });
+    if (at == whole.end() || place(*at) != place(peak)) {
+      whole.insert(at, peak);
+      continue;
+    }
+    MemoryPeak merged = peak.bytes > at->bytes ? peak : *at;
+    for (std::size_t c = 0; c < merged.most.size(); ++c) {
+      const MemoryPeak& most = peak.most[c] > at->most[c] ? peak : *at;
+      merged.most[c] = most.most[c];
+      merged.most_time_ns[c] = most.most_time_ns[c];
+    }
+    *at = merged;
+  }
 }
 
 // Appends figures under one (rank, step).
@@ -247,20 +295,41 @@ class Flattener {
 }  // namespace
 
 Metrics ComputeMetrics(const Timeline& timeline, const MetricOptions& options) {
-  FT_CHECK(IsSorted(timeline));
-  Metrics metrics;
-  metrics.rank_steps = RankStepsOf(timeline);
-  metrics.bubbles =
-      PipelineBubbles(timeline, options.pipelines, {.asynchronous = options.asynchronous});
-  metrics.memory = MemoryPeaks(timeline);
-  metrics.coverage = CoverageOf(timeline);
-  metrics.steps = StepsOf(metrics, options);
+  Metrics metrics = MetricsOfSteps(timeline, options);
+  metrics.coverage = CoveredBy(timeline, [](const Span&) { return true; }).Share();
+  MarkWarmup(options, metrics.steps);
   FillOverall(options, metrics);
-  for (const MemoryPeak& peak : metrics.memory) {
-    std::int64_t& most = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
-    if (peak.step == -1) most = std::max(most, peak.bytes);
-  }
   return metrics;
+}
+
+std::vector<MetricValue> MetricsInParts::Add(const Timeline& part) {
+  const Metrics metrics = MetricsOfSteps(part, options_);
+  std::vector<MetricValue> values;
+  if (metrics.steps.empty()) return values;
+  // Spans of neighbouring steps come again in the neighbouring part.
+  const auto [first, last] = std::pair(metrics.steps.front().step, metrics.steps.back().step);
+  const Covered covered =
+      CoveredBy(part, [&](const Span& span) { return span.step >= first && span.step <= last; });
+  device_ns_ += covered.all_ns;
+  known_ns_ += covered.known_ns;
+  metrics_.steps.insert(metrics_.steps.end(), metrics.steps.begin(), metrics.steps.end());
+  MergePeaks(metrics.memory, metrics_.memory);
+  for (std::size_t space = 0; space < metrics.peak_bytes.size(); ++space) {
+    metrics_.peak_bytes[space] = std::max(metrics_.peak_bytes[space], metrics.peak_bytes[space]);
+  }
+  Flattener flattener(values);
+  for (const StepMetrics& step : metrics.steps) {
+    flattener.At(-1, step.step);
+    flattener.Add(step);
+  }
+  return values;
+}
+
+Metrics MetricsInParts::Take() {
+  metrics_.coverage = Covered{device_ns_, known_ns_}.Share();
+  MarkWarmup(options_, metrics_.steps);
+  FillOverall(options_, metrics_);
+  return std::move(metrics_);
 }
 
 void DeriveSteps(Timeline& timeline) {
@@ -276,7 +345,7 @@ void DeriveSteps(Timeline& timeline) {
   SortTimeline(timeline);
 }
 
-std::vector<MetricValue> Flatten(const Metrics& metrics) {
+std::vector<MetricValue> Flatten(const Metrics& metrics, bool steps) {
   std::vector<MetricValue> values;
   Flattener flattener(values);
   if (metrics.overall.has_value()) flattener.Add(*metrics.overall);
@@ -289,6 +358,7 @@ std::vector<MetricValue> Flatten(const Metrics& metrics) {
                   static_cast<double>(metrics.peak_bytes[space]));
   }
   for (const StepMetrics& step : metrics.steps) {
+    if (!steps) break;
     flattener.At(-1, step.step);
     flattener.Add(step);
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "traces/metrics/bubble.h"
@@ -92,16 +93,6 @@ struct Metrics {
   std::array<std::int64_t, kSpaceCount> peak_bytes{};
 };
 
-// Metrics of a sorted timeline whose ranks have step windows (DeriveSteps makes them where a
-// recorder did not).
-//
-// O(n log n); at least a million spans a second. Safe from any thread.
-Metrics ComputeMetrics(const Timeline& timeline, const MetricOptions& options = {});
-
-// Gives a timeline without step windows one per rank and step: from the start of the first span
-// that serves the step to the end of the last. Leaves one that has windows as it is.
-void DeriveSteps(Timeline& timeline);
-
 // One figure of a run. rank -1: of all ranks; step -1: of the whole run.
 struct MetricValue {
   int rank = -1;
@@ -112,8 +103,43 @@ struct MetricValue {
   bool operator==(const MetricValue&) const = default;
 };
 
+// Metrics of a sorted timeline whose ranks have step windows (DeriveSteps makes them where a
+// recorder did not).
+//
+// O(n log n); at least a million spans a second. Safe from any thread.
+Metrics ComputeMetrics(const Timeline& timeline, const MetricOptions& options = {});
+
+// The same for a timeline that comes in parts, so that the figures of a long run take the memory of
+// one part and some 200 bytes a step. One thread.
+class MetricsInParts {
+ public:
+  explicit MetricsInParts(MetricOptions options) : options_(std::move(options)) {}
+
+  // Takes the steps of which `part` has windows: later ones than those of the parts before.
+  //
+  //   part  sorted; its spans are those of its steps and whatever else runs in their windows; its
+  //         memory samples say what is live at its start
+  //
+  // Returns the figures of these steps, as Flatten has them.
+  std::vector<MetricValue> Add(const Timeline& part);
+
+  // What ComputeMetrics says of all parts together, but for rank_steps, bubbles and the memory of
+  // single steps, which are left empty. `counted` is right only here.
+  Metrics Take();
+
+ private:
+  MetricOptions options_;
+  Metrics metrics_;
+  double device_ns_ = 0.0;  // for the coverage: of all spans but the host's
+  double known_ns_ = 0.0;   // of those with an op id
+};
+
+// Gives a timeline without step windows one per rank and step: from the start of the first span
+// that serves the step to the end of the last. Leaves one that has windows as it is.
+void DeriveSteps(Timeline& timeline);
+
 // The overall figures, those of each step, and each rank's peaks, under the names that
-// docs/store.md lists. Figures without a value are left out.
-std::vector<MetricValue> Flatten(const Metrics& metrics);
+// docs/store.md lists. Figures without a value are left out, and the steps where `steps` is false.
+std::vector<MetricValue> Flatten(const Metrics& metrics, bool steps = true);
 
 }  // namespace foretrain

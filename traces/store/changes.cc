@@ -87,7 +87,7 @@ Result<void> DeleteRun(const std::string& path, RunId id) {
   for (const char* sql : kDeleteRun) {
     FT_ASSIGN(Statement statement, database->Prepare(sql));
     FT_TRY(statement.Bind(1, id).Run());
-    FT_STOP_POINT("store.delete_run");
+    StopPoint("store.delete_run");
   }
   FT_ASSIGN(Statement remove, database->Prepare("DELETE FROM run WHERE run_id = ? AND pinned = 0"));
   FT_TRY(remove.Bind(1, id).Run());

@@ -105,8 +105,8 @@ Error MakeError(int code, int system_error, const std::string& text, const std::
     return {ErrorCode::kResourceExhausted,
             path + ": " +
                 (limited ? "the limit on file sizes (ulimit -f) is reached" : "the disk is full") +
-                FreeText(path) + ": " + text +
-                "; what was committed before is safe: free some space and go on"};
+                FreeText(path) + ": " + text + "; what was committed before is safe: " +
+                (limited ? "raise the limit" : "free some space") + " and go on"};
   }
   std::string system;
   const bool of_system = (code & 0xFF) == SQLITE_IOERR || (code & 0xFF) == SQLITE_CANTOPEN;

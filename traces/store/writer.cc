@@ -122,7 +122,7 @@ Result<std::shared_ptr<RunState>> Writer::BeginRun(const RunSetup& setup) {
   state->world = setup.world;
   const auto insert = [this, &setup, &state]() -> Result<void> {
     FT_ASSIGN(state->id, tables_->InsertRun(setup, owner_, NowUnixNs()));
-    FT_STOP_POINT("store.begin_run");
+    StopPoint("store.begin_run");
     return {};
   };
   const auto begin = [this, &state, &insert]() -> Result<void> {

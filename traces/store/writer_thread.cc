@@ -231,7 +231,7 @@ Result<void> Writer::InsertPieces(std::size_t count) {
     at->second = std::max(at->second, *piece.last_step);
   }
   for (const auto& [run, step] : last_steps) FT_TRY(tables_->SetLastStep(run, step));
-  FT_STOP_POINT("store.batch");
+  StopPoint("store.batch");
   return {};
 }
 

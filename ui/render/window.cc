@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/stop_point.h"
 #include "ui/open_screen.h"
 #include "ui/render/gl.h"
 #include "ui/render/gl_images.h"
@@ -159,7 +160,7 @@ class Runs {
 }  // namespace
 
 Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& options,
-                       const ReloadRuns& reload) {
+                       const ReloadRuns& reload, const std::function<bool()>& stop) {
   FT_ASSIGN(const std::unique_ptr<Window> window, Window::Create(options));
   const float scale = options.scale > 0.0 ? static_cast<float>(options.scale) : window->Density();
   UiContext ui(options.font_folders.value_or(FontFolders()), scale);
@@ -169,7 +170,10 @@ Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& o
   FT_ASSIGN(const std::unique_ptr<CompareScreen> screen,
             OpenScreen(runs.input(), options, ui.fonts()));
   // Two frames follow each event: the first may change what the second shows.
-  for (int frames = 2; glfwWindowShouldClose(window->get()) == GLFW_FALSE;) {
+  const auto closes = [&] {
+    return glfwWindowShouldClose(window->get()) == GLFW_TRUE || (stop && stop());
+  };
+  for (int frames = 2; !closes();) {
     if (screen->IsMoving() || frames > 0) {
       glfwPollEvents();
       --frames;
@@ -185,6 +189,7 @@ Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& o
     screen->Draw(size, ui.fonts(), ReadInput(), images);
     ui.Render(size, screen->ground());
     glfwSwapBuffers(window->get());
+    StopPoint("view.frame");
   }
   return {};
 }

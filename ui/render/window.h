@@ -1,6 +1,7 @@
 // The view in a window of its own.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "base/result.h"
@@ -8,9 +9,10 @@
 
 namespace foretrain::ui {
 
-// Shows `input` until the window is closed. It sleeps while nothing changes.
+// Shows `input` until the window is closed or `stop`, which may be empty, says so. It sleeps while
+// nothing changes.
 // Errors: kUnsupported, no display or no OpenGL 3.3; as OpenScreen.
 Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& options,
-                       const ReloadRuns& reload);
+                       const ReloadRuns& reload, const std::function<bool()>& stop);
 
 }  // namespace foretrain::ui

@@ -74,10 +74,9 @@ Block BlockBuilder::Take(Pass half) const {
   std::vector<bool> in_half(block_.slots.size()), in_other(block_.slots.size());
   for (std::size_t i = 0; i < block_.ops.size(); ++i) {
     const Op& op = block_.ops[i];
-    for (int j = 0; j < op.operand_count; ++j) {
-      const auto slot = block_.operands[static_cast<std::size_t>(op.first_operand + j)].slot;
-      if (slot == kNoSlot) continue;
-      (halves_[i] == half ? in_half : in_other)[static_cast<std::size_t>(slot)] = true;
+    for (const Operand& operand : OperandsOf(block_, op)) {
+      if (operand.slot == kNoSlot) continue;
+      (halves_[i] == half ? in_half : in_other)[static_cast<std::size_t>(operand.slot)] = true;
     }
   }
   Block out;
@@ -97,8 +96,7 @@ Block BlockBuilder::Take(Pass half) const {
     if (halves_[i] != half) continue;
     Op op = block_.ops[i];
     const auto first = out.operands.size();
-    for (int j = 0; j < op.operand_count; ++j) {
-      Operand operand = block_.operands[static_cast<std::size_t>(op.first_operand + j)];
+    for (Operand operand : OperandsOf(block_, op)) {
       if (operand.slot != kNoSlot)
         operand.slot = renumbered[static_cast<std::size_t>(operand.slot)];
       out.operands.push_back(operand);

@@ -31,10 +31,9 @@ std::vector<Tenant> Touch(const Block& block) {
   std::vector<Tenant> slots(block.slots.size());
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const Op& op = block.ops[i];
-    for (int j = 0; j < op.operand_count; ++j) {
-      const auto slot = block.operands[static_cast<std::size_t>(op.first_operand + j)].slot;
-      if (slot == kNoSlot) continue;
-      Tenant& tenant = slots[static_cast<std::size_t>(slot)];
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot) continue;
+      Tenant& tenant = slots[static_cast<std::size_t>(operand.slot)];
       if (tenant.first < 0) tenant.first = static_cast<int>(i);
       tenant.last = static_cast<int>(i);
     }

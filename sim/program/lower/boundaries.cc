@@ -20,32 +20,42 @@ Category BoundaryCategory(const InstructionKey& key) {
   return key.pass == Pass::kForward ? Category::kActivations : Category::kWorkspace;
 }
 
+// Which tensors the load of `key` fills: those that the chunk of its block needs.
+struct Loaded {
+  bool ids = false;
+  bool targets = false;
+};
+Loaded LoadedBy(const Stage& stage, const InstructionKey& key) {
+  const Chunk& chunk = stage.ChunkOf(key.block);
+  return {chunk.first_block == 0, chunk.last_block == stage.layers + 1};
+}
+
 void EmitLoad(RankBuilder& rank, const InstructionKey& key) {
-  const Stage& stage = rank.Context().stage;
+  const auto [ids, targets] = LoadedBy(rank.Context().stage, key);
   const std::int64_t rows = rank.Context().Rows();
-  const std::string name =
-      std::string("load") + (stage.First() ? ".ids" : "") + (stage.Last() ? ".targets" : "");
+  const std::string name = std::string("load") + (ids ? ".ids" : "") + (targets ? ".targets" : "");
   const int block =
-      rank.FindBlock(name, [&] { return LoadBatchBlock(rows, stage.First(), stage.Last()); });
+      rank.FindBlock(name, [&, i = ids, t = targets] { return LoadBatchBlock(rows, i, t); });
   std::vector<Binding> bindings;
   const auto load = [&](TensorKind kind) {
     const int buffer = rank.NewBuffer(rows * kFloatBytes, Category::kStaging);
     bindings.push_back(rank.Whole(rank.Tensors().Put({kind, 0, key.micro_batch}, buffer)));
   };
-  if (stage.First()) load(TensorKind::kIds);
-  if (stage.Last()) load(TensorKind::kTargets);
+  if (ids) load(TensorKind::kIds);
+  if (targets) load(TensorKind::kTargets);
   rank.Add(key, block, bindings);
 }
 
-StepMemory LoadMemory(const LowerContext& context, const InstructionKey& /*key*/) {
-  const int tensors = (context.stage.First() ? 1 : 0) + (context.stage.Last() ? 1 : 0);
+StepMemory LoadMemory(const LowerContext& context, const InstructionKey& key) {
+  const auto [ids, targets] = LoadedBy(context.stage, key);
+  const int tensors = (ids ? 1 : 0) + (targets ? 1 : 0);
   return MakesBytes(Category::kStaging, context.Rows() * kFloatBytes * tensors);
 }
 
+template <bool down>
 void EmitSend(RankBuilder& rank, const InstructionKey& key) {
-  const bool forward = key.pass == Pass::kForward;
-  const int block = rank.FindBlock(forward ? "send.next" : "send.previous", [&] {
-    return SendBlock(BoundaryElements(rank.Context()), forward);
+  const int block = rank.FindBlock(down ? "send.next" : "send.previous", [&] {
+    return SendBlock(BoundaryElements(rank.Context()), down);
   });
   rank.Add(key, block, {rank.Whole(rank.Tensors().At(BoundaryName(key)))});
 }
@@ -54,13 +64,14 @@ StepMemory SendMemory(const LowerContext& context, const InstructionKey& key) {
   return FreesBytes(BoundaryCategory(key), BoundaryElements(context) * kFloatBytes);
 }
 
+template <bool down>
 void EmitRecv(RankBuilder& rank, const InstructionKey& key) {
-  const bool forward = key.pass == Pass::kForward;
   const std::int64_t elements = BoundaryElements(rank.Context());
-  const int block = rank.FindBlock(forward ? "recv.previous" : "recv.next", [&] {
-    return RecvBlock(elements, forward, BoundaryCategory(key));
-  });
-  const int buffer = rank.NewBuffer(elements * kFloatBytes, BoundaryCategory(key));
+  const Category category = BoundaryCategory(key);
+  const std::string name = std::string(down ? "recv.previous" : "recv.next") +
+                           (category == Category::kActivations ? "" : ".gradient");
+  const int block = rank.FindBlock(name, [&] { return RecvBlock(elements, down, category); });
+  const int buffer = rank.NewBuffer(elements * kFloatBytes, category);
   rank.Add(key, block, {rank.Whole(rank.Tensors().Put(BoundaryName(key), buffer))});
 }
 
@@ -69,22 +80,24 @@ StepMemory RecvMemory(const LowerContext& context, const InstructionKey& key) {
 }
 
 constexpr StepRule kLoad{EmitLoad, LoadMemory};
-constexpr StepRule kSend{EmitSend, SendMemory};
-constexpr StepRule kRecv{EmitRecv, RecvMemory};
+constexpr StepRule kSendDown{EmitSend<true>, SendMemory};
+constexpr StepRule kSendUp{EmitSend<false>, SendMemory};
+constexpr StepRule kRecvDown{EmitRecv<true>, RecvMemory};
+constexpr StepRule kRecvUp{EmitRecv<false>, RecvMemory};
 
 }  // namespace
 
-SkeletonStep LoadStep(const Stage& stage, int micro_batch) {
-  const int block = stage.First() ? 0 : stage.layers + 1;
+SkeletonStep LoadStep(const Stage& stage, const Chunk& chunk, int micro_batch) {
+  const int block = chunk.first_block == 0 ? 0 : stage.layers + 1;
   return {{InstructionKind::kLoadBatch, Pass::kForward, block, micro_batch, 0}, &kLoad};
 }
 
-SkeletonStep SendStep(Pass pass, int block, int micro_batch) {
-  return {{InstructionKind::kSend, pass, block, micro_batch, 0}, &kSend};
+SkeletonStep SendStep(Pass pass, int block, int micro_batch, bool down) {
+  return {{InstructionKind::kSend, pass, block, micro_batch, 0}, down ? &kSendDown : &kSendUp};
 }
 
-SkeletonStep RecvStep(Pass pass, int block, int micro_batch) {
-  return {{InstructionKind::kRecv, pass, block, micro_batch, 0}, &kRecv};
+SkeletonStep RecvStep(Pass pass, int block, int micro_batch, bool down) {
+  return {{InstructionKind::kRecv, pass, block, micro_batch, 0}, down ? &kRecvDown : &kRecvUp};
 }
 
 }  // namespace foretrain

@@ -6,12 +6,12 @@
 
 namespace foretrain {
 
-// Token ids for a first stage, targets for a last one.
-SkeletonStep LoadStep(const Stage& stage, int micro_batch);
+// Token ids for the first chunk of the model, targets for the last.
+SkeletonStep LoadStep(const Stage& stage, const Chunk& chunk, int micro_batch);
 
-// `pass`: kForward for activations, to the next stage; kBackward for gradients, to the previous.
-// `block`: whose tensor it is, the block that makes it.
-SkeletonStep SendStep(Pass pass, int block, int micro_batch);
-SkeletonStep RecvStep(Pass pass, int block, int micro_batch);
+// `pass`: kForward for activations, kBackward for gradients. `block`: whose tensor it is, the block
+// that makes it. `down`: it goes from a rank to the next one, else to the previous one.
+SkeletonStep SendStep(Pass pass, int block, int micro_batch, bool down);
+SkeletonStep RecvStep(Pass pass, int block, int micro_batch, bool down);
 
 }  // namespace foretrain

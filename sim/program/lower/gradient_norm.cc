@@ -11,9 +11,7 @@ namespace {
 
 // Every rank has a part that no other counts: tensor-parallel and pipeline ranks always, those of
 // dp where they hold shards.
-bool IsReduced(const Plan& plan) {
-  return plan.tp * plan.pp * (plan.zero_stage > 0 ? plan.dp : 1) > 1;
-}
+bool IsReduced(const Plan& plan) { return plan.tp * plan.pp * ShardingOf(plan).shards > 1; }
 
 void Append(const Binding& range, std::vector<Binding>& ranges) {
   const bool joins = !ranges.empty() && ranges.back().buffer == range.buffer &&

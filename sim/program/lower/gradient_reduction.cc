@@ -17,7 +17,7 @@ void EmitSum(RankBuilder& rank, const InstructionKey& key) {
 void EmitScatter(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kReduceScatter, "reduce.scatter", Queue::kReduce,
-                                         GroupKind::kDp, bucket.elements, bucket.shards});
+                                         GroupKind::kShard, bucket.elements, bucket.shards});
   rank.Add(key, block, {rank.Whole(bucket.gradients), OwnShard(rank, bucket, bucket.gradients)});
 }
 
@@ -34,12 +34,11 @@ SkeletonStep ReductionStep(const LowerContext& context, int bucket) {
 }
 
 void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
-  if (context.plan.dp == 1 || ShardingOf(context.plan).gradients) return;
-  const int last = static_cast<int>(context.plan.MicroBatches()) - 1;
+  if (context.plan.DataParallel() == 1 || ShardingOf(context.plan).gradients) return;
   Insertions insertions;
-  for (const auto& [position, bucket, mb] : BucketCompletions(context, skeleton)) {
+  for (const auto& [position, bucket, mb, last] : BucketCompletions(context, skeleton)) {
     // A tied table waits for its twin: LowerTiedEmbeddings puts both sums at the end.
-    if (mb != last || bucket == context.layout.twin_bucket) continue;
+    if (!last || bucket == context.layout.twin_bucket) continue;
     insertions.Behind(position, ReductionStep(context, bucket));
   }
   insertions.ApplyTo(skeleton);

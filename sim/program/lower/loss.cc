@@ -4,7 +4,7 @@
 namespace foretrain {
 namespace {
 
-bool IsReduced(const Plan& plan) { return plan.dp * plan.pp > 1; }
+bool IsReduced(const Plan& plan) { return plan.World() > plan.tp; }
 
 void EmitLossSum(RankBuilder& rank, const InstructionKey& key) {
   EmitScalarSum(rank, key, "reduce.loss", GroupKind::kDpPp, TensorKind::kLossHere,

@@ -1,6 +1,5 @@
 #include "sim/program/lower/lowered.h"
 
-#include <array>
 #include <string>
 
 #include "sim/spec/plan_fields.h"
@@ -9,33 +8,32 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 27> kNotLowered = {"cp",
-                                                          "cp_kind",
-                                                          "ep",
-                                                          "expert_tp",
-                                                          "sequence_parallel",
-                                                          "vocab_parallel",
-                                                          "stage_layers",
-                                                          "post_validation",
-                                                          "replicas",
-                                                          "prefetch_depth",
-                                                          "gather_format",
-                                                          "reduction_time",
-                                                          "recompute_layers",
-                                                          "loss_chunks",
-                                                          "mlp_tiles",
-                                                          "tp_tiles",
-                                                          "moe_pieces",
-                                                          "capacity_factor",
-                                                          "fuse",
-                                                          "offload_gradients",
-                                                          "offload_parameters",
-                                                          "optimizer",
-                                                          "moments",
-                                                          "loss_scale",
-                                                          "method",
-                                                          "lora_rank",
-                                                          "lora_alpha"};
+constexpr std::string_view kNotLowered[] = {"cp",
+                                            "cp_kind",
+                                            "ep",
+                                            "expert_tp",
+                                            "sequence_parallel",
+                                            "vocab_parallel",
+                                            "post_validation",
+                                            "replicas",
+                                            "prefetch_depth",
+                                            "gather_format",
+                                            "reduction_time",
+                                            "recompute_layers",
+                                            "loss_chunks",
+                                            "mlp_tiles",
+                                            "tp_tiles",
+                                            "moe_pieces",
+                                            "capacity_factor",
+                                            "fuse",
+                                            "offload_gradients",
+                                            "offload_parameters",
+                                            "optimizer",
+                                            "moments",
+                                            "loss_scale",
+                                            "method",
+                                            "lora_rank",
+                                            "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {

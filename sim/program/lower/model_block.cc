@@ -17,7 +17,7 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   const bool adds = key.pass == Pass::kForward     ? kind == BlockKind::kHead
                     : key.pass == Pass::kRecompute ? false
                                                    : !ShardingOf(context.plan).gradients;
-  return {kind, key.pass, adds && key.micro_batch > 0};
+  return {kind, key.pass, adds && key.micro_batch > context.FirstMicroBatch(key.block)};
 }
 
 // A tensor that this pass makes.

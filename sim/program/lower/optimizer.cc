@@ -28,7 +28,7 @@ void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
 void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kAllGather, "gather.updated", Queue::kGather,
-                                         GroupKind::kDp, bucket.elements, bucket.shards});
+                                         GroupKind::kShard, bucket.elements, bucket.shards});
   rank.Add(key, block, {OwnShard(rank, bucket, bucket.parameters), rank.Whole(bucket.parameters)});
 }
 

@@ -1,50 +1,108 @@
+#include <algorithm>
+
 #include "sim/program/lower/boundaries.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
-#include "sim/program/schedules/schedule.h"
+#include "sim/program/schedules/transfers.h"
 
 namespace foretrain {
 namespace {
 
-void Forward(const Stage& stage, int mb, Skeleton& out) {
-  if (stage.First() || stage.Last()) out.push_back(LoadStep(stage, mb));
-  if (!stage.First()) out.push_back(RecvStep(Pass::kForward, stage.first_block - 1, mb));
-  for (int block = stage.first_block; block <= stage.last_block; ++block) {
-    out.push_back(BlockStep(Pass::kForward, block, mb));
+// The block passes of a slot, in order: the embedding has no input half.
+std::vector<SkeletonStep> PassesOf(const Chunk& chunk, const Slot& slot) {
+  std::vector<SkeletonStep> steps;
+  if (slot.pass == Pass::kForward) {
+    for (int block = chunk.first_block; block <= chunk.last_block; ++block) {
+      steps.push_back(BlockStep(slot.pass, block, slot.micro_batch));
+    }
+    return steps;
   }
-  if (!stage.Last()) out.push_back(SendStep(Pass::kForward, stage.last_block, mb));
+  for (int block = chunk.last_block; block >= chunk.first_block; --block) {
+    if (block == 0 && slot.pass == Pass::kBackwardInput) continue;
+    steps.push_back(BlockStep(slot.pass, block, slot.micro_batch));
+  }
+  return steps;
 }
 
-// kBackward or kBackwardInput. The embedding has no input half.
-void Backward(const Stage& stage, Pass pass, int mb, Skeleton& out) {
-  if (!stage.Last()) out.push_back(RecvStep(Pass::kBackward, stage.last_block + 1, mb));
-  for (int block = stage.last_block; block >= stage.first_block; --block) {
-    if (block == 0 && pass == Pass::kBackwardInput) continue;
-    out.push_back(BlockStep(pass, block, mb));
+// Writes down the slots of one rank.
+class Writer {
+ public:
+  Writer(const LowerContext& context, Skeleton& skeleton)
+      : stage_(context.stage), skeleton_(skeleton) {
+    const int stages = Placement(context.plan).stages();
+    for (int s = 0; s < stages; ++s) {
+      blocks_.push_back(BlocksOfStage(context.model, context.plan, s));
+    }
   }
-  if (!stage.First()) out.push_back(SendStep(Pass::kBackward, stage.first_block, mb));
-}
 
-void BackwardWeight(const Stage& stage, int mb, Skeleton& out) {
-  for (int block = stage.last_block; block >= stage.first_block; --block) {
-    out.push_back(BlockStep(Pass::kBackwardWeight, block, mb));
+  void Add(const std::vector<SlotWithTransfers>& slots) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].slot.paired) {
+        AddPair(slots[i], slots[i + 1]);
+        ++i;
+        continue;
+      }
+      Enter(slots[i]);
+      for (const SkeletonStep& step : PassesOf(ChunkOf(slots[i]), slots[i].slot)) {
+        skeleton_.push_back(step);
+      }
+      Leave(slots[i]);
+    }
   }
-}
+
+ private:
+  const Chunk& ChunkOf(const SlotWithTransfers& slot) const {
+    return stage_.chunks[static_cast<std::size_t>(slot.slot.chunk)];
+  }
+  // The block that makes the tensor which leaves a stage: its last forward, its first one's
+  // backward.
+  int MakerOf(const Transfer& transfer) const {
+    const Chunk& blocks = blocks_[static_cast<std::size_t>(transfer.stage)];
+    return transfer.pass == Pass::kForward ? blocks.last_block : blocks.first_block;
+  }
+
+  void Enter(const SlotWithTransfers& slot) {
+    const Chunk& chunk = ChunkOf(slot);
+    const bool loads = chunk.first_block == 0 || chunk.last_block == stage_.layers + 1;
+    if (slot.slot.pass == Pass::kForward && loads) {
+      skeleton_.push_back(LoadStep(stage_, chunk, slot.slot.micro_batch));
+    }
+    for (const Transfer& t : slot.receives) {
+      skeleton_.push_back(RecvStep(t.pass, MakerOf(t), t.micro_batch, t.down));
+    }
+  }
+  void Leave(const SlotWithTransfers& slot) {
+    if (!slot.send) return;
+    const Transfer& t = *slot.send;
+    skeleton_.push_back(SendStep(t.pass, MakerOf(t), t.micro_batch, t.down));
+  }
+
+  // Layer beside layer: a block of the one slot, then a block of the other.
+  void AddPair(const SlotWithTransfers& one, const SlotWithTransfers& other) {
+    Enter(one);
+    Enter(other);
+    const std::vector<SkeletonStep> a = PassesOf(ChunkOf(one), one.slot);
+    const std::vector<SkeletonStep> b = PassesOf(ChunkOf(other), other.slot);
+    for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+      if (i < a.size()) skeleton_.push_back(a[i]);
+      if (i + 1 == a.size()) Leave(one);
+      if (i < b.size()) skeleton_.push_back(b[i]);
+    }
+    // Behind the other's, as the receiver expects.
+    Leave(other);
+  }
+
+  const Stage& stage_;
+  Skeleton& skeleton_;
+  std::vector<Chunk> blocks_;  // by stage
+};
 
 }  // namespace
 
 void LowerPipeline(const LowerContext& context, Skeleton& skeleton) {
-  const int micro_batches = static_cast<int>(context.plan.MicroBatches());
-  for (const Slot& slot :
-       MakeSlots(context.plan.schedule, {context.plan.pp, micro_batches}, context.pp)) {
-    if (slot.pass == Pass::kForward) {
-      Forward(context.stage, slot.micro_batch, skeleton);
-    } else if (slot.pass == Pass::kBackwardWeight) {
-      BackwardWeight(context.stage, slot.micro_batch, skeleton);
-    } else {
-      Backward(context.stage, slot.pass, slot.micro_batch, skeleton);
-    }
-  }
+  const Plan& plan = context.plan;
+  const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
+  Writer(context, skeleton).Add(SlotsWithTransfers(plan.schedule, shape, context.at.pp));
 }
 
 }  // namespace foretrain

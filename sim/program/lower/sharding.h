@@ -14,9 +14,9 @@ struct Sharding {
   bool parameters = false;  // gathered for each use
 };
 
-constexpr Sharding ShardingOf(const Plan& plan) {
-  if (plan.dp == 1 || plan.zero_stage == 0) return {};
-  return {plan.dp, true, plan.zero_stage >= 2, plan.zero_stage >= 3};
+inline Sharding ShardingOf(const Plan& plan) {
+  if (plan.Shards() == 1 || plan.zero_stage == 0) return {};
+  return {plan.Shards(), true, plan.zero_stage >= 2, plan.zero_stage >= 3};
 }
 
 }  // namespace foretrain

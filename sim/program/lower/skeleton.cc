@@ -1,6 +1,7 @@
 #include "sim/program/lower/skeleton.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace foretrain {
@@ -34,21 +35,22 @@ void Insertions::ApplyTo(Skeleton& skeleton) {
 
 std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
                                                 const Skeleton& skeleton) {
-  std::vector<int> blocks(context.layout.buckets.size(), 0);
-  for (const auto& buckets : context.layout.buckets_of_block) {
-    for (const int bucket : buckets) ++blocks[static_cast<std::size_t>(bucket)];
+  // By micro-batch and bucket: blocks of the bucket that are yet to come.
+  std::map<std::pair<int, int>, int> missing;
+  std::map<int, int> open;  // micro-batches by bucket
+  for (const SkeletonStep& step : skeleton) {
+    if (!MakesWeightGradients(step.key)) continue;
+    for (const int bucket : context.BucketsOf(step.key.block)) {
+      if (++missing[{step.key.micro_batch, bucket}] == 1) ++open[bucket];
+    }
   }
-  const auto micro_batches = static_cast<std::size_t>(context.plan.MicroBatches());
-  std::vector<std::vector<int>> missing(micro_batches, blocks);
   std::vector<BucketCompletion> done;
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
     if (!MakesWeightGradients(key)) continue;
-    std::vector<int>& left = missing[static_cast<std::size_t>(key.micro_batch)];
     for (const int bucket : context.BucketsOf(key.block)) {
-      if (--left[static_cast<std::size_t>(bucket)] == 0) {
-        done.push_back({i, bucket, key.micro_batch});
-      }
+      if (--missing[{key.micro_batch, bucket}] > 0) continue;
+      done.push_back({i, bucket, key.micro_batch, --open[bucket] == 0});
     }
   }
   return done;

@@ -7,6 +7,7 @@
 
 #include "sim/program/category_bytes.h"
 #include "sim/program/lower/stage.h"
+#include "sim/program/schedules/placement.h"
 #include "sim/spec/plan.h"
 #include "traces/kinds.h"
 
@@ -20,7 +21,7 @@ struct LowerContext {
   const Plan& plan;
   const Stage& stage;
   const BucketLayout& layout;
-  int pp = 0;
+  RankCoordinates at;
 
   const std::vector<int>& BucketsOf(int block) const {
     return layout.buckets_of_block[stage.Local(block)];
@@ -32,6 +33,11 @@ struct LowerContext {
     return layout.buckets[static_cast<std::size_t>(bucket)];
   }
   std::int64_t Rows() const { return plan.micro_batch * plan.sequence; }
+  // The first of the micro-batches that pass the block.
+  int FirstMicroBatch(int block) const {
+    const int micro_batches = static_cast<int>(plan.MicroBatches());
+    return Placement(plan).FirstMicroBatch(stage.ChunkOf(block).direction, micro_batches);
+  }
 };
 
 // What an instruction adds to and takes from a rank's live bytes, relative to those before its
@@ -103,6 +109,7 @@ struct BucketCompletion {
   std::size_t position = 0;
   int bucket = 0;
   int micro_batch = 0;
+  bool last = false;  // of the bucket's in the step
 };
 // All of them, by ascending position. O(steps).
 std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,

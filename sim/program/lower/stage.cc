@@ -4,8 +4,10 @@
 #include <string>
 
 #include "base/checked.h"
+#include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/schedules/placement.h"
 
 namespace foretrain {
 namespace {
@@ -45,8 +47,10 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
     open.clear();
     open_bytes = 0;
   };
-  for (int block = stage.last_block; block >= stage.first_block; --block) {
-    for (Member& member : MembersOf(model, stage, block)) {
+  for (auto block = stage.blocks.rbegin(); block != stage.blocks.rend(); ++block) {
+    // Chunks are done with at different times.
+    if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close();
+    for (Member& member : MembersOf(model, stage, *block)) {
       if (IsTokenTable(stage, member)) {
         tables.push_back(std::move(member));
         continue;
@@ -68,10 +72,12 @@ void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::i
 
 class Builder {
  public:
-  Builder(const Plan& plan, const Stage& stage, int dp, int tp)
-      : plan_(plan), stage_(stage), dp_(dp), tp_(tp) {
-    out_.ranges.resize(static_cast<std::size_t>(stage.Blocks()));
-    out_.buckets_of_block.resize(static_cast<std::size_t>(stage.Blocks()));
+  Builder(const Plan& plan, const Stage& stage, const RankCoordinates& at)
+      : plan_(plan), stage_(stage), shard_(DataPlaceOf(plan, at).shard), tp_(at.tp) {
+    // Of the two pipeline ranks that hold these stages whole, one counts them.
+    second_holder_ = plan.StageCopies() == 2 && !ShardingOf(plan).optimizer && at.pp >= plan.pp / 2;
+    out_.ranges.resize(stage.blocks.size());
+    out_.buckets_of_block.resize(stage.blocks.size());
   }
 
   void Add(std::vector<Member> group) {
@@ -84,7 +90,7 @@ class Builder {
     for (const Member& member : group) Place(member, bucket);
     const Sharding sharding = ShardingOf(plan_);
     bucket.shards = sharding.shards;
-    bucket.shard = sharding.optimizer ? dp_ : 0;
+    bucket.shard = sharding.optimizer ? shard_ : 0;
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
     if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
@@ -95,11 +101,12 @@ class Builder {
 
   BucketLayout Take(const ModelSpec& model) {
     if (stage_.shared_table) {
-      auto& head = Ranges(stage_.last_block, kHeadParameterCount);
+      const int head_block = stage_.layers + 1;
+      auto& head = Ranges(head_block, kHeadParameterCount);
       head[kHeadWeight] = Ranges(0, kEmbeddingParameterCount)[kTokenTable];
-      Note(stage_.last_block, head[kHeadWeight].bucket);
+      Note(head_block, head[kHeadWeight].bucket);
     }
-    for (int block = stage_.first_block; block <= stage_.last_block; ++block) {
+    for (const int block : stage_.blocks) {
       Ranges(block, static_cast<int>(ParametersOf(model, stage_.KindOf(block)).size()));
     }
     return std::move(out_);
@@ -141,8 +148,9 @@ class Builder {
       place.offset = bucket.used;
       place.decays = parameter.decays;
       place.replicated = parameter.split == Split::kNone;
-      const bool copy = stage_.HoldsTwin() && !stage_.First() && IsTokenTable(stage_, member);
-      place.counted = !copy && (!place.replicated || tp_ == 0);
+      const bool copy =
+          stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
+      place.counted = !copy && !second_holder_ && (!place.replicated || tp_ == 0);
       bucket.used += ElementsOf(part, parameter.split, plan_.tp);
       if (parameter.decays) bucket.decayed = bucket.used;
       out_.places.push_back(std::move(place));
@@ -151,31 +159,65 @@ class Builder {
 
   const Plan& plan_;
   const Stage& stage_;
-  int dp_;
+  int shard_;
   int tp_;
+  bool second_holder_ = false;
   BucketLayout out_;
 };
 
 }  // namespace
 
-Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
+std::size_t Stage::Local(int block) const {
+  const auto found = std::lower_bound(blocks.begin(), blocks.end(), block);
+  FT_CHECK(found != blocks.end() && *found == block);
+  return static_cast<std::size_t>(found - blocks.begin());
+}
+
+const Chunk& Stage::ChunkOf(int block) const {
+  const auto holds = [block](const Chunk& chunk) {
+    return chunk.first_block <= block && block <= chunk.last_block;
+  };
+  const auto found = std::find_if(chunks.begin(), chunks.end(), holds);
+  FT_CHECK(found != chunks.end());
+  return *found;
+}
+
+Chunk BlocksOfStage(const ModelSpec& model, const Plan& plan, int stage) {
   const int layers = static_cast<int>(model.layers);
-  const int each = layers / plan.pp;
-  const int extra = layers % plan.pp;
+  const int stages = Placement(plan).stages();
+  const auto layers_of = [&](int s) {
+    if (!plan.stage_layers.empty()) return plan.stage_layers[static_cast<std::size_t>(s)];
+    return layers / stages + (s < layers % stages ? 1 : 0);
+  };
+  Chunk chunk{1, 0};
+  for (int s = 0; s < stage; ++s) chunk.first_block += layers_of(s);
+  chunk.last_block = chunk.first_block + layers_of(stage) - 1;
+  if (stage == 0) chunk.first_block = 0;
+  if (stage == stages - 1) ++chunk.last_block;
+  return chunk;
+}
+
+Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
+  const Placement placement(plan);
   Stage stage;
-  stage.layers = layers;
-  stage.first_block = 1 + pp * each + std::min(pp, extra);
-  stage.last_block = stage.first_block + each + (pp < extra ? 1 : 0) - 1;
-  if (pp == 0) stage.first_block = 0;
-  if (pp == plan.pp - 1) stage.last_block = layers + 1;
+  stage.layers = static_cast<int>(model.layers);
+  for (int c = 0; c < placement.chunks(); ++c) {
+    Chunk chunk = BlocksOfStage(model, plan, placement.StageOf(pp, c));
+    chunk.direction = placement.DirectionOf(c);
+    for (int block = chunk.first_block; block <= chunk.last_block; ++block) {
+      stage.blocks.push_back(block);
+    }
+    stage.chunks.push_back(chunk);
+  }
+  std::sort(stage.blocks.begin(), stage.blocks.end());
   stage.tied = model.tied_embeddings;
-  stage.shared_table = stage.tied && plan.pp == 1;
+  stage.shared_table = stage.tied && stage.HoldsEmbedding() && stage.HoldsHead();
   return stage;
 }
 
-BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage, int dp,
-                           int tp) {
-  Builder builder(plan, stage, dp, tp);
+BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
+                           const RankCoordinates& at) {
+  Builder builder(plan, stage, at);
   for (std::vector<Member>& group : GroupMembers(model, plan, stage)) {
     builder.Add(std::move(group));
   }

@@ -11,29 +11,41 @@
 
 namespace foretrain {
 
-// Blocks of a model: 0 embedding, 1..layers decoder layers, layers + 1 head.
-struct Stage {
+// Consecutive blocks of a model, one stage of its pipeline: 0 embedding, 1..layers decoder layers,
+// layers + 1 head.
+struct Chunk {
   int first_block = 0;
-  int last_block = 0;         // inclusive
+  int last_block = 0;  // inclusive
+  int direction = 0;   // of its micro-batches: 1 on DualPipe's way up
+};
+
+// The blocks of one pipeline rank: a chunk or, under some schedules, several (placement.h).
+struct Stage {
+  std::vector<Chunk> chunks;  // as the schedule numbers them
+  std::vector<int> blocks;    // of all chunks, ascending
   int layers = 0;             // of the model
   bool tied = false;          // the model's head uses the token table
-  bool shared_table = false;  // both lie on this stage: one tensor, one gradient
+  bool shared_table = false;  // both lie on this rank: one tensor, one gradient
 
-  bool First() const { return first_block == 0; }
-  bool Last() const { return last_block == layers + 1; }
-  int Blocks() const { return last_block - first_block + 1; }
-  // Number of `block` among the stage's.
-  std::size_t Local(int block) const { return static_cast<std::size_t>(block - first_block); }
+  bool HoldsEmbedding() const { return blocks.front() == 0; }
+  bool HoldsHead() const { return blocks.back() == layers + 1; }
+  // Number of `block`, which the rank holds, among its blocks.
+  std::size_t Local(int block) const;
+  const Chunk& ChunkOf(int block) const;
   BlockKind KindOf(int block) const {
     if (block == 0) return BlockKind::kEmbedding;
     return block == layers + 1 ? BlockKind::kHead : BlockKind::kLayer;
   }
-  // This stage holds a copy of the token table whose twin lies on the pipeline's other end.
-  bool HoldsTwin() const { return tied && !shared_table && (First() || Last()); }
+  // This rank holds a copy of the token table whose twin lies on the pipeline's other end.
+  bool HoldsTwin() const { return tied && !shared_table && (HoldsEmbedding() || HoldsHead()); }
 };
 
-// Layers are dealt evenly, the remainder to the first stages; the embedding goes with the first
-// layer and the head with the last.
+// The blocks of stage `stage` of the model's pipeline, counted along a micro-batch's way. Layers
+// are dealt to the stages as plan.stage_layers says or evenly, the remainder to the first ones; the
+// embedding goes with the first layer and the head with the last.
+Chunk BlocksOfStage(const ModelSpec& model, const Plan& plan, int stage);
+
+// The blocks of pipeline rank `pp`.
 Stage StageOf(const ModelSpec& model, const Plan& plan, int pp);
 
 // Where one block's parameter lies: all its parts, one after the other.
@@ -54,8 +66,8 @@ struct BucketLayout {
 // Buckets of one rank. Without ZeRO-3 consecutive blocks share a bucket up to plan.bucket_bytes;
 // with it each block is one, so that it can be gathered alone. A tied token table is always one by
 // itself. In a bucket tensors that decay come first; a bucket is padded to 16 elements a shard.
-BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage, int dp,
-                           int tp);
+BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
+                           const RankCoordinates& at);
 
 // This rank's part of a bucket, without padding: [begin, end) in elements.
 struct ShardRange {

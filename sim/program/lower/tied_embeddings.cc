@@ -28,7 +28,7 @@ void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton) {
   skeleton.push_back(
       {{InstructionKind::kAllReduce, Pass::kUpdate, context.stage.layers + 1, 0, bucket},
        &kTiedSum});
-  if (context.plan.dp > 1 && !ShardingOf(context.plan).gradients) {
+  if (context.plan.DataParallel() > 1 && !ShardingOf(context.plan).gradients) {
     skeleton.push_back(ReductionStep(context, bucket));
   }
 }

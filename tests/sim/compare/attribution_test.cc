@@ -20,7 +20,7 @@ Plan TinyPlan(int dp, int pp) {
   plan.pp = pp;
   plan.sequence = 8;
   plan.micro_batch = 1;
-  plan.global_batch = 8 * dp;
+  plan.global_batch = std::int64_t{8} * dp;
   plan.bucket_bytes = 1;
   return plan;
 }

@@ -40,7 +40,7 @@ std::vector<OpKind> KindsOf(const Program& program, const RankProgram& rank) {
 // may be padding alone, which nobody updates.
 bool StagesAreAlike(const Program& program) {
   return std::all_of(program.ranks.begin(), program.ranks.end(), [&](const RankProgram& rank) {
-    const int first = rank.pp * program.plan.dp * program.plan.tp;
+    const int first = rank.rank - rank.rank % (program.plan.World() / program.plan.pp);
     return KindsOf(program, rank) ==
            KindsOf(program, program.ranks[static_cast<std::size_t>(first)]);
   });

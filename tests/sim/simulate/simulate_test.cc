@@ -2,9 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 #include <vector>
 
 #include "tests/sim/simulate/play.h"
@@ -239,7 +240,7 @@ TEST(Simulate, GivesTheSameBytesForTheSameInput) {
     EXPECT_EQ(a.timeline.spans[i].end_ns, b.timeline.spans[i].end_ns);
     EXPECT_EQ(a.timeline.spans[i].op, b.timeline.spans[i].op);
   }
-  EXPECT_EQ(std::memcmp(&a.step_s, &b.step_s, sizeof a.step_s), 0);
+  EXPECT_EQ(std::bit_cast<std::uint64_t>(a.step_s), std::bit_cast<std::uint64_t>(b.step_s));
 }
 
 }  // namespace

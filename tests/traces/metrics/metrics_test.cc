@@ -138,6 +138,38 @@ TEST(ComputeMetrics, SumsExactlyOnRandomTimelines) {
   }
 }
 
+// Windows of steps [first, end) with the spans and samples around them, as the store loads a part.
+Timeline PartOf(const Timeline& whole, int first, int end) {
+  Timeline part = whole;
+  std::erase_if(part.steps, [&](const StepWindow& window) {
+    return window.step < first || window.step >= end;
+  });
+  std::erase_if(part.spans,
+                [&](const Span& span) { return span.step < first - 1 || span.step > end; });
+  return part;
+}
+
+TEST(MetricsInParts, SaysWhatComputeMetricsSaysOfTheWhole) {
+  std::mt19937_64 random(23);
+  for (int round = 0; round < 5; ++round) {
+    const Timeline timeline = RandomTimeline(random, 4, 2000);
+    const MetricOptions options{.pipelines = PipelinesOf(4, 2), .warmup_steps = 1};
+    const Metrics whole = ComputeMetrics(timeline, options);
+    int last = 0;
+    for (const StepWindow& window : timeline.steps) last = std::max(last, window.step);
+    ASSERT_GT(last, 5);
+    MetricsInParts parts(options);
+    std::vector<MetricValue> values;
+    for (int first = 0; first <= last; first += 2) {
+      const auto of_part = parts.Add(PartOf(timeline, first, std::min(first + 2, last + 1)));
+      values.insert(values.end(), of_part.begin(), of_part.end());
+    }
+    const auto of_whole = Flatten(parts.Take(), /*steps=*/false);
+    values.insert(values.end(), of_whole.begin(), of_whole.end());
+    EXPECT_THAT(values, testing::UnorderedElementsAreArray(Flatten(whole))) << round;
+  }
+}
+
 TEST(DeriveSteps, SpansEachStepOfEachRank) {
   Timeline timeline = ThreeSteps();
   timeline.steps.clear();

@@ -21,7 +21,7 @@ TEST(PeakMemory, EqualsTheLinkedProgramToTheByteOnAThousandRandomPlans) {
         const auto space = static_cast<Space>(s);
         const PeakMemory linked = LinkedPeak(rank, space);
         const PeakMemory predicted =
-            PredictPeakMemory(planned.model, planned.plan, rank.pp, rank.dp, rank.tp, space);
+            PredictPeakMemory(planned.model, planned.plan, rank.Coordinates(), space);
         for (int c = 0; c < kCategoryCount; ++c) {
           ASSERT_EQ(predicted.bytes[static_cast<std::size_t>(c)],
                     linked.bytes[static_cast<std::size_t>(c)])
@@ -57,7 +57,7 @@ TEST(PeakMemory, HoldsParametersGradientsAndTwoMomentsOfEachParameter) {
   plan.micro_batch = 1;
   plan.global_batch = 1;
   ASSERT_EQ(ParameterCount(model), 1048);
-  const PeakMemory peak = PredictPeakMemory(model, plan, 0, 0, 0);
+  const PeakMemory peak = PredictPeakMemory(model, plan, {});
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kParameters)], 4224);
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kGradients)], 4224);
   EXPECT_EQ(peak.bytes[static_cast<std::size_t>(Category::kOptimizerState)], 2 * 4224);
@@ -69,9 +69,9 @@ TEST(PeakMemory, ZeroStage3HoldsAShardOfStateOnEachRank) {
   plan.dp = 2;
   plan.global_batch = 2 * plan.micro_batch;
   plan.zero_stage = 0;
-  const PeakMemory whole = PredictPeakMemory(planned.model, plan, 0, 0, 0);
+  const PeakMemory whole = PredictPeakMemory(planned.model, plan, {});
   plan.zero_stage = 3;
-  const PeakMemory sharded = PredictPeakMemory(planned.model, plan, 0, 0, 0);
+  const PeakMemory sharded = PredictPeakMemory(planned.model, plan, {});
   const auto of = [](const PeakMemory& peak, Category category) {
     return peak.bytes[static_cast<std::size_t>(category)];
   };

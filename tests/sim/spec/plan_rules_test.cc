@@ -1,0 +1,106 @@
+// One row a rule: the plan that breaks it, and the same plan with the remedy that the message
+// names.
+#include "sim/spec/plan_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/sim/models.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+struct Row {
+  std::string_view rule;
+  void (*breaks)(Plan&);
+  std::string_view says;
+  void (*mends)(Plan&);
+};
+
+Plan Base() {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = 1;
+  plan.global_batch = 8;
+  return plan;
+}
+
+const Row kRows[] = {
+    {"vpp-needs-interleaving", [](Plan& p) { p.pp = 2, p.vpp = 2; }, "vpp 2 with schedule 1f1b",
+     [](Plan& p) { p.schedule = ScheduleKind::kInterleaved; }},
+    {"interleaving-needs-whole-rounds",
+     [](Plan& p) {
+       p.pp = 2, p.vpp = 2, p.schedule = ScheduleKind::kInterleaved, p.global_batch = 7;
+     },
+     "nearest global_batch: 6 or 8", [](Plan& p) { p.global_batch = 6; }},
+    {"two-ways-need-micro-batches",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipeV, p.global_batch = 3; },
+     "use global_batch 4", [](Plan& p) { p.global_batch = 4; }},
+    {"two-ways-need-micro-batches", [](Plan& p) { p.pp = 3, p.schedule = ScheduleKind::kDualPipe; },
+     "an even pp; nearest: 4", [](Plan& p) { p.pp = 4; }},
+    {"two-ways-need-micro-batches",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.global_batch = 7; },
+     "nearest global_batch: 8", [](Plan& p) { p.global_batch = 8; }},
+    {"dualpipe-keeps-whole-parameters",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
+     "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"fraction-needs-offload", [](Plan& p) { p.offload_fraction = 0.5; },
+     "offload_fraction 0.5 with offload_optimizer none",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
+    {"stream-needs-offload", [](Plan& p) { p.stream_optimizer = true; },
+     "stream_optimizer with offload_optimizer none",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
+    {"delay-needs-host-update", [](Plan& p) { p.delayed_update = true; },
+     "delayed_update with offload_optimizer none",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
+    {"delay-needs-host-update",
+     [](Plan& p) {
+       p.offload_optimizer = OffloadTarget::kHost, p.delayed_update = p.stream_optimizer = true;
+     },
+     "delayed_update with stream_optimizer", [](Plan& p) { p.stream_optimizer = false; }},
+    {"delay-needs-host-update",
+     [](Plan& p) {
+       p.offload_optimizer = OffloadTarget::kNvme, p.delayed_update = true;
+       p.offload_fraction = 0.25;
+     },
+     "delayed_update with offload_fraction 0.25", [](Plan& p) { p.offload_fraction = 1; }},
+    {"stages-need-layers",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kInterleaved, p.vpp = 3; },
+     "cuts the model into 6 stages and it has 4 layers", [](Plan& p) { p.vpp = 2; }},
+    {"stages-need-layers",
+     [](Plan& p) {
+       p.pp = 2, p.stage_layers = {1, 1};
+     },
+     "gives 2 layers to 2 stages",
+     [](Plan& p) {
+       p.stage_layers = {1, 3};
+     }},
+};
+
+TEST(PlanRules, RefuseWithBothChoicesAndTheRemedy) {
+  for (const Row& row : kRows) {
+    Plan plan = Base();
+    row.breaks(plan);
+    const auto refused = ValidatePlan(plan, SmallGpt());
+    ASSERT_FALSE(refused.has_value()) << row.rule;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr(std::string(row.says))) << row.rule;
+    row.mends(plan);
+    const auto mended = ValidatePlan(plan, SmallGpt());
+    EXPECT_TRUE(mended.has_value()) << row.rule << ": " << mended.error().message;
+  }
+}
+
+TEST(PlanRules, HaveARowEach) {
+  std::set<std::string_view> rows;
+  for (const Row& row : kRows) rows.insert(row.rule);
+  for (const PlanRule& rule : PlanRules()) EXPECT_TRUE(rows.count(rule.name)) << rule.name;
+  for (const PlanModelRule& rule : PlanModelRules()) EXPECT_TRUE(rows.count(rule.name));
+}
+
+}  // namespace
+}  // namespace foretrain

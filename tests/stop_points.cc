@@ -1,0 +1,123 @@
+// What stops or spoils a process for a test. Every executable of the tests links this file, and
+// with it the functions take the place of the empty ones of the libraries (base/stop_point.h). The
+// environment, read at the first call, says what happens:
+//
+//   FORETRAIN_STOP_AT=name    the point at which to stop; `name#3` at its third passing, `name@2`
+//                             in rank 2 alone, `name@2#3` both
+//   FORETRAIN_STOP_HOW=kill   SIGKILL (default); `exit` ends by _exit(1), `abort` by abort(),
+//                             `pause` stops the process as SIGSTOP does, `interrupt` and
+//                             `terminate` send it SIGINT and SIGTERM
+//   FORETRAIN_STOP_LOG=file   appends a line "name rank" at each passing, so that a test finds the
+//                             points rather than listing them
+//   FORETRAIN_FAULT=1:2:37:throw   rank, step, number of the op in the rank's step, and what
+//   befalls
+//                             it: `throw`, `fail`, `stall` or `other-call`
+#include "base/stop_point.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "runtime/fault_injector.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kAnyRank = -2;
+
+std::string Environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// The number after `mark` at the end of `text`, which is cut off there; `otherwise` without one.
+int TakeNumber(std::string& text, char mark, int otherwise) {
+  const std::size_t at = text.rfind(mark);
+  if (at == std::string::npos) return otherwise;
+  int number = otherwise;
+  std::from_chars(text.data() + at + 1, text.data() + text.size(), number);
+  text.erase(at);
+  return number;
+}
+
+struct Settings {
+  std::string name;
+  int passing;
+  int rank;
+  std::string how;
+  int log = -1;  // stays open until the process ends
+
+  Settings() : name(Environment("FORETRAIN_STOP_AT")) {
+    passing = TakeNumber(name, '#', 1);
+    rank = TakeNumber(name, '@', kAnyRank);
+    how = Environment("FORETRAIN_STOP_HOW");
+    const std::string file = Environment("FORETRAIN_STOP_LOG");
+    if (!file.empty()) log = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  }
+  bool active() const { return log >= 0 || !name.empty(); }
+};
+
+void Stop(const std::string& how) {
+  if (how == "exit") _exit(1);
+  if (how == "abort") std::abort();
+  raise(how == "pause"       ? SIGSTOP
+        : how == "interrupt" ? SIGINT
+        : how == "terminate" ? SIGTERM
+                             : SIGKILL);
+}
+
+// The one fault of FORETRAIN_FAULT.
+class AskedFault final : public FaultInjector {
+ public:
+  explicit AskedFault(const std::string& text) {
+    std::istringstream fields(text);
+    char colon = 0;
+    std::string kind;
+    fields >> rank_ >> colon >> step_ >> colon >> op_ >> colon >> kind;
+    if (kind == "throw") fault_.kind = Fault::Kind::kThrow;
+    if (kind == "fail") fault_.kind = Fault::Kind::kFail;
+    if (kind == "stall") fault_.kind = Fault::Kind::kStall;
+    if (kind == "other-call") fault_.kind = Fault::Kind::kOtherCall;
+    if (!fields || fault_.kind == Fault::Kind::kNone) std::abort();  // a mistake of the test
+  }
+  Fault At(int rank, std::int64_t step, std::int32_t op) override {
+    return rank == rank_ && step == step_ && op == op_ ? fault_ : Fault{};
+  }
+
+ private:
+  int rank_ = -1;
+  std::int64_t step_ = -1;
+  std::int32_t op_ = -1;
+  Fault fault_;
+};
+
+}  // namespace
+
+void StopPoint(std::string_view name, int rank) {
+  static const Settings settings;
+  if (!settings.active()) return;
+  if (settings.log >= 0) {
+    // One write a line: lines of several processes do not mix. A failed log fails the test.
+    const std::string line = std::string(name) + " " + std::to_string(rank) + "\n";
+    [[maybe_unused]] const ssize_t written = write(settings.log, line.data(), line.size());
+  }
+  if (name != settings.name) return;
+  if (settings.rank != kAnyRank && settings.rank != rank) return;
+  static std::atomic<int> passings{0};
+  if (passings.fetch_add(1) + 1 == settings.passing) Stop(settings.how);
+}
+
+FaultInjector* AskedFaults() {
+  static const std::string text = Environment("FORETRAIN_FAULT");
+  if (text.empty()) return nullptr;
+  static AskedFault fault(text);
+  return &fault;
+}
+
+}  // namespace foretrain
