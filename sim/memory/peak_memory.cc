@@ -5,6 +5,7 @@
 
 #include "sim/program/lower/block_registry.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/sharding.h"
 
@@ -31,7 +32,8 @@ class Walker {
   Walker(const LowerContext& context, Space space)
       : context_(context),
         space_(space),
-        buckets_differ_(ShardingOf(context.plan).gradients),
+        buckets_differ_(ShardingOf(context.plan).gradients ||
+                        ParameterSpace(context.plan) != Space::kDevice),
         live_(StateBytes(context, space)),
         peak_{live_, Total(live_)} {}
 

@@ -115,6 +115,27 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
       std::max<std::int64_t>(1, model.layers * plan.pp / stages));
 }
 
+std::string ParametersNeedUpdatesAway(const Plan& plan) {
+  if (plan.offload_parameters == OffloadTarget::kNone) return {};
+  const std::string what = fmt::format("offload_parameters {}", Name(plan.offload_parameters));
+  if (plan.offload_optimizer == OffloadTarget::kNone || plan.offload_fraction != 1.0) {
+    return fmt::format(
+        "{} with offload_optimizer {} and offload_fraction {}: updates of parameters that are not "
+        "on the device bring all state in; use offload_optimizer host and offload_fraction 1",
+        what, Name(plan.offload_optimizer), plan.offload_fraction);
+  }
+  if (plan.delayed_update) {
+    return what +
+           " with delayed_update: the step that runs beside the update reads what it "
+           "changes; leave delayed_update out";
+  }
+  if (plan.DataParallel() == 1 || plan.zero_stage == 3) return {};
+  return fmt::format(
+      "{} with zero_stage {} on {} data-parallel ranks: each host would hold all parameters; use "
+      "zero_stage 3",
+      what, plan.zero_stage, plan.DataParallel());
+}
+
 }  // namespace
 
 std::span<const PlanRule> PlanRules() {
@@ -126,6 +147,7 @@ std::span<const PlanRule> PlanRules() {
       {"fraction-needs-offload", FractionNeedsOffload},
       {"stream-needs-offload", StreamNeedsOffload},
       {"delay-needs-host-update", DelayNeedsHostUpdate},
+      {"parameters-need-updates-away", ParametersNeedUpdatesAway},
   };
   return rules;
 }

@@ -106,6 +106,16 @@ std::vector<Case> Cases() {
       {"Tp2Pp2OptimizerStream", With([](Plan& p) {
          p.tp = 2, p.pp = 2, p.offload_optimizer = OffloadTarget::kHost, p.stream_optimizer = true;
        })},
+      {"Parameters",
+       With([](Plan& p) { p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost; })},
+      {"Dp2Pp2Zero3ParametersNvmeRecompute", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
+         p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
+       })},
+      {"Dp2Zero3ParametersStream", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3, p.stream_optimizer = true;
+         p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
+       })},
       {"Activations", With([](Plan& p) { p.offload_activations = OffloadTarget::kHost; })},
       {"ActivationsNvmeRecompute", With([](Plan& p) {
          p.offload_activations = OffloadTarget::kNvme, p.recompute = RecomputeKind::kFull;

@@ -9,6 +9,10 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "runtime/device.h"
+#include "sim/cost/cost_model.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/memory/copied_bytes.h"
+#include "sim/simulate/simulate.h"
 #include "training.h"
 
 namespace foretrain {
@@ -250,6 +254,55 @@ TEST(DelayedUpdate, EqualsItsSequentialDefinition) {
   EXPECT_NE(delayed.losses[2], at_once.losses[2]);
   for (const auto& [name, tensor] : delayed.parameters) {
     EXPECT_EQ(tensor.values, reference.parameters.at(name).values) << name;
+  }
+}
+
+// Bytes of a queue's copies in one step.
+std::map<Queue, std::int64_t> CopiedIn(const Timeline& timeline, int step) {
+  std::map<Queue, std::int64_t> bytes;
+  for (const Span& span : timeline.spans) {
+    if (span.op_class == OpClass::kCopy && span.step == step) bytes[span.queue] += span.bytes;
+  }
+  return bytes;
+}
+
+TEST(OptimizerOffload, MovesThePredictedBytes) {
+  for (const bool stream : {false, true}) {
+    Plan plan = TinyPlan();
+    plan.dp = 2;
+    plan.zero_stage = 1;
+    plan.offload_optimizer = OffloadTarget::kNvme;
+    plan.offload_activations = OffloadTarget::kHost;
+    plan.stream_optimizer = stream;
+    auto program = Compile(TinyGpt(), plan);
+    ASSERT_TRUE(program.has_value());
+    auto cluster = LocalCluster(2, std::int64_t{8} << 30, 2);
+    ASSERT_TRUE(cluster.has_value());
+    auto model = CostModel::Make(*cluster, DeriveProfile(*cluster));
+    ASSERT_TRUE(model.has_value());
+    auto costs = model->CostsOf(*program);
+    ASSERT_TRUE(costs.has_value());
+    auto simulation = Simulate(*program, *costs);
+    ASSERT_TRUE(simulation.has_value());
+    const auto predicted = CopiedIn(simulation->timeline, 1);
+    EXPECT_EQ(CopiedIn(TrainTiny(TinyGpt(), plan).timeline, 1), predicted);
+    // Every parameter of the model once, on either of two ranks: 4 bytes of gradient and parameter,
+    // or 8 of moments each way; on the disk two moments and, where the host updates, the master.
+    std::int64_t parameters = 0;
+    for (const Bucket& bucket : program->ranks[0].buckets) parameters += bucket.used;
+    EXPECT_EQ(predicted.at(Queue::kNvme), parameters * (stream ? 16 : 24));
+    CopiedBytes moved;
+    for (const RankProgram& rank : program->ranks) {
+      const CopiedBytes of_rank = CopiedBytesOf(*program, rank);
+      moved.from_device += of_rank.from_device;
+      moved.read += of_rank.read;
+      moved.written += of_rank.written;
+    }
+    EXPECT_EQ(moved.read, parameters * (stream ? 8 : 12));
+    EXPECT_EQ(moved.written, moved.read);
+    EXPECT_EQ(moved.from_device, predicted.at(Queue::kD2h));
+    // 8 micro-batches, 4 on each rank, of layers 1 to 3.
+    EXPECT_EQ(moved.from_device, parameters * (stream ? 8 : 4) + 8 * 3 * 25'088);
   }
 }
 

@@ -61,6 +61,8 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.stream_optimizer = way == 1;
     plan.delayed_update = way == 2;
     if (way != 2) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
+    plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
+    if (!ValidatePlan(plan, out.model)) plan.offload_parameters = OffloadTarget::kNone;
   }
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {

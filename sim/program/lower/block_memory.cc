@@ -6,6 +6,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -146,7 +147,7 @@ StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key)
   const std::vector<Tenant> touched = Touch(block);
   std::vector<Tenant> tenants = SlotTenants(context, key, block, touched);
   const Sharding sharding = ShardingOf(context.plan);
-  if (sharding.parameters) {
+  if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
     AddBuckets(context, key, block, touched, SlotRole::kParameter, tenants);
   }
   if (sharding.gradients) {

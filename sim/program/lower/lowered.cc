@@ -27,7 +27,7 @@ constexpr std::string_view kNotLowered[] = {"cp",
                                             "capacity_factor",
                                             "fuse",
                                             "offload_gradients",
-                                            "offload_parameters",
+
                                             "optimizer",
                                             "moments",
                                             "loss_scale",

@@ -10,6 +10,7 @@ constexpr std::array kLowerings = {
     Lowering{nullptr, LowerPipeline},
     Lowering{nullptr, LowerRecompute},
     Lowering{nullptr, LowerActivationOffload},
+    Lowering{nullptr, LowerParameterOffload},
     Lowering{nullptr, LowerParameterGathering},
     Lowering{nullptr, LowerShardReduction},
     Lowering{nullptr, LowerGradientReduction},

@@ -38,6 +38,9 @@ void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
 // use ahead of the backward.
 void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton);
 
+// Parameters off the device: copies a block's in before each of its uses.
+void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton);
+
 // Sharded parameters: gathers a block's before each of its uses, one use ahead of the compute.
 // Rajbhandari et al. 2020, s. 5.3.
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton);

@@ -118,4 +118,21 @@ TensorName ParameterCopy(const InstructionKey& use, int bucket) {
           use.micro_batch, bucket};
 }
 
+TensorName ShardCopy(const InstructionKey& use) {
+  TensorName name = ParameterCopy(use, use.part);
+  name.kind = name.kind == TensorKind::kForwardParameters ? TensorKind::kForwardShard
+                                                          : TensorKind::kBackwardShard;
+  return name;
+}
+
+std::vector<BlockUse> ParameterUses(const Skeleton& skeleton) {
+  std::vector<BlockUse> uses = BlockUses(skeleton);
+  std::erase_if(uses, [&](const BlockUse& use) {
+    const InstructionKey& key = skeleton[use.begin].key;
+    // The embedding's backward reads ids alone.
+    return key.pass == Pass::kBackwardWeight || (key.block == 0 && key.pass != Pass::kForward);
+  });
+  return uses;
+}
+
 }  // namespace foretrain

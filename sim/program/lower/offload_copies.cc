@@ -38,20 +38,4 @@ StepMemory MovedMemory(Space space, Space from, Space to, const CategoryBytes& b
   return memory;
 }
 
-std::vector<BlockUse> BlockUses(const Skeleton& skeleton) {
-  std::vector<BlockUse> uses;
-  bool recomputed = false;  // the block step before was the recomputation of this one
-  for (std::size_t i = 0; i < skeleton.size(); ++i) {
-    const InstructionKey& key = skeleton[i].key;
-    if (key.kind != InstructionKind::kBlock) continue;
-    if (recomputed) {
-      uses.back().last = i;
-    } else {
-      uses.push_back({i, i});
-    }
-    recomputed = key.pass == Pass::kRecompute;
-  }
-  return uses;
-}
-
 }  // namespace foretrain

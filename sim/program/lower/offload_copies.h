@@ -1,5 +1,4 @@
-// What the strategies that keep tensors off the device share: copies as steps, their bytes, and
-// where in the order of a step the compute uses what they bring.
+// What the strategies that keep tensors off the device share: copies as steps, and their bytes.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +22,5 @@ void AddCopies(RankBuilder& rank, const InstructionKey& key, const char* name, b
 
 // What a copy of `bytes` from buffers that die with it to new ones adds to and takes from `space`.
 StepMemory MovedMemory(Space space, Space from, Space to, const CategoryBytes& bytes);
-
-// Consecutive instructions of the compute that use a block's tensors together: one pass, with the
-// recomputation before it. All of a skeleton, in order.
-struct BlockUse {
-  std::size_t begin = 0;  // position
-  std::size_t last = 0;
-};
-std::vector<BlockUse> BlockUses(const Skeleton& skeleton);
 
 }  // namespace foretrain

@@ -1,6 +1,7 @@
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/sharding.h"
 
@@ -14,49 +15,28 @@ void EmitGather(RankBuilder& rank, const InstructionKey& key) {
   const int whole =
       rank.Tensors().Put(ParameterCopy(key, key.part),
                          rank.NewBuffer(bucket.elements * kFloatBytes, Category::kCommunication));
-  rank.Add(key, block, {rank.Whole(bucket.parameters), rank.Whole(whole)});
+  const int shard = rank.Tensors().Find(ShardCopy(key));  // of parameters that lie elsewhere
+  rank.Add(key, block, {rank.Whole(shard >= 0 ? shard : bucket.parameters), rank.Whole(whole)});
 }
 
 // Freed by the block that reads it last.
 StepMemory GatherMemory(const LowerContext& context, const InstructionKey& key) {
-  return MakesBytes(Category::kCommunication, context.BucketAt(key.part).elements * kFloatBytes);
+  const Bucket& bucket = context.BucketAt(key.part);
+  const std::int64_t whole = bucket.elements * kFloatBytes;
+  StepMemory memory = MakesBytes(Category::kCommunication, whole);
+  if (ParameterSpace(context.plan) != Space::kDevice) {
+    At(memory.at_end, Category::kCommunication) -= whole / bucket.shards;
+  }
+  return memory;
 }
 
 constexpr StepRule kGather{EmitGather, GatherMemory};
-
-// Consecutive steps that use one gathered copy: a block's pass, with the recomputation before it.
-struct Use {
-  std::size_t begin = 0;
-  std::size_t last = 0;
-};
-
-bool ReadsParameters(const InstructionKey& key) {
-  return key.kind == InstructionKind::kBlock && key.pass != Pass::kBackwardWeight &&
-         !(key.block == 0 &&
-           key.pass != Pass::kForward);  // the embedding's backward reads ids alone
-}
-
-std::vector<Use> FindUses(const Skeleton& skeleton) {
-  std::vector<Use> uses;
-  for (std::size_t i = 0; i < skeleton.size(); ++i) {
-    const InstructionKey& key = skeleton[i].key;
-    if (!ReadsParameters(key)) continue;
-    const bool after_recompute = key.pass != Pass::kForward && key.pass != Pass::kRecompute &&
-                                 i > 0 && skeleton[i - 1].key.pass == Pass::kRecompute;
-    if (after_recompute) {
-      uses.back().last = i;
-    } else {
-      uses.push_back({i, i});
-    }
-  }
-  return uses;
-}
 
 }  // namespace
 
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
   if (!ShardingOf(context.plan).parameters) return;
-  const std::vector<Use> uses = FindUses(skeleton);
+  const std::vector<BlockUse> uses = ParameterUses(skeleton);
   Insertions insertions;
   for (std::size_t u = 0; u < uses.size(); ++u) {
     const InstructionKey& use = skeleton[uses[u].begin].key;

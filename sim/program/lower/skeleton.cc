@@ -56,4 +56,20 @@ std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
   return done;
 }
 
+std::vector<BlockUse> BlockUses(const Skeleton& skeleton) {
+  std::vector<BlockUse> uses;
+  bool recomputed = false;  // the block step before was the recomputation of this one
+  for (std::size_t i = 0; i < skeleton.size(); ++i) {
+    const InstructionKey& key = skeleton[i].key;
+    if (key.kind != InstructionKind::kBlock) continue;
+    if (recomputed) {
+      uses.back().last = i;
+    } else {
+      uses.push_back({i, i});
+    }
+    recomputed = key.pass == Pass::kRecompute;
+  }
+  return uses;
+}
+
 }  // namespace foretrain

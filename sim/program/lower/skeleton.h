@@ -104,6 +104,14 @@ constexpr bool MakesWeightGradients(const InstructionKey& key) {
          (key.pass == Pass::kBackward || key.pass == Pass::kBackwardWeight);
 }
 
+// Consecutive instructions of the compute that use a block's tensors together: one pass, with the
+// recomputation before it. All of a skeleton, in order.
+struct BlockUse {
+  std::size_t begin = 0;  // position
+  std::size_t last = 0;
+};
+std::vector<BlockUse> BlockUses(const Skeleton& skeleton);
+
 // After which step of the skeleton a bucket's gradients of one micro-batch are complete.
 struct BucketCompletion {
   std::size_t position = 0;

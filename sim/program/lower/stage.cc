@@ -58,7 +58,8 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       open_bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
       open.push_back(std::move(member));
     }
-    if (plan.zero_stage == 3 || open_bytes >= plan.bucket_bytes) close();
+    const bool alone = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
+    if (alone || open_bytes >= plan.bucket_bytes) close();
   }
   close();
   for (Member& table : tables) groups.push_back({std::move(table)});

@@ -68,6 +68,21 @@ const Row kRows[] = {
        p.offload_fraction = 0.25;
      },
      "delayed_update with offload_fraction 0.25", [](Plan& p) { p.offload_fraction = 1; }},
+    {"parameters-need-updates-away", [](Plan& p) { p.offload_parameters = OffloadTarget::kHost; },
+     "offload_parameters host with offload_optimizer none and offload_fraction 1",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kNvme; }},
+    {"parameters-need-updates-away",
+     [](Plan& p) {
+       p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
+       p.delayed_update = true;
+     },
+     "offload_parameters nvme with delayed_update", [](Plan& p) { p.delayed_update = false; }},
+    {"parameters-need-updates-away",
+     [](Plan& p) {
+       p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
+       p.dp = 2, p.zero_stage = 1;
+     },
+     "zero_stage 1 on 2 data-parallel ranks", [](Plan& p) { p.zero_stage = 3; }},
     {"stages-need-layers",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kInterleaved, p.vpp = 3; },
      "cuts the model into 6 stages and it has 4 layers", [](Plan& p) { p.vpp = 2; }},
