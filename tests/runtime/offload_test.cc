@@ -231,6 +231,23 @@ Trained TrainDelayedByHand(const ModelSpec& model, Plan plan, const TrainingOpti
   return all;
 }
 
+// Every read and write of a piece and every update takes time; the disk reads the next piece while
+// the host updates, so that the end of a step is shorter than their sum and no shorter than the
+// disk's part.
+TEST(OptimizerOffload, ReadsBesideTheUpdate) {
+  Plan plan = TinyPlan();
+  plan.global_batch = 2;
+  plan.clip_norm = 1.0;  // all updates follow the last gradient
+  plan.offload_optimizer = OffloadTarget::kNvme;
+  const Forced forced = RunForced(plan, kMs, 2 * kMs, {0, 0, 60'000 / 1e-3}, 1);
+  const std::int64_t disk = forced.BusyIn(Queue::kNvme, 0);
+  const std::int64_t updates = forced.BusyIn(Queue::kCpu, 0);
+  const std::int64_t exposed = forced.step_ns - forced.compute_ns;
+  EXPECT_GT(updates, 10 * kMs);
+  EXPECT_LT(exposed, disk + updates - 5 * kMs);
+  EXPECT_GE(exposed, std::max(disk, updates) - forced.compute_ns);
+}
+
 // Sequential definition: the parameters of step t + 1 are those of step t after an update with the
 // gradient of step t - 1, numbered from 1; step 0 has none. Each gradient is that of one step of a
 // run with lr 0 that begins at the parameters in question.
