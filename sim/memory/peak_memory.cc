@@ -69,7 +69,7 @@ class Walker {
     // Blocks of one kind and pass are alike, but for buckets that come and go with them.
     const int distinct =
         block && buckets_differ_ ? key.block : static_cast<int>(context_.stage.KindOf(key.block));
-    const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass});
+    const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = Ask(step);
     return found->second;
   }
@@ -79,7 +79,8 @@ class Walker {
   bool buckets_differ_;
   CategoryBytes live_;
   PeakMemory peak_;
-  std::map<std::tuple<const StepRule*, int, Pass>, StepMemory> blocks_;
+  // By rule, block or its kind, pass and piece.
+  std::map<std::tuple<const StepRule*, int, Pass, int>, StepMemory> blocks_;
 };
 
 }  // namespace

@@ -134,6 +134,7 @@ struct Op {
 // What a tensor of a block is bound to when an instruction is made of it.
 enum class SlotRole : std::uint8_t {
   kTemporary,       // made and dead inside the instruction
+  kCarried,         // made by one piece of a block's pass and read by a later one (pieces.h)
   kInput,           // activations from the block before: [rows, hidden]
   kOutput,          // activations to the block after
   kOutputGradient,  // gradient that comes from the block after

@@ -84,6 +84,15 @@ std::vector<Case> Cases() {
          Chunked(p, ScheduleKind::kDualPipeV);
          p.dp = 2, p.zero_stage = 3;
        })},
+      {"Tp2Pp2DualPipe", With([](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.tp = 2; })},
+      {"Tp2Pp2DualPipeVRecompute", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipeV);
+         p.tp = 2, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Pp2DualPipeZero1", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipe);
+         p.dp = 2, p.zero_stage = 1;
+       })},
       {"Pp3Uneven", With([](Plan& p) {
          p.pp = 3, p.stage_layers = {1, 2, 1};
        })},

@@ -6,6 +6,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 
@@ -61,6 +62,7 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
   const bool later = makes_saved || (pass == Pass::kBackwardInput && read_by_weight_half);
   switch (slot.role) {
     case SlotRole::kTemporary:
+    case SlotRole::kCarried:
       return {};
     case SlotRole::kOutput:
     case SlotRole::kInputGradient:
@@ -80,17 +82,21 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
 }
 
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
-void AddBuckets(const LowerContext& context, const InstructionKey& key, const Block& block,
+void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
+  const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
+    PieceUse use;
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
       if (context.RangeOf(key.block, slot.index).bucket != bucket) continue;
       tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
       tenant.last = std::max(tenant.last, slots[s].last);
+      use.earlier = use.earlier || piece.uses[s].earlier;
+      use.later = use.later || piece.uses[s].later;
     }
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
@@ -98,15 +104,16 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     // A shared table's gradient was made by the head's backward.
     const bool begun = key.block == 0 && context.stage.shared_table &&
                        context.RangeOf(key.block, kTokenTable).bucket == bucket;
-    tenant.enters = parameters || begun;
-    tenant.stays = !parameters || key.pass == Pass::kRecompute;
+    tenant.enters = parameters || begun || use.earlier;
+    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
     out.push_back(tenant);
   }
 }
 
 // The block's own tensors: all that are not there both before and after.
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
-                                const Block& block, const std::vector<Tenant>& touched) {
+                                const BlockPiece& piece, const std::vector<Tenant>& touched) {
+  const Block& block = piece.block;
   const BlockKind kind = context.stage.KindOf(key.block);
   const bool recomputed = context.plan.recompute == RecomputeKind::kFull &&
                           kind == BlockKind::kLayer && key.pass != Pass::kForward;
@@ -115,7 +122,9 @@ std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKe
   std::vector<Tenant> tenants;
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
     const TensorSlot& slot = block.slots[s];
-    const Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    life.enters = life.enters || piece.uses[s].earlier;
+    life.stays = life.stays || piece.uses[s].later;
     if (life.enters && life.stays) continue;
     // A tensor that was rebuilt keeps the category it was rebuilt under.
     const bool rebuilt = recomputed && slot.role == SlotRole::kSaved && slot.index < kFirstHeld;
@@ -140,29 +149,41 @@ CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
   return now;
 }
 
-}  // namespace
-
-StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  const Block block = BlockOf(context, context.stage.KindOf(key.block), key.pass);
-  const std::vector<Tenant> touched = Touch(block);
-  std::vector<Tenant> tenants = SlotTenants(context, key, block, touched);
+StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
+                    const BlockPiece& piece) {
+  const std::vector<Tenant> touched = Touch(piece.block);
+  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched);
   const Sharding sharding = ShardingOf(context.plan);
   if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
-    AddBuckets(context, key, block, touched, SlotRole::kParameter, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
   }
   if (sharding.gradients) {
-    AddBuckets(context, key, block, touched, SlotRole::kGradient, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kGradient, tenants);
   }
   StepMemory out;
-  for (int op = 0; op < static_cast<int>(block.ops.size()); ++op) {
+  const int ops = static_cast<int>(piece.block.ops.size());
+  for (int op = 0; op < ops; ++op) {
     const CategoryBytes now = LiveAt(op, tenants);
     if (op == 0 || Total(now) > out.peak_total) {
       out.peak_total = Total(now);
       out.at_peak = now;
     }
   }
-  out.at_end = LiveAt(static_cast<int>(block.ops.size()), tenants);
+  out.at_end = LiveAt(ops, tenants);
   return out;
+}
+
+}  // namespace
+
+StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
+  BlockPiece whole{BlockOf(context, context.stage.KindOf(key.block), key.pass), {}};
+  whole.uses.resize(whole.block.slots.size());
+  return MemoryOf(context, key, whole);
+}
+
+StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
+  const Block block = BlockOf(context, context.stage.KindOf(key.block), key.pass);
+  return MemoryOf(context, key, CutPiece(block, key.part));
 }
 
 }  // namespace foretrain

@@ -1,14 +1,23 @@
 #include "sim/program/lower/model_block.h"
 
+#include <string>
+
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
+
+constexpr int kSlotsOfABlock = 4096;
+
+BlockContext BlockContextOf(const LowerContext& context) {
+  return {context.model, context.plan, context.stage.shared_table};
+}
 
 BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) {
   const BlockKind kind = context.stage.KindOf(key.block);
@@ -23,6 +32,11 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
 // A tensor that this pass makes.
 int Make(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
   return rank.Tensors().Put(name, rank.NewBuffer(slot.bytes, slot.category));
+}
+
+int FindOrMake(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
+  const int found = rank.Tensors().Find(name);
+  return found >= 0 ? found : Make(rank, name, slot);
 }
 
 // Forward and recomputation make saved tensors; a backward finds them, and its input half makes
@@ -66,6 +80,10 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
   switch (slot.role) {
     case SlotRole::kTemporary:
       return rank.Whole(rank.NewBuffer(slot.bytes, slot.category));
+    case SlotRole::kCarried: {
+      const int index = static_cast<int>(key.pass) * kSlotsOfABlock + slot.index;
+      return rank.Whole(FindOrMake(rank, {TensorKind::kCarried, block, mb, index}, slot));
+    }
     case SlotRole::kInput:
       return rank.Whole(tensors.At({TensorKind::kActivation, block - 1, mb}));
     case SlotRole::kOutput:
@@ -96,17 +114,37 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
 void Emit(RankBuilder& rank, const InstructionKey& key) {
   const LowerContext& context = rank.Context();
   const BlockRequest request = RequestFor(context, key);
-  const int block = rank.FindBlock(NameOf(request), [&] {
-    return BuildBlock({context.model, context.plan, context.stage.shared_table}, request);
-  });
+  const int block =
+      rank.FindBlock(NameOf(request), [&] { return BuildBlock(BlockContextOf(context), request); });
+  std::vector<Binding> bindings;
+  for (const TensorSlot& slot : rank.SlotsOf(block)) bindings.push_back(Bind(rank, slot, key));
+  rank.Add(key, block, bindings);
+}
+
+void EmitPiece(RankBuilder& rank, const InstructionKey& key) {
+  const LowerContext& context = rank.Context();
+  const BlockRequest request = RequestFor(context, key);
+  const std::string name = NameOf(request) + ".piece" + std::to_string(key.part);
+  const int block = rank.FindBlock(
+      name, [&] { return CutPiece(BuildBlock(BlockContextOf(context), request), key.part).block; });
   std::vector<Binding> bindings;
   for (const TensorSlot& slot : rank.SlotsOf(block)) bindings.push_back(Bind(rank, slot, key));
   rank.Add(key, block, bindings);
 }
 
 constexpr StepRule kModelBlock{Emit, MemoryOfBlock};
+constexpr StepRule kModelPiece{EmitPiece, MemoryOfPiece};
 
 }  // namespace
+
+int PiecesOf(const LowerContext& context, Pass pass, int block) {
+  const BlockRequest request{context.stage.KindOf(block), pass, false};
+  return static_cast<int>(PieceBegins(BuildBlock(BlockContextOf(context), request)).size());
+}
+
+SkeletonStep PieceStep(Pass pass, int block, int micro_batch, int piece) {
+  return {{InstructionKind::kBlock, pass, block, micro_batch, piece}, &kModelPiece};
+}
 
 SkeletonStep BlockStep(Pass pass, int block, int micro_batch) {
   return {BlockKey(pass, block, micro_batch), &kModelBlock};

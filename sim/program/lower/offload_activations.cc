@@ -1,7 +1,7 @@
 // Saved activations wait for the backward in pinned memory or on a disk. Rhu et al. 2016 (vDNN);
 // Rajbhandari et al. 2021 (ZeRO-Infinity), s. 5.
 #include <map>
-#include <tuple>
+#include <utility>
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
@@ -97,11 +97,11 @@ struct Kept {
 std::vector<Kept> FindKept(const LowerContext& context, const Skeleton& skeleton,
                            const std::vector<BlockUse>& uses) {
   std::vector<Kept> found;
-  std::map<std::tuple<int, int, int>, std::size_t> open;  // block, micro-batch, part -> forward
+  std::map<std::pair<int, int>, std::size_t> open;  // block, micro-batch -> forward
   for (std::size_t u = 0; u < uses.size(); ++u) {
     const InstructionKey& key = skeleton[uses[u].begin].key;
     if (context.stage.KindOf(key.block) != BlockKind::kLayer) continue;
-    const std::tuple who{key.block, key.micro_batch, key.part};
+    const std::pair who{key.block, key.micro_batch};
     if (key.pass == Pass::kForward) {
       open[who] = u;
     } else if (const auto forward = open.find(who); forward != open.end()) {
@@ -125,15 +125,16 @@ void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton) {
   for (const Kept& kept : FindKept(context, skeleton, uses)) {
     if (kept.first_use - kept.forward <= least) continue;
     const auto key = [&](InstructionKind kind) {
-      return InstructionKey{kind, Pass::kNone, kept.key.block, kept.key.micro_batch, kept.key.part};
+      return InstructionKey{kind, Pass::kNone, kept.key.block, kept.key.micro_batch, 0};
     };
     const std::size_t out = uses[kept.forward].last;
     insertions.Behind(out, {key(InstructionKind::kCopyOut), &kOut});
     if (nvme) insertions.Behind(out, {key(InstructionKind::kNvmeWrite), &kWrite});
     // Issued before the use ahead, no earlier than the end of the one before that.
     const auto ahead = [&](InstructionKind kind, const StepRule& rule, std::size_t by) {
-      insertions.Before(uses[kept.first_use - by].begin,
-                        {key(kind), &rule, skeleton[uses[kept.first_use - by - 1].last].key});
+      const std::size_t place = uses[kept.first_use - by].begin;
+      insertions.Before(
+          place, {key(kind), &rule, LastUseBefore(skeleton, uses, kept.first_use - by - 1, place)});
     };
     if (nvme) ahead(InstructionKind::kNvmeRead, kRead, 2);
     ahead(InstructionKind::kCopyIn, kIn, 1);

@@ -63,7 +63,7 @@ struct At {
   const LowerContext& context = rank.Context();
   OptimizerOffload offload = OffloadOf(context, key.part);
   const Bucket& bucket = rank.BucketOf(key);
-  StatePiece piece = PiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
+  StatePiece piece = StatePiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
   std::int64_t elements = piece.end - piece.begin;
 
   Binding Home(Part part) const {
@@ -189,7 +189,8 @@ void EmitNormOut(RankBuilder& rank, const InstructionKey& key) {
 
 CategoryBytes BytesOf(const LowerContext& context, const InstructionKey& key,
                       const std::vector<Part>& parts) {
-  const StatePiece piece = PiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
+  const StatePiece piece =
+      StatePiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
   CategoryBytes bytes{};
   for (const Part part : parts) {
     foretrain::At(bytes, CategoryOf(part)) += (piece.end - piece.begin) * kFloatBytes;
@@ -308,7 +309,7 @@ std::vector<SkeletonStep> Pipelined(const LowerContext& context,
 std::vector<PieceId> PieceIds(const LowerContext& context, int bucket) {
   std::vector<PieceId> ids;
   if (!OffloadOf(context, bucket).away) return ids;
-  const auto count = static_cast<int>(PiecesOf(context, bucket).size());
+  const auto count = static_cast<int>(StatePiecesOf(context, bucket).size());
   for (int piece = 0; piece < count; ++piece) ids.push_back({bucket, piece});
   return ids;
 }
@@ -359,7 +360,7 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
                                     Category::kMasterWeights, offload.master);
     }
     if (!offload.delayed) continue;
-    const std::vector<StatePiece> pieces = PiecesOf(context, number);
+    const std::vector<StatePiece> pieces = StatePiecesOf(context, number);
     for (std::size_t p = 0; p < pieces.size(); ++p) {
       const InstructionKey key =
           PieceKey(InstructionKind::kOptimizerStep, number, static_cast<int>(p));

@@ -74,11 +74,12 @@ void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton) {
     const InstructionKey& use = skeleton[uses[u].begin].key;
     // Issued `by` uses ahead, and no earlier than the end of the one before those.
     const auto ahead = [&](InstructionKind kind, const StepRule& rule, std::size_t by) {
+      const std::size_t place = uses[u < by ? 0 : u - by].begin;
       std::optional<InstructionKey> after;
-      if (u > by) after = skeleton[uses[u - by - 1].last].key;
+      if (u > by) after = LastUseBefore(skeleton, uses, u - by - 1, place);
       for (const int bucket : context.BucketsOf(use.block)) {
         const InstructionKey key{kind, use.pass, use.block, use.micro_batch, bucket};
-        insertions.Before(uses[u < by ? 0 : u - by].begin, {key, &rule, after});
+        insertions.Before(place, {key, &rule, after});
       }
     };
     if (space == Space::kNvme) ahead(InstructionKind::kNvmeRead, kRead, 2);

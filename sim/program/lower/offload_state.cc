@@ -48,7 +48,7 @@ OptimizerOffload OffloadOf(const LowerContext& context, int bucket) {
   return offload;
 }
 
-std::vector<StatePiece> PiecesOf(const LowerContext& context, int bucket) {
+std::vector<StatePiece> StatePiecesOf(const LowerContext& context, int bucket) {
   const ShardRange shard = ShardOf(context.BucketAt(bucket));
   const std::int64_t size =
       CeilDiv(CeilDiv(context.plan.bucket_bytes, kFloatBytes), kPieceGrain) * kPieceGrain;

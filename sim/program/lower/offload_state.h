@@ -35,6 +35,6 @@ struct StatePiece {
 };
 // Parts of at most bucket_bytes, each beginning at a multiple of 4096 bytes of the shard, so that
 // a disk can read it alone. None where the shard holds no parameters.
-std::vector<StatePiece> PiecesOf(const LowerContext& context, int bucket);
+std::vector<StatePiece> StatePiecesOf(const LowerContext& context, int bucket);
 
 }  // namespace foretrain

@@ -104,13 +104,19 @@ constexpr bool MakesWeightGradients(const InstructionKey& key) {
          (key.pass == Pass::kBackward || key.pass == Pass::kBackwardWeight);
 }
 
-// Consecutive instructions of the compute that use a block's tensors together: one pass, with the
-// recomputation before it. All of a skeleton, in order.
+// The instructions of the compute that use a block's tensors together: all pieces of one pass, with
+// the recomputation before it. All of a skeleton, by their beginnings; those of two blocks that
+// take turns overlap.
 struct BlockUse {
   std::size_t begin = 0;  // position
   std::size_t last = 0;
 };
 std::vector<BlockUse> BlockUses(const Skeleton& skeleton);
+// The end of the latest of uses 0 to `use` that has ended before `position`: what throttles a step
+// there.
+std::optional<InstructionKey> LastUseBefore(const Skeleton& skeleton,
+                                            const std::vector<BlockUse>& uses, std::size_t use,
+                                            std::size_t position);
 
 // After which step of the skeleton a bucket's gradients of one micro-batch are complete.
 struct BucketCompletion {
