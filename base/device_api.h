@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 1 };
+enum { FT_DEVICE_API_VERSION = 2 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -26,7 +26,19 @@ typedef enum FtStatus {
   FT_FAILED = 3
 } FtStatus;
 
-typedef enum FtDtype { FT_F32 = 0, FT_BF16 = 1, FT_F16 = 2, FT_I32 = 3, FT_F64 = 4 } FtDtype;
+// FT_FP8 (e4m3) and FT_I8 are formats of storage: see FtAdamW and FtQuantize.
+typedef enum FtDtype {
+  FT_F32 = 0,
+  FT_BF16 = 1,
+  FT_F16 = 2,
+  FT_I32 = 3,
+  FT_F64 = 4,
+  FT_FP8 = 5,
+  FT_I8 = 6
+} FtDtype;
+
+// Numbers that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may be shorter.
+enum { FT_SCALE_BLOCK = 256 };
 
 // One per kernel entry below, in the same order: the argument of `supports`.
 typedef enum FtKernel {
@@ -47,8 +59,16 @@ typedef enum FtKernel {
   FT_KERNEL_ADD,
   FT_KERNEL_CROSS_ENTROPY_FORWARD,
   FT_KERNEL_CROSS_ENTROPY_BACKWARD,
+  FT_KERNEL_VOCAB_MAX,
+  FT_KERNEL_VOCAB_SUMS,
+  FT_KERNEL_VOCAB_LOSS,
   FT_KERNEL_SQUARED_NORM,
   FT_KERNEL_ADAMW,
+  FT_KERNEL_SGD,
+  FT_KERNEL_COUNT_NOT_FINITE,
+  FT_KERNEL_COUNT_SKIPPED,
+  FT_KERNEL_QUANTIZE,
+  FT_KERNEL_DEQUANTIZE,
   FT_KERNEL_SUM_RANKS,
   FT_KERNEL_COUNT
 } FtKernel;
@@ -80,24 +100,28 @@ typedef struct FtBiasGrad {
   FtDtype dtype;
 } FtBiasGrad;
 
-// out[rows, cols] = table[ids[row]] + positions[row % sequence]; positions may be NULL.
+// out[rows, cols] = table[ids[row]] + positions[(first_row + row) % sequence]; positions may be
+// NULL. With all_ids > 0 the table holds ids [first_id, first_id + vocab) of that many, and a row
+// of another id is 0.
 typedef struct FtEmbeddingForward {
   const int32_t* ids;
   const void* table;
   const void* positions;
   void* out;
   int64_t rows, cols, vocab, sequence;
+  int64_t first_row, first_id, all_ids;
   FtDtype dtype;
 } FtEmbeddingForward;
 
 // table_grad[vocab, cols] (+)= scatter of dy by ids; positions_grad[sequence, cols] (+)= sum over
-// batch, NULL if none.
+// batch, NULL if none. first_id, all_ids: as above; rows of other ids leave the table alone.
 typedef struct FtEmbeddingBackward {
   const int32_t* ids;
   const void* dy;
   void* table_grad;
   void* positions_grad;
   int64_t rows, cols, vocab, sequence;
+  int64_t first_id, all_ids;
   int32_t accumulate_table, accumulate_positions;
   FtDtype dtype;
 } FtEmbeddingBackward;
@@ -228,15 +252,54 @@ typedef struct FtCrossEntropyForward {
   FtDtype dtype;
 } FtCrossEntropyForward;
 
-// dlogits = scale * (softmax(logits) - onehot(target)), in place over logits.
+// dlogits = scale * (softmax(logits) - onehot(target)), in place over logits. With all_ids > 0 the
+// columns are ids [first_id, first_id + vocab) of that many; columns past the last id become 0.
 typedef struct FtCrossEntropyBackward {
   void* logits;
   const int32_t* targets;
   const float* lse;
   int64_t rows, vocab;
+  int64_t first_id, all_ids;
   float scale;
   FtDtype dtype;
 } FtCrossEntropyBackward;
+
+// The loss where each rank has the columns of ids [first_id, first_id + vocab) of all_ids; columns
+// past the last id count nowhere (Shoeybi et al. 2019, s. 3). Three steps, with collectives
+// between. max[row]: of this rank's columns, -infinity where it has none.
+typedef struct FtVocabMax {
+  const void* logits;
+  float* max;
+  int64_t rows, vocab, first_id, all_ids;
+  FtDtype dtype;
+} FtVocabMax;
+
+// sum[row]: of exp(logit - max[row]) over this rank's columns. picked[row]: the target's logit
+// where this rank has it, else 0.
+typedef struct FtVocabSums {
+  const void* logits;
+  const int32_t* targets;
+  const float* max;
+  float* sum;
+  float* picked;
+  int64_t rows, vocab, first_id, all_ids;
+  FtDtype dtype;
+} FtVocabSums;
+
+// From max, sum and picked of all ranks: lse = max + log(sum), loss[0] (+)= scale * sum over rows
+// of (lse - picked). A target outside [0, all_ids) adds nothing.
+typedef struct FtVocabLoss {
+  const int32_t* targets;
+  const float* max;
+  const float* sum;
+  const float* picked;
+  float* lse;
+  float* loss;
+  int64_t rows, all_ids;
+  float scale;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtVocabLoss;
 
 // out[0] (+)= sum of squares, summed in fp64; out is fp32.
 typedef struct FtSquaredNorm {
@@ -248,26 +311,77 @@ typedef struct FtSquaredNorm {
 } FtSquaredNorm;
 
 // AdamW with decoupled decay (Loshchilov and Hutter 2019) on elements [0, elements); the first
-// `decayed` of them decay. squared_norm: global squared gradient norm, or NULL for no clipping; g
-// is scaled by min(1, max_norm / (norm + 1e-6)).
+// `decayed` of them decay. squared_norm: global squared norm of `grad`, or NULL for no clipping.
+// With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6)) /
+// loss_scale. not_finite: nothing is written where it is not 0. skipped: earlier steps that were,
+// which bias correction does not count. Both may be NULL.
+//
+// moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8 (Dettmers et al. 2022, s. 2), moment1
+// in the signed and the root of moment2 in the unsigned dynamic code of base/number_formats.h,
+// relative to the largest of each FT_SCALE_BLOCK elements, which absmax1 and absmax2 hold.
 typedef struct FtAdamW {
   void* param;
   const void* grad;
-  float* moment1;
-  float* moment2;
+  void* moment1;
+  void* moment2;
+  float* absmax1;  // [elements / FT_SCALE_BLOCK, rounded up]; FT_I8 alone
+  float* absmax2;
   const float* squared_norm;
+  const float* not_finite;
+  const float* skipped;
   int64_t elements, decayed, step;  // step counts from 1
   float lr, beta1, beta2, epsilon, weight_decay, max_norm;
+  float loss_scale;  // 0: as 1
+  FtDtype moments;
   FtDtype dtype;
 } FtAdamW;
 
-// out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32; out may be one
-// of the sources.
+// param -= lr * (g + weight_decay * param), decay and the other arguments as of FtAdamW.
+typedef struct FtSgd {
+  void* param;
+  const void* grad;
+  const float* squared_norm;
+  const float* not_finite;
+  int64_t elements, decayed;
+  float lr, weight_decay, max_norm, loss_scale;
+  FtDtype dtype;
+} FtSgd;
+
+// out[0] (+)= how many elements are infinite or NaN.
+typedef struct FtCountNotFinite {
+  const void* x;
+  float* out;
+  int64_t elements;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtCountNotFinite;
+
+// skipped[0] += not_finite[0] is not 0.
+typedef struct FtCountSkipped {
+  const float* not_finite;
+  float* skipped;
+} FtCountSkipped;
+
+// Numbers of dtype FT_F32 to `format` and back, in `pieces` pieces of elements / pieces each. A
+// quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
+// number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 has
+// no scales. Rounds to nearest, halves to even. A block with a number that is not finite has none
+// that is, and one without any above 1e-35 becomes zeros.
+typedef struct FtQuantize {
+  const void* x;
+  void* out;
+  int64_t elements, pieces;
+  FtDtype format;
+  FtDtype dtype;
+} FtQuantize;
+
+// out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32, or with maximum
+// != 0 the largest of them; out may be one of the sources.
 typedef struct FtSumRanks {
   const void* const* sources;
   void* out;
   int64_t elements;
-  int32_t count;
+  int32_t count, maximum;
   FtDtype dtype;
 } FtSumRanks;
 
@@ -324,8 +438,16 @@ typedef struct FtDeviceApi {
   FtStatus (*add)(FtQueue*, const FtAdd*);
   FtStatus (*cross_entropy_forward)(FtQueue*, const FtCrossEntropyForward*);
   FtStatus (*cross_entropy_backward)(FtQueue*, const FtCrossEntropyBackward*);
+  FtStatus (*vocab_max)(FtQueue*, const FtVocabMax*);
+  FtStatus (*vocab_sums)(FtQueue*, const FtVocabSums*);
+  FtStatus (*vocab_loss)(FtQueue*, const FtVocabLoss*);
   FtStatus (*squared_norm)(FtQueue*, const FtSquaredNorm*);
   FtStatus (*adamw)(FtQueue*, const FtAdamW*);
+  FtStatus (*sgd)(FtQueue*, const FtSgd*);
+  FtStatus (*count_not_finite)(FtQueue*, const FtCountNotFinite*);
+  FtStatus (*count_skipped)(FtQueue*, const FtCountSkipped*);
+  FtStatus (*quantize)(FtQueue*, const FtQuantize*);
+  FtStatus (*dequantize)(FtQueue*, const FtQuantize*);
   FtStatus (*sum_ranks)(
       FtQueue*, const FtSumRanks*);  // what collectives among threads of one process compute
 

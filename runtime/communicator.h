@@ -34,6 +34,7 @@ struct CommCall {
   const void* in = nullptr;
   void* out = nullptr;
   bool accumulate = false;  // reduce-scatter, all-reduce: out's old content is the first summand
+  bool maximum = false;     // all-reduce: the largest of each element, not the sum
   std::int64_t tag = 0;     // must agree; the op's id where members run the same instruction
   CallSite site;
 };

@@ -27,8 +27,16 @@ struct VectorKernels {
   void (*add)(const FtAdd&);
   void (*cross_entropy_forward)(const FtCrossEntropyForward&);
   void (*cross_entropy_backward)(const FtCrossEntropyBackward&);
+  void (*vocab_max)(const FtVocabMax&);
+  void (*vocab_sums)(const FtVocabSums&);
+  void (*vocab_loss)(const FtVocabLoss&);
   void (*squared_norm)(const FtSquaredNorm&);
   void (*adamw)(const FtAdamW&);
+  void (*sgd)(const FtSgd&);
+  void (*count_not_finite)(const FtCountNotFinite&);
+  void (*count_skipped)(const FtCountSkipped&);
+  void (*quantize)(const FtQuantize&);
+  void (*dequantize)(const FtQuantize&);
   void (*sum_ranks)(const FtSumRanks&);
 };
 

@@ -58,7 +58,8 @@ class Planner {
     } else if (op.kind == OpKind::kHostRead) {
       planned.work = Work::kHostRead;
       planned.detail = static_cast<std::int32_t>(plan_.reads.size());
-      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr});
+      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
+                             1.0F / (op.scale * op.scale)});
     } else if (op.kind == OpKind::kOpaque) {
       planned.work = Work::kOpaque;
       planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());
@@ -67,7 +68,7 @@ class Planner {
       const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
       const auto operands =
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
-      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at}, optimizer_));
+      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at, rank_.tp}, optimizer_));
       planned.work = Work::kKernel;
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
@@ -120,6 +121,7 @@ class Planner {
     comm.call.kind = op.kind;
     comm.call.elements = op.shape.elements;
     comm.call.accumulate = op.accumulate;
+    comm.call.maximum = op.maximum;
     comm.call.site = {rank_.rank, 0, planned.id, op.name};
     // Members of these groups run the same instructions; of others, each its own.
     if (MembersAreAlike(op.group)) comm.call.tag = planned.id;

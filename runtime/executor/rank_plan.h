@@ -63,6 +63,7 @@ struct PlannedLoad {
 struct PlannedRead {
   const std::byte* loss = nullptr;
   const std::byte* squared_norm = nullptr;
+  float norm_factor = 1.0F;  // undoes the loss scale
 };
 
 struct RankPlan {

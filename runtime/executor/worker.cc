@@ -264,6 +264,7 @@ Result<void> Worker::Read(const PlannedRead& read) {
   scalars.rank = rank_.plan_.rank;
   FT_TRY(value(read.loss, scalars.loss));
   FT_TRY(value(read.squared_norm, scalars.squared_norm));
+  if (scalars.squared_norm.has_value()) *scalars.squared_norm *= read.norm_factor;
   scalars.time_ns = rank_.shared_.clock.Now();
   const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
   rank_.call_->sink->OnScalars(scalars);

@@ -35,7 +35,8 @@ bool Overlap(const void* a, std::int64_t a_bytes, const void* b, std::int64_t b_
 }
 
 std::string_view DtypeName(FtDtype dtype) {
-  constexpr std::array<std::string_view, 5> kNames = {"f32", "bf16", "f16", "i32", "f64"};
+  constexpr std::array<std::string_view, 7> kNames = {"f32", "bf16", "f16", "i32",
+                                                      "f64", "fp8",  "i8"};
   return static_cast<std::size_t>(dtype) < kNames.size() ? kNames[dtype] : "unknown";
 }
 
@@ -80,6 +81,9 @@ std::int64_t BytesOf(FtDtype dtype) {
       return 4;
     case FT_F64:
       return 8;
+    case FT_FP8:
+    case FT_I8:
+      return 1;
   }
   return 0;
 }
@@ -187,8 +191,9 @@ Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue)
   sources.clear();
   if (call.accumulate) sources.push_back(out);
   for (const CommCall& other : slot.calls) sources.push_back(At(other.in, part.begin * size));
-  const FtSumRanks sum{sources.data(), out, part.size, static_cast<std::int32_t>(sources.size()),
-                       call.dtype};
+  const FtSumRanks sum{sources.data(), out,
+                       part.size,      static_cast<std::int32_t>(sources.size()),
+                       call.maximum,   call.dtype};
   return Checked(context_.api.sum_ranks(queue, &sum), "sum over ranks",
                  context_.api.queue_error(queue));
 }
@@ -222,7 +227,8 @@ std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequenc
     const CommCall& call = slot.calls[i];
     const OpKind kind = p2p && i == 1 ? OpKind::kRecv : p2p ? OpKind::kSend : first.kind;
     if (call.kind == kind && call.dtype == first.dtype && call.elements == first.elements &&
-        call.accumulate == first.accumulate && call.tag == first.tag) {
+        call.accumulate == first.accumulate && call.maximum == first.maximum &&
+        call.tag == first.tag) {
       continue;
     }
     const std::size_t other = std::max<std::size_t>(i, 1);
@@ -300,6 +306,7 @@ std::string InprocChannel::CallText(const CommCall& call, std::int64_t sequence)
   if (!call.site.name.empty()) text += " " + std::string(call.site.name);
   text += " of " + std::to_string(call.elements) + " " + std::string(DtypeName(call.dtype));
   if (call.accumulate) text += " accumulated";
+  if (call.maximum) text += " by maximum";
   text += " (step " + std::to_string(call.site.step);
   if (call.site.op != kNoOp) text += ", " + Describe(call.site.op);
   return text + ")";

@@ -14,6 +14,9 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
                                  .cols = s.cols,
                                  .vocab = s.vocab,
                                  .sequence = s.sequence,
+                                 .first_row = op.op.own_rows ? op.tp * s.rows : 0,
+                                 .first_id = op.FirstId(),
+                                 .all_ids = s.vocab_total,
                                  .dtype = FT_F32};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
@@ -34,6 +37,8 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op) {
                                   .cols = s.cols,
                                   .vocab = s.vocab,
                                   .sequence = s.sequence,
+                                  .first_id = op.FirstId(),
+                                  .all_ids = s.vocab_total,
                                   .accumulate_table = op.op.accumulate,
                                   .accumulate_positions = 0,
                                   .dtype = FT_F32};

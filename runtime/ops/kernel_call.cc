@@ -48,10 +48,19 @@ constexpr std::array kRows = {
            0b1111, cross_entropy_forward),
     FT_ROW(OpKind::kCrossEntropyBackward, FT_KERNEL_CROSS_ENTROPY_BACKWARD,
            MakeCrossEntropyBackward, 0b111, cross_entropy_backward),
+    FT_ROW(OpKind::kVocabMax, FT_KERNEL_VOCAB_MAX, MakeVocabMax, 0b11, vocab_max),
+    FT_ROW(OpKind::kVocabSums, FT_KERNEL_VOCAB_SUMS, MakeVocabSums, 0b11111, vocab_sums),
+    FT_ROW(OpKind::kVocabLoss, FT_KERNEL_VOCAB_LOSS, MakeVocabLoss, 0b111111, vocab_loss),
     FT_ROW(OpKind::kSquaredNorm, FT_KERNEL_SQUARED_NORM, MakeSquaredNorm, 0b11, squared_norm),
+    FT_ROW(OpKind::kCountNotFinite, FT_KERNEL_COUNT_NOT_FINITE, MakeCountNotFinite, 0b11,
+           count_not_finite),
+    FT_ROW(OpKind::kCountSkipped, FT_KERNEL_COUNT_SKIPPED, MakeCountSkipped, 0b11, count_skipped),
+    FT_ROW(OpKind::kQuantize, FT_KERNEL_QUANTIZE, MakeQuantize, 0b11, quantize),
+    FT_ROW(OpKind::kDequantize, FT_KERNEL_DEQUANTIZE, MakeDequantize, 0b11, dequantize),
 };
 #undef FT_ROW
 constexpr unsigned kAdamWRequired = 0b1111;
+constexpr unsigned kSgdRequired = 0b11;
 
 const Row* RowOf(OpKind kind) {
   for (const Row& row : kRows) {
@@ -74,6 +83,7 @@ Result<void> CheckOperands(const BoundOp& op, unsigned required) {
 
 std::optional<FtKernel> KernelOf(OpKind kind) {
   if (kind == OpKind::kAdamW) return FT_KERNEL_ADAMW;
+  if (kind == OpKind::kSgd) return FT_KERNEL_SGD;
   const Row* const row = RowOf(kind);
   return row == nullptr ? std::nullopt : std::optional<FtKernel>(row->kernel);
 }
@@ -82,6 +92,10 @@ Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& op
   if (op.op.kind == OpKind::kAdamW) {
     FT_TRY(CheckOperands(op, kAdamWRequired));
     return MakeAdamW(op, optimizer);
+  }
+  if (op.op.kind == OpKind::kSgd) {
+    FT_TRY(CheckOperands(op, kSgdRequired));
+    return MakeSgd(op, optimizer);
   }
   if (op.op.kind == OpKind::kFill) {
     FT_TRY(CheckOperands(op, 0b1));
@@ -99,6 +113,7 @@ std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind) {
     return std::string(api.name) + " has no kernel " + std::string(Name(kind)) + " for f32";
   };
   if (kind == OpKind::kAdamW) return missing(FT_KERNEL_ADAMW, api.adamw != nullptr);
+  if (kind == OpKind::kSgd) return missing(FT_KERNEL_SGD, api.sgd != nullptr);
   if (kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter) {
     return missing(FT_KERNEL_SUM_RANKS, api.sum_ranks != nullptr);
   }

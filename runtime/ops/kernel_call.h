@@ -34,6 +34,10 @@ struct BoundOp {
   const Op& op;
   std::span<const Operand> operands;
   std::span<std::byte* const> at;
+  int tp = 0;  // the rank's coordinate
+
+  // First id of this rank's share of the vocabulary.
+  std::int64_t FirstId() const { return op.shape.vocab_total == 0 ? 0 : tp * op.shape.vocab; }
 
   template <class T = void>
   T* Pointer(std::size_t i) const {
@@ -63,8 +67,15 @@ union KernelArgs {
   FtAdd add;
   FtCrossEntropyForward cross_entropy_forward;
   FtCrossEntropyBackward cross_entropy_backward;
+  FtVocabMax vocab_max;
+  FtVocabSums vocab_sums;
+  FtVocabLoss vocab_loss;
   FtSquaredNorm squared_norm;
   FtAdamW adamw;
+  FtSgd sgd;
+  FtCountNotFinite count_not_finite;
+  FtCountSkipped count_skipped;
+  FtQuantize quantize;
 };
 
 // Ready to launch. `launch` is null for ops that are no kernel.
@@ -79,7 +90,8 @@ struct KernelCall {
 std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op on tensors of fp32. One per family, in the file of that name:
-// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, activation.cc, loss.cc, optimizer.cc.
+// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, activation.cc, loss.cc, optimizer.cc,
+// quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
 KernelCall MakeEmbeddingForward(const BoundOp& op);
@@ -97,8 +109,16 @@ KernelCall MakeSwigluBackward(const BoundOp& op);
 KernelCall MakeAdd(const BoundOp& op);
 KernelCall MakeCrossEntropyForward(const BoundOp& op);
 KernelCall MakeCrossEntropyBackward(const BoundOp& op);
+KernelCall MakeVocabMax(const BoundOp& op);
+KernelCall MakeVocabSums(const BoundOp& op);
+KernelCall MakeVocabLoss(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeCountNotFinite(const BoundOp& op);
+KernelCall MakeCountSkipped(const BoundOp& op);
+KernelCall MakeQuantize(const BoundOp& op);
+KernelCall MakeDequantize(const BoundOp& op);
 KernelCall MakeFill(const BoundOp& op);
 
 // The call for any arithmetic op; one without `launch` for communication, host work and kOpaque.

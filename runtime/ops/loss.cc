@@ -1,4 +1,4 @@
-// Cross-entropy.
+// Cross-entropy, whole or with the vocabulary split over tensor-parallel ranks.
 #include "runtime/ops/kernel_call.h"
 
 namespace foretrain {
@@ -28,12 +28,63 @@ KernelCall MakeCrossEntropyBackward(const BoundOp& op) {
                                       .lse = op.Pointer<float>(2),
                                       .rows = op.op.shape.rows,
                                       .vocab = op.op.shape.vocab,
+                                      .first_id = op.FirstId(),
+                                      .all_ids = op.op.shape.vocab_total,
                                       .scale = op.op.scale,
                                       .dtype = FT_F32};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.cross_entropy_backward(queue, &args.cross_entropy_backward);
   };
+  return call;
+}
+
+KernelCall MakeVocabMax(const BoundOp& op) {
+  KernelCall call;
+  call.args.vocab_max = {.logits = op.Pointer(0),
+                         .max = op.Pointer<float>(1),
+                         .rows = op.op.shape.rows,
+                         .vocab = op.op.shape.vocab,
+                         .first_id = op.FirstId(),
+                         .all_ids = op.op.shape.vocab_total,
+                         .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.vocab_max(queue, &args.vocab_max); };
+  return call;
+}
+
+KernelCall MakeVocabSums(const BoundOp& op) {
+  KernelCall call;
+  call.args.vocab_sums = {.logits = op.Pointer(0),
+                          .targets = op.Pointer<std::int32_t>(1),
+                          .max = op.Pointer<float>(2),
+                          .sum = op.Pointer<float>(3),
+                          .picked = op.Pointer<float>(4),
+                          .rows = op.op.shape.rows,
+                          .vocab = op.op.shape.vocab,
+                          .first_id = op.FirstId(),
+                          .all_ids = op.op.shape.vocab_total,
+                          .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.vocab_sums(queue, &args.vocab_sums); };
+  return call;
+}
+
+KernelCall MakeVocabLoss(const BoundOp& op) {
+  KernelCall call;
+  call.args.vocab_loss = {.targets = op.Pointer<std::int32_t>(0),
+                          .max = op.Pointer<float>(1),
+                          .sum = op.Pointer<float>(2),
+                          .picked = op.Pointer<float>(3),
+                          .lse = op.Pointer<float>(4),
+                          .loss = op.Pointer<float>(5),
+                          .rows = op.op.shape.rows,
+                          .all_ids = op.op.shape.vocab_total,
+                          .scale = op.op.scale,
+                          .accumulate = op.op.accumulate,
+                          .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.vocab_loss(queue, &args.vocab_loss); };
   return call;
 }
 

@@ -29,9 +29,10 @@ std::size_t ClassOf(OpKind kind) {
 // stay in fp32 whatever the GEMMs compute in [Micikevicius et al. 2018].
 double BytesOf(const Op& op, const ProfileRates& rates) {
   const bool sums = op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter;
-  const bool fp32 = op.kind == OpKind::kAdamW || op.kind == OpKind::kSquaredNorm ||
-                    op.kind == OpKind::kFill || op.state || op.queue == Queue::kCpu ||
-                    (sums && op.op_class == OpClass::kDpComm);
+  const bool updates = op.kind >= OpKind::kSquaredNorm && op.kind <= OpKind::kFill;
+  const bool state = op.state || op.queue == Queue::kCpu;
+  const bool fixed = op.format != NumberFormat::kFp32 || updates || state;
+  const bool fp32 = fixed || (sums && op.op_class == OpClass::kDpComm);
   return WorkOf(op).bytes * (fp32 ? 1.0 : rates.element_bytes.value / 4);
 }
 

@@ -26,6 +26,7 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
     point.from = op.from;
     point.to = op.to;
   }
+  point.format = op.format;
   point.group = group;
   point.nodes = nodes;
   point.concurrency = concurrency;
@@ -34,8 +35,9 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
 
 bool SameKey(const ProfilePoint& a, const ProfilePoint& b) {
   return a.kind == b.kind && a.shape == b.shape && a.accumulate == b.accumulate &&
-         a.trans_a == b.trans_a && a.trans_b == b.trans_b && a.rms == b.rms && a.from == b.from &&
-         a.to == b.to && a.group == b.group && a.nodes == b.nodes && a.concurrency == b.concurrency;
+         a.trans_a == b.trans_a && a.trans_b == b.trans_b && a.rms == b.rms &&
+         a.format == b.format && a.from == b.from && a.to == b.to && a.group == b.group &&
+         a.nodes == b.nodes && a.concurrency == b.concurrency;
 }
 
 void AddPoint(DeviceProfile& profile, const ProfilePoint& point) {

@@ -32,6 +32,7 @@ struct ProfilePoint {
   bool trans_a = false;
   bool trans_b = false;
   bool rms = false;
+  NumberFormat format = NumberFormat::kFp32;
   Space from = Space::kDevice;  // copy
   Space to = Space::kDevice;    // copy
   int group = 1;                // members of a collective; 2 for p2p

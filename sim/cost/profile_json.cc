@@ -50,13 +50,14 @@ constexpr std::array<Field<ProfileRates, Figure>, 4> kHostRates{{
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 8> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
     {"batch", &OpShape::batch},
     {"sequence", &OpShape::sequence},
     {"vocab", &OpShape::vocab},
+    {"vocab_total", &OpShape::vocab_total},
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
 }};
@@ -71,6 +72,8 @@ constexpr std::array<Field<ProfilePoint, bool>, 4> kFlags{{
     {"trans_b", &ProfilePoint::trans_b},
     {"rms", &ProfilePoint::rms},
 }};
+
+constexpr std::array<std::string_view, 4> kFormats{"fp32", "bf16", "fp8", "int8"};
 
 template <class Enum, int kCount>
 std::array<std::string_view, kCount> Names() {
@@ -105,6 +108,9 @@ void WritePoint(const ProfilePoint& point, JsonWriter& json) {
   for (const auto& [name, member] : kFlags) {
     if (point.*member) json.Field(name, true);
   }
+  if (point.format != NumberFormat::kFp32) {
+    json.Field("format", kFormats[static_cast<std::size_t>(point.format)]);
+  }
   if (point.kind == OpKind::kCopy) {
     json.Field("from", Name(point.from)).Field("to", Name(point.to));
   }
@@ -125,6 +131,7 @@ ProfilePoint ReadPoint(JsonFields& fields) {
     point.shape.*member = static_cast<std::int32_t>(fields.IntegerOr(name, 0, 0, kMostRanks));
   }
   for (const auto& [name, member] : kFlags) point.*member = fields.BoolOr(name, false);
+  point.format = static_cast<NumberFormat>(fields.ChoiceOr("format", 0, kFormats));
   if (point.kind == OpKind::kCopy) {
     static const auto kSpaces = Names<Space, kSpaceCount>();
     point.from = static_cast<Space>(fields.Choice("from", kSpaces));

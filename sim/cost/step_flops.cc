@@ -1,6 +1,7 @@
 #include "sim/cost/step_flops.h"
 
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/recompute.h"
 
 namespace foretrain {
 namespace {
@@ -13,25 +14,49 @@ double FlopsOf(const Block& block) {
   return sum;
 }
 
+double FlopsOf(const BlockContext& context, BlockKind kind, RecomputeKind recompute) {
+  double sum = 0;
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    sum += FlopsOf(BuildBlock(context, {.kind = kind, .pass = pass, .recompute = recompute}));
+  }
+  if (recompute == RecomputeKind::kFull) {
+    sum += FlopsOf(BuildBlock(context, {.kind = kind, .pass = Pass::kRecompute}));
+  }
+  return sum;
+}
+
+// The plan's batches on one rank that does everything once.
+Plan Undivided(const Plan& plan) {
+  Plan whole = plan;
+  whole.tp = 1;
+  whole.sequence_parallel = whole.vocab_parallel = false;
+  return whole;
+}
+
 }  // namespace
 
 StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
-  const BlockContext context{model, plan, false};
-  const auto flops = [&](BlockKind kind, Pass pass) {
-    return FlopsOf(BuildBlock(context, {kind, pass}));
-  };
-  const auto layers = static_cast<double>(model.layers);
-  const double layer =
-      flops(BlockKind::kLayer, Pass::kForward) + flops(BlockKind::kLayer, Pass::kBackward);
-  const double head =
-      flops(BlockKind::kHead, Pass::kForward) + flops(BlockKind::kHead, Pass::kBackward);
-  const double again =
-      plan.recompute == RecomputeKind::kFull ? flops(BlockKind::kLayer, Pass::kRecompute) : 0.0;
-  // Micro-batches of all replicas; every tensor-parallel rank has its part of the layers and the
-  // whole head.
+  const Plan whole = Undivided(plan);
+  const BlockContext once{model, whole, false}, rank{model, plan, false};
+  const double layer = FlopsOf(once, BlockKind::kLayer, RecomputeKind::kNone);
+  StepFlops flops;
+  flops.model = static_cast<double>(model.layers) * layer +
+                FlopsOf(once, BlockKind::kHead, RecomputeKind::kNone);
+  const double kept = FlopsOf(rank, BlockKind::kLayer, RecomputeKind::kNone);
+  const double again = FlopsOf(rank, BlockKind::kLayer, plan.recompute);
+  flops.hardware = FlopsOf(rank, BlockKind::kHead, RecomputeKind::kNone);
+  for (int pp = 0; pp < plan.pp; ++pp) {
+    const Stage stage = StageOf(model, plan, pp);
+    for (const int block : stage.blocks) {
+      if (stage.KindOf(block) != BlockKind::kLayer) continue;
+      flops.hardware += RecomputeOf(plan, stage, block) == RecomputeKind::kNone ? kept : again;
+    }
+  }
+  // Micro-batches of all replicas; every tensor-parallel rank does its part, or repeats.
   const double passes = static_cast<double>(plan.MicroBatches()) * plan.dp;
-  const double tp = plan.tp;
-  return {passes * (layers * layer * tp + head), passes * tp * (layers * (layer + again) + head)};
+  flops.model *= passes;
+  flops.hardware *= passes * plan.tp;
+  return flops;
 }
 
 }  // namespace foretrain

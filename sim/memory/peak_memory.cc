@@ -7,6 +7,7 @@
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/rank_builder.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -32,7 +33,7 @@ class Walker {
   Walker(const LowerContext& context, Space space)
       : context_(context),
         space_(space),
-        buckets_differ_(ShardingOf(context.plan).gradients ||
+        buckets_differ_(ShardingOf(context.plan).each_micro_batch ||
                         ParameterSpace(context.plan) != Space::kDevice),
         live_(StateBytes(context, space)),
         peak_{live_, Total(live_)} {}
@@ -68,7 +69,10 @@ class Walker {
     if (!block && !step.rule->alike) return Ask(step);
     // Blocks of one kind and pass are alike, but for buckets that come and go with them.
     const int distinct =
-        block && buckets_differ_ ? key.block : static_cast<int>(context_.stage.KindOf(key.block));
+        block && buckets_differ_
+            ? key.block
+            : 3 * static_cast<int>(context_.stage.KindOf(key.block)) +
+                  static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
     const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = Ask(step);
     return found->second;

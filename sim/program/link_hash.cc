@@ -11,11 +11,12 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.kind).Add(op.queue).Add(op.op_class).Add(op.group);
   hash.Add(op.accumulate).Add(op.trans_a).Add(op.trans_b).Add(op.rms).Add(op.inverse);
   hash.Add(op.delayed).Add(op.state).Add(op.from).Add(op.to);
+  hash.Add(op.format).Add(op.maximum).Add(op.own_rows);
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
   const OpShape& shape = op.shape;
   for (const std::int64_t size : {shape.rows, shape.cols, shape.inner, shape.batch, shape.sequence,
-                                  shape.vocab, shape.elements, shape.decayed}) {
+                                  shape.vocab, shape.elements, shape.decayed, shape.vocab_total}) {
     hash.Add(size);
   }
   hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim);
@@ -26,6 +27,7 @@ std::uint64_t HashOfBlock(const Block& block) {
   hash.Add(block.name).Add(block.slots.size()).Add(block.ops.size()).Add(block.operands.size());
   for (const TensorSlot& slot : block.slots) {
     hash.Add(slot.name).Add(slot.bytes).Add(slot.category).Add(slot.role).Add(slot.index);
+    hash.Add(slot.base).Add(slot.offset).Add(slot.rank_offset);
   }
   for (const Op& op : block.ops) AddOp(op, hash);
   for (const Operand& operand : block.operands) hash.Add(operand.slot).Add(operand.access);

@@ -88,23 +88,54 @@ void AddThrottle(const RankProgram& rank, const FlatStep& step, std::int32_t op,
   }
 }
 
-HazardMap::HazardMap(const FlatStep& step, const RankProgram& rank) : step_(step) {
-  const auto bases = SpaceBases(rank);
-  const auto start_of = [&](const TensorAccess& access) {
-    const Buffer& buffer = rank.buffers[static_cast<std::size_t>(access.buffer)];
-    return bases[static_cast<std::size_t>(buffer.space)] + buffer.offset + access.begin;
-  };
-  AddressIndex index;
+namespace {
+
+// Buffers that live within the step and are touched in parts.
+std::vector<bool> FindParted(const FlatStep& step, const RankProgram& rank) {
+  std::vector<bool> parted(rank.buffers.size(), false);
   for (const TensorAccess& access : step.accesses) {
-    const std::int64_t start = start_of(access);
-    index.Insert(start);
-    index.Insert(start + access.end - access.begin);
+    const auto number = static_cast<std::size_t>(access.buffer);
+    const Buffer& buffer = rank.buffers[number];
+    if (!buffer.persistent && access.end - access.begin < buffer.bytes) parted[number] = true;
+  }
+  return parted;
+}
+
+// The accesses as they count: in the arenas laid end to end.
+std::vector<TensorAccess> Counted(const FlatStep& step, const RankProgram& rank) {
+  const auto bases = SpaceBases(rank);
+  const std::vector<bool> parted = FindParted(step, rank);
+  std::vector<TensorAccess> out;
+  out.reserve(step.accesses.size());
+  for (std::int32_t op = 0; op < step.Ops(); ++op) {
+    for (TensorAccess access : step.AccessesOf(op)) {
+      const auto number = static_cast<std::size_t>(access.buffer);
+      const Buffer& buffer = rank.buffers[number];
+      if (parted[number] && buffer.last_op == op) {
+        access = {0, buffer.bytes, access.buffer, Access::kReadWrite};
+      }
+      const std::int64_t base = bases[static_cast<std::size_t>(buffer.space)] + buffer.offset;
+      access.begin += base;
+      access.end += base;
+      out.push_back(access);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+HazardMap::HazardMap(const FlatStep& step, const RankProgram& rank) : step_(step) {
+  const std::vector<TensorAccess> accesses = Counted(step, rank);
+  AddressIndex index;
+  for (const TensorAccess& access : accesses) {
+    index.Insert(access.begin);
+    index.Insert(access.end);
   }
   pieces_.resize(index.Number());
-  ranges_.reserve(step.accesses.size());
-  for (const TensorAccess& access : step.accesses) {
-    const std::int64_t start = start_of(access);
-    ranges_.push_back({index.NumberOf(start), index.NumberOf(start + access.end - access.begin)});
+  ranges_.reserve(accesses.size());
+  for (const TensorAccess& access : accesses) {
+    ranges_.push_back({index.NumberOf(access.begin), index.NumberOf(access.end), Writes(access)});
   }
 }
 
@@ -135,7 +166,7 @@ void HazardMap::Visit(std::int32_t op, int step_number, LaneOps& after) {
   const auto first = static_cast<std::size_t>(step_.first_access[static_cast<std::size_t>(op)]);
   const auto last = static_cast<std::size_t>(step_.first_access[static_cast<std::size_t>(op) + 1]);
   for (std::size_t i = first; i < last; ++i) {
-    const bool writes = Writes(step_.accesses[i]);
+    const bool writes = ranges_[i].writes;
     for (std::int32_t p = ranges_[i].first; p < ranges_[i].last; ++p) {
       Piece& piece = pieces_[static_cast<std::size_t>(p)];
       if (writes) {

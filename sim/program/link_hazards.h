@@ -13,6 +13,9 @@ namespace foretrain {
 // The arenas cut at every address where an access begins or ends; each piece knows its last writer
 // and the latest reader since on each queue. Buffers must have offsets.
 //
+// A buffer has one death: where ops touch parts of it, its last op counts as a writer of all its
+// bytes, so that whoever uses any of its memory next waits for all that used it.
+//
 // An access visits the pieces it covers, so that a step costs O(sum of pieces of its accesses):
 // one piece for most, more where a large tensor lies on what small ones used before.
 class HazardMap {
@@ -33,6 +36,7 @@ class HazardMap {
   struct Range {
     std::int32_t first = 0;
     std::int32_t last = 0;  // exclusive
+    bool writes = false;
   };
 
   void Read(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const;

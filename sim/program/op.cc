@@ -25,8 +25,16 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "add",
     "cross_entropy_forward",
     "cross_entropy_backward",
+    "vocab_max",
+    "vocab_sums",
+    "vocab_loss",
     "squared_norm",
     "adamw",
+    "sgd",
+    "count_not_finite",
+    "count_skipped",
+    "quantize",
+    "dequantize",
     "fill",
     "all_reduce",
     "reduce_scatter",
@@ -130,7 +138,24 @@ OpWork ActivationWork(const Op& op, const Sizes& s) {
 OpWork CrossEntropyWork(const Op& op, const Sizes& s) {
   const double logits = s.rows * s.vocab;
   if (op.kind == OpKind::kCrossEntropyForward) return {4 * logits, logits + 2 * s.rows};
+  if (op.kind == OpKind::kVocabMax) return {logits, logits + s.rows};
+  if (op.kind == OpKind::kVocabSums) return {3 * logits, logits + 4 * s.rows};
+  if (op.kind == OpKind::kVocabLoss) return {4 * s.rows, 5 * s.rows};
   return {3 * logits, 2 * logits + 2 * s.rows};
+}
+
+// Bytes of a number in the format over those of fp32, without scales.
+double BytesPerFloat(NumberFormat format) {
+  if (format == NumberFormat::kFp32) return 1.0;
+  return format == NumberFormat::kBf16 ? 0.5 : 0.25;
+}
+
+// The quantized side of kQuantize and kDequantize, in units of 4 bytes.
+double QuantizedElements(const Op& op) {
+  const std::int64_t pieces = op.shape.rows;
+  if (pieces == 0) return 0;
+  return static_cast<double>(pieces) *
+         static_cast<double>(BytesIn(op.format, op.shape.elements / pieces)) / kElementBytes;
 }
 
 // flop, and *elements* moved.
@@ -163,11 +188,23 @@ OpWork ElementWork(const Op& op) {
       return {s.matrix, 3 * s.matrix};
     case OpKind::kCrossEntropyForward:
     case OpKind::kCrossEntropyBackward:
+    case OpKind::kVocabMax:
+    case OpKind::kVocabSums:
+    case OpKind::kVocabLoss:
       return CrossEntropyWork(op, s);
     case OpKind::kSquaredNorm:
       return {2 * s.elements, s.elements};
     case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read
-      return {14 * s.elements, 7 * s.elements};
+      return {14 * s.elements, (3 + 4 * BytesPerFloat(op.format)) * s.elements};
+    case OpKind::kSgd:
+      return {4 * s.elements, 3 * s.elements};
+    case OpKind::kCountNotFinite:
+      return {s.elements, s.elements};
+    case OpKind::kCountSkipped:
+      return {1, 3};
+    case OpKind::kQuantize:  // once for the largest of each block, once to convert
+    case OpKind::kDequantize:
+      return {2 * s.elements, s.elements + QuantizedElements(op)};
     case OpKind::kOpaque:
       return {};
     case OpKind::kFill:

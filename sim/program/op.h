@@ -32,9 +32,18 @@ enum class OpKind : std::uint8_t {
   kAdd,                   // a, b, bias?, out
   kCrossEntropyForward,   // logits, targets, lse, loss
   kCrossEntropyBackward,  // logits (in place), targets, lse
+  kVocabMax,              // logits, max: of this rank's share of the vocabulary
+  kVocabSums,             // logits, targets, max, sum, picked
+  kVocabLoss,             // targets, max, sum, picked, lse, loss
   kSquaredNorm,           // x, out
-  kAdamW,                 // param, grad, moment1, moment2, squared_norm?
-  kFill,                  // out: set to zero
+  // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?
+  kAdamW,
+  kSgd,             // param, grad, squared_norm?, not_finite?
+  kCountNotFinite,  // x, out
+  kCountSkipped,    // not_finite, skipped (in place)
+  kQuantize,        // x, out
+  kDequantize,      // x, out
+  kFill,            // out: set to zero
   // communication: every member of the group takes part
   kAllReduce,      // in, out: may be the same tensor
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
@@ -49,7 +58,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 29;
+inline constexpr int kOpKindCount = 37;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -76,6 +85,17 @@ constexpr bool MembersAreAlike(GroupKind group) {
   return group >= GroupKind::kTp && group <= GroupKind::kExpertDp;
 }
 
+// Of what an op moves or keeps, where it is not the fp32 of everything else. kFp8 (e4m3) and kInt8
+// have one fp32 scale a block of kScaleBlock elements.
+enum class NumberFormat : std::uint8_t { kFp32, kBf16, kFp8, kInt8 };
+inline constexpr std::int64_t kScaleBlock = 256;
+// Bytes of `elements` numbers with their scales. For elements >= 0 below 2^56.
+constexpr std::int64_t BytesIn(NumberFormat format, std::int64_t elements) {
+  if (format == NumberFormat::kFp32) return 4 * elements;
+  if (format == NumberFormat::kBf16) return 2 * elements;
+  return elements + 4 * ((elements + kScaleBlock - 1) / kScaleBlock);
+}
+
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
 
 // `slot` indexes the block's slots; kNoSlot leaves an optional operand out.
@@ -90,8 +110,10 @@ struct Operand {
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
 //   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
-//   norm², AdamW, copies            elements: of the tensor
+//   norm², updates, copies          elements: of the tensor
 //   collectives, p2p                elements: of the whole tensor
+//   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
+//                                   each its numbers and then its scales
 struct OpShape {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -100,7 +122,10 @@ struct OpShape {
   std::int64_t sequence = 0;
   std::int64_t vocab = 0;
   std::int64_t elements = 0;
-  std::int64_t decayed = 0;  // AdamW: leading elements that decay
+  std::int64_t decayed = 0;  // updates: leading elements that decay
+  // Where `vocab` is one rank's share: the whole vocabulary. The share of tp coordinate t begins at
+  // t * vocab; the last ones may be short or empty.
+  std::int64_t vocab_total = 0;
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
@@ -118,13 +143,18 @@ struct Op {
   bool trans_b = false;     // gemm
   bool rms = false;         // norm
   bool inverse = false;     // rope
+  bool maximum = false;     // all-reduce: the largest, not the sum
+  bool own_rows = false;    // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
   bool delayed = false;     // AdamW: of the gradients of the step before; none in the first step
   bool state = false;       // copy: of fp32 state, whatever the model computes in
-  Space from = Space::kDevice;  // copy
-  Space to = Space::kDevice;    // copy
-  float scale = 1.0F;           // cross-entropy: 1 / tokens of the global batch
-  float parameter = 0.0F;       // norm: epsilon; rope: theta; AdamW: clip norm, 0 = none
-  double duration_s = 0.0;      // kOpaque alone
+  Space from = Space::kDevice;                // copy
+  Space to = Space::kDevice;                  // copy
+  NumberFormat format = NumberFormat::kFp32;  // AdamW: of the moments; gathers: of what is moved
+  float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
+                           // the backward; updates, host read: gradients are this times
+                           // too large
+  float parameter = 0.0F;  // norm: epsilon; rope: theta; updates: clip norm, 0 = none
+  double duration_s = 0.0;  // kOpaque alone
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands
   std::int32_t operand_count = 0;
@@ -154,6 +184,11 @@ struct TensorSlot {
   Category category = Category::kWorkspace;
   SlotRole role = SlotRole::kTemporary;
   std::int32_t index = 0;
+  // A view: part of the tensor of an earlier slot, `offset` bytes from its start and `rank_offset`
+  // more for each tp coordinate. Lives as long as that tensor.
+  std::int16_t base = kNoSlot;
+  std::int64_t offset = 0;
+  std::int64_t rank_offset = 0;
 };
 
 // A template that all instructions of one shape share: ops in issue order over named tensors.
@@ -178,7 +213,8 @@ constexpr bool IsCollective(OpKind kind) {
 
 // Arithmetic and traffic of one op: what every rate is measured against.
 //
-// `bytes` counts each operand once for a read and once for a write, at 4 bytes an element, so that
+// `bytes` counts each operand once for a read and once for a write, at 4 bytes an element (numbers
+// of another format at theirs, without scales of moments), so that
 // what is changed in place or added to counts twice. Operands that may be left out do not count (a
 // bias, learned positions), but the residual of a norm's backward does.
 // `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs

@@ -7,6 +7,7 @@
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
@@ -21,6 +22,12 @@ struct BlockTime {
   double compute_s = 0;  // on the compute queue
 };
 
+// The tensor that a slot is, or is part of.
+std::size_t BaseOf(const Block& block, std::int16_t slot) {
+  const std::int16_t base = block.slots[static_cast<std::size_t>(slot)].base;
+  return static_cast<std::size_t>(base == kNoSlot ? slot : base);
+}
+
 // Each op starts when its queue is free and the tensors it reads are written.
 BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
   std::array<double, kQueueCount> free{};
@@ -30,25 +37,20 @@ BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
     double start = free[static_cast<std::size_t>(op.queue)];
     for (const Operand& operand : OperandsOf(block, op)) {
       if (operand.slot == kNoSlot) continue;
-      start = std::max(start, written[static_cast<std::size_t>(operand.slot)]);
+      start = std::max(start, written[BaseOf(block, operand.slot)]);
     }
     const double length = seconds(op);
     const double end = start + length;
     free[static_cast<std::size_t>(op.queue)] = end;
     for (const Operand& operand : OperandsOf(block, op)) {
-      if (operand.slot != kNoSlot && operand.access != Access::kRead) {
-        written[static_cast<std::size_t>(operand.slot)] = end;
-      }
+      if (operand.slot == kNoSlot || operand.access == Access::kRead) continue;
+      double& at = written[BaseOf(block, operand.slot)];
+      at = std::max(at, end);
     }
     if (op.queue == Queue::kCompute) out.compute_s += length;
     out.span_s = std::max(out.span_s, end);
   }
   return out;
-}
-
-bool SplitsBackward(ScheduleKind schedule) {
-  return schedule != ScheduleKind::kGpipe && schedule != ScheduleKind::k1f1b &&
-         schedule != ScheduleKind::kInterleaved;
 }
 
 // One stage: seconds of one micro-batch through all its blocks, and what follows the last one.
@@ -74,13 +76,14 @@ class Estimator {
     StageTime out;
     for (const int block : stage.blocks) {
       double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
-      double reduce = sharding_.gradients ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
+      double reduce = sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
+      const RecomputeKind recompute = RecomputeOf(plan_, stage, block);
       if (stage.KindOf(block) == BlockKind::kLayer) {
         // Copies hide behind one block, like gathers.
-        gather = std::max(gather, KeptSeconds(context));
-        reduce = std::max(reduce, KeptSeconds(context));
+        gather = std::max(gather, KeptSeconds(context, recompute));
+        reduce = std::max(reduce, KeptSeconds(context, recompute));
       }
-      AddBlock(context, stage.KindOf(block), gather, reduce, out);
+      AddBlock(context, stage.KindOf(block), recompute, gather, reduce, out);
     }
     // A micro-batch passes the blocks of one direction alone.
     const double share = 1.0 / Placement(plan_).directions();
@@ -94,58 +97,84 @@ class Estimator {
   }
 
  private:
-  void AddBlock(const BlockContext& c, BlockKind kind, double gather, double reduce,
-                StageTime& out) {
+  void AddBlock(const BlockContext& c, BlockKind kind, RecomputeKind recompute, double gather,
+                double reduce, StageTime& out) {
     // Of a middle micro-batch: it adds to what the ones before it left.
     const auto time = [&](Pass pass) {
       const bool adds = pass != Pass::kRecompute;
-      return TimeOf(BuildBlock(c, {kind, pass, adds}), seconds_);
+      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute}), seconds_);
     };
     const bool split = SplitsBackward(plan_.schedule);
-    Add(out.forward, time(Pass::kForward), gather);
+    // Gathers run beside other blocks, or before their own where nothing is issued ahead.
+    const double beside = plan_.prefetch_depth > 0 ? gather : 0.0;
+    const BlockTime before{gather - beside, 0};
+    Add(out.forward, before);
+    Add(out.forward, time(Pass::kForward), beside);
     if (kind == BlockKind::kEmbedding) {
       Add(out.backward, time(Pass::kBackward), reduce);
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
     }
-    if (plan_.recompute == RecomputeKind::kFull && kind == BlockKind::kLayer) {
+    if (recompute == RecomputeKind::kFull) {
       const BlockTime again = time(Pass::kRecompute);
       Add(out.backward, again);
       if (split) Add(out.input, again);
     }
-    Add(out.backward, time(Pass::kBackward), std::max(gather, reduce));
+    Add(out.backward, before);
+    Add(out.backward, time(Pass::kBackward), std::max(beside, reduce));
     if (!split) return;
-    Add(out.input, time(Pass::kBackwardInput), gather);
+    Add(out.input, before);
+    Add(out.input, time(Pass::kBackwardInput), beside);
     Add(out.weight, time(Pass::kBackwardWeight), reduce);
   }
 
-  double CollectiveSeconds(OpKind kind, Queue queue, const Bucket& bucket) const {
-    return TimeOf(CollectiveBlock({kind, "bucket", queue,
-                                   kind == OpKind::kAllReduce ? GroupKind::kDp : GroupKind::kShard,
+  double SumSeconds(const Bucket& bucket) const {
+    const bool scatters = sharding_.optimizer;
+    return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
+                                   Queue::kReduce, scatters ? GroupKind::kShard : GroupKind::kDp,
                                    bucket.elements, bucket.shards}),
                   seconds_)
         .span_s;
   }
+  double ReplicaSeconds(const Bucket& bucket) const {
+    return TimeOf(CollectiveBlock({OpKind::kAllReduce, "bucket", Queue::kReduce,
+                                   GroupKind::kReplica, bucket.elements / bucket.shards}),
+                  seconds_)
+        .span_s;
+  }
+  double GatherSeconds(const Bucket& bucket) const {
+    const NumberFormat format = GatherFormatOf(plan_);
+    const Block block = format == NumberFormat::kFp32
+                            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather,
+                                               GroupKind::kShard, bucket.elements, bucket.shards})
+                            : QuantizedGatherBlock(bucket.elements, bucket.shards, format);
+    return TimeOf(block, seconds_).span_s;
+  }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
-      sum += CollectiveSeconds(OpKind::kAllGather, Queue::kGather,
-                               layout.buckets[static_cast<std::size_t>(bucket)]);
+      sum += GatherSeconds(layout.buckets[static_cast<std::size_t>(bucket)]);
     }
     return sum;
   }
+  // A bucket of several blocks is summed once: each has its part of the time.
   double ReduceSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
-      sum += CollectiveSeconds(OpKind::kReduceScatter, Queue::kReduce,
-                               layout.buckets[static_cast<std::size_t>(bucket)]);
+      const auto shares = [bucket](const std::vector<int>& buckets) {
+        return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+      };
+      const auto blocks =
+          std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares);
+      sum += SumSeconds(layout.buckets[static_cast<std::size_t>(bucket)]) /
+             static_cast<double>(blocks);
     }
     return sum;
   }
 
   // Sums run beside the last micro-batch's backward; the last bucket's begins when that ends.
   double After(const LowerContext& context, double last_backward_s) const {
-    double sums = 0, last = 0, update = 0;
+    double sums = 0, last = 0, update = 0, replicas = 0;
     int number = 0;
     for (const Bucket& bucket : context.layout.buckets) {
       const bool away = OffloadOf(context, number++).away;
@@ -153,15 +182,18 @@ class Estimator {
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
+      if (plan_.loss_scale > 0)
+        update +=
+            TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
       if (elements > 0 && !away)
-        update += TimeOf(OptimizerBlock(elements, elements, plan_.clip_norm), seconds_).span_s;
-      if (plan_.DataParallel() == 1 || sharding_.gradients) continue;
-      const bool scatters = sharding_.optimizer;
-      last = CollectiveSeconds(scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
-                               Queue::kReduce, bucket);
+        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
+      if (plan_.DataParallel() == 1) continue;
+      if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
+      if (sharding_.each_micro_batch) continue;
+      last = SumSeconds(bucket);
       sums += last;
     }
-    return std::max(last, sums - last_backward_s) + update;
+    return std::max(last, sums - last_backward_s) + replicas + update;
   }
 
   double CopySeconds(Space from, Space to, std::int64_t elements, bool state) const {
@@ -169,10 +201,11 @@ class Estimator {
   }
 
   // The slowest hop of what one layer keeps for its backward.
-  double KeptSeconds(const BlockContext& c) const {
+  double KeptSeconds(const BlockContext& c, RecomputeKind recompute) const {
     if (plan_.offload_activations == OffloadTarget::kNone) return 0;
     std::int64_t bytes = 0;
-    for (const TensorSlot& slot : BuildBlock(c, {BlockKind::kLayer, Pass::kForward}).slots) {
+    const Block forward = BuildBlock(c, {.pass = Pass::kForward, .recompute = recompute});
+    for (const TensorSlot& slot : forward.slots) {
       const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
       if (kept) bytes += slot.bytes;
     }
@@ -195,7 +228,7 @@ class Estimator {
       const std::int64_t n = shard.end - shard.begin;
       if (!offload.away || n == 0) continue;
       const Queue queue = offload.stream ? Queue::kCompute : Queue::kCpu;
-      update += TimeOf(OptimizerBlock(n, n, plan_.clip_norm, queue), seconds_).span_s;
+      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_).span_s;
       const std::int64_t moved = offload.stream ? 2 * n : n;
       in += CopySeconds(Space::kPinned, Space::kDevice, moved, offload.stream);
       out += CopySeconds(Space::kDevice, Space::kPinned, moved, true);
@@ -215,7 +248,7 @@ class Estimator {
 
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
   if (plan.pp == 1) return 0;
-  return TimeOf(SendBlock(plan.micro_batch * plan.sequence * model.hidden, true), seconds).span_s;
+  return TimeOf(SendBlock(BoundaryElements(model, plan), true), seconds).span_s;
 }
 
 }  // namespace

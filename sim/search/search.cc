@@ -123,6 +123,7 @@ class Searcher {
                     op.trans_a,
                     op.trans_b,
                     op.rms,
+                    static_cast<std::int64_t>(op.format),
                     s.rows,
                     s.cols,
                     s.inner,
@@ -203,7 +204,7 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
-  using OpKey = std::array<std::int64_t, 21>;  // all that an op's cost depends on
+  using OpKey = std::array<std::int64_t, 22>;  // all that an op's cost depends on
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

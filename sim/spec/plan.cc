@@ -139,6 +139,12 @@ Result<void> CheckSizes(const Plan& plan, const ModelSpec& model) {
 
 }  // namespace
 
+bool SplitsBackward(ScheduleKind schedule) {
+  return schedule != ScheduleKind::kGpipe && schedule != ScheduleKind::k1f1b &&
+         schedule != ScheduleKind::kInterleaved && schedule != ScheduleKind::kPipeDream &&
+         schedule != ScheduleKind::kPipeDream2bw;
+}
+
 int Plan::Chunks() const {
   switch (schedule) {
     case ScheduleKind::kInterleaved:

@@ -41,6 +41,8 @@ std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "
 std::string_view Name(RecomputeKind recompute);   // "none", "full", "selective"
 std::string_view Name(ContextParallelKind kind);  // "ring", "all-gather", "all-to-all"
 std::string_view Name(OffloadTarget target);      // "none", "host", "nvme"
+// Whether a micro-batch's backward comes in two slots, its input gradients first.
+bool SplitsBackward(ScheduleKind schedule);
 std::optional<ScheduleKind> ParseSchedule(std::string_view name);
 std::optional<RecomputeKind> ParseRecompute(std::string_view name);
 

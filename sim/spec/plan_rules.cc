@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
+
+#include "sim/spec/plan_fields.h"
 
 namespace foretrain {
 namespace {
@@ -47,6 +50,70 @@ std::string DelayNeedsHostUpdate(const Plan& plan) {
       plan.offload_fraction);
 }
 
+std::string OffloadedMomentsAreFp32(const Plan& plan) {
+  if (plan.offload_optimizer == OffloadTarget::kNone) return {};
+  if (plan.optimizer == OptimizerKind::kSgd) {
+    return fmt::format(
+        "offload_optimizer {} with optimizer sgd: it keeps no state; use optimizer adamw or "
+        "offload_optimizer none",
+        Name(plan.offload_optimizer));
+  }
+  if (plan.moments == MomentFormat::kFp32) return {};
+  return fmt::format(
+      "offload_optimizer {} with moments {}: what is moved in pieces is fp32; use moments fp32 or "
+      "offload_optimizer none",
+      Name(plan.offload_optimizer),
+      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
+}
+
+// The count of skipped steps is of the step that runs, not of the one whose gradients come late.
+std::string DelayNeedsPlainLoss(const Plan& plan) {
+  if (!plan.delayed_update || plan.loss_scale <= 0) return {};
+  return fmt::format(
+      "delayed_update with loss_scale {}: a skipped step would be known one step late; leave "
+      "delayed_update out or use loss_scale 0",
+      plan.loss_scale);
+}
+
+// Largest divisor of `count` that is at most `wanted`; both >= 1.
+int DivisorBelow(int count, int wanted) {
+  int divisor = std::min(count, wanted);
+  while (count % divisor != 0) --divisor;
+  return divisor;
+}
+
+std::string ReplicasDivideRanks(const Plan& plan) {
+  const int ranks = plan.DataParallel();
+  if (ranks % plan.replicas == 0) return {};
+  return fmt::format(
+      "replicas {} with {} data-parallel ranks: each replica holds all shards, so it must divide "
+      "them; use replicas {}",
+      plan.replicas, ranks, DivisorBelow(ranks, plan.replicas));
+}
+
+std::string ReplicasNeedSharding(const Plan& plan) {
+  if (plan.replicas == 1 || plan.zero_stage > 0) return {};
+  return fmt::format(
+      "replicas {} with zero_stage 0: only shards have replicas; use zero_stage 1 or replicas 1",
+      plan.replicas);
+}
+
+std::string GatherFormatNeedsShardedParameters(const Plan& plan) {
+  if (plan.gather_format == GatherFormat::kFp32 || plan.zero_stage == 3) return {};
+  return fmt::format(
+      "gather_format {} with zero_stage {}: only zero_stage 3 gathers copies of parameters, others "
+      "their only ones; use zero_stage 3 or gather_format fp32",
+      PlanFieldOf("gather_format").choices[static_cast<std::size_t>(plan.gather_format)],
+      plan.zero_stage);
+}
+
+std::string SgdHasNoMoments(const Plan& plan) {
+  if (plan.optimizer != OptimizerKind::kSgd || plan.moments == MomentFormat::kFp32) return {};
+  return fmt::format(
+      "moments {} with optimizer sgd: it keeps none; use optimizer adamw or moments fp32",
+      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
+}
+
 // Rounds of micro-batches, each of at least pp, that all have as many.
 std::string InterleavingNeedsWholeRounds(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kInterleaved) return {};
@@ -68,7 +135,8 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
   const std::int64_t unit = plan.dp * plan.micro_batch;
   if (m < 2 * plan.pp) {
     return fmt::format(
-        "schedule {} with pp {} and {} micro-batches: it needs at least {}; use global_batch {} or "
+        "schedule {} with pp {} and {} micro-batches: it needs at least {}; use global_batch {} "
+        "or "
         "schedule 1f1b",
         Name(plan.schedule), plan.pp, m, 2 * plan.pp, 2 * plan.pp * unit);
   }
@@ -90,9 +158,19 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
 std::string DualPipeKeepsWholeParameters(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kDualPipe || plan.zero_stage < 2) return {};
   return fmt::format(
-      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at once; "
+      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at "
+      "once; "
       "use zero_stage 1 or schedule dualpipe-v",
       plan.zero_stage);
+}
+
+// Nor do they sum the gradients of one micro-batch together.
+std::string DualPipeSumsAtTheEnd(const Plan& plan) {
+  if (plan.schedule != ScheduleKind::kDualPipe || plan.reduction_time == ReductionTime::kEnd) {
+    return {};
+  }
+  return "schedule dualpipe with reduction_time micro-batch: both holders of a stage run it for "
+         "unlike micro-batches; use reduction_time end or schedule dualpipe-v";
 }
 
 std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
@@ -136,18 +214,107 @@ std::string ParametersNeedUpdatesAway(const Plan& plan) {
       what, plan.zero_stage, plan.DataParallel());
 }
 
+std::string VocabParallelNeedsTp(const Plan& plan) {
+  if (!plan.vocab_parallel || plan.tp > 1) return {};
+  return "vocab_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or vocab_parallel 0";
+}
+
+std::string SequenceParallelNeedsTp(const Plan& plan) {
+  if (!plan.sequence_parallel || plan.tp > 1) return {};
+  return "sequence_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or "
+         "sequence_parallel 0";
+}
+
+// Rows of one micro-batch on one rank.
+std::int64_t RowsOf(const Plan& plan) { return plan.micro_batch * plan.LocalSequence(); }
+
+std::string SequenceParallelNeedsEvenRows(const Plan& plan) {
+  const std::int64_t rows = RowsOf(plan);
+  if (!plan.sequence_parallel || rows % plan.tp == 0) return {};
+  return fmt::format(
+      "sequence_parallel 1 with tp {}: must divide the {} tokens of a micro-batch; use tp {} or "
+      "sequence_parallel 0",
+      plan.tp, rows, std::gcd(rows, static_cast<std::int64_t>(plan.tp)));
+}
+
+std::string RecomputeLayersNeedRecompute(const Plan& plan) {
+  if (plan.recompute_layers == 0 || plan.recompute != RecomputeKind::kNone) return {};
+  return fmt::format(
+      "recompute_layers {} with recompute none: no layer recomputes; use recompute full or "
+      "recompute_layers 0",
+      plan.recompute_layers);
+}
+
+std::string MorePiecesThanRows(const Plan& plan, std::string_view field, int pieces) {
+  const std::int64_t rows = RowsOf(plan);
+  if (pieces <= rows) return {};
+  return fmt::format("{} {} with {} tokens of a micro-batch: a piece has at least one; use {} {}",
+                     field, pieces, rows, field, rows);
+}
+std::string LossChunksFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "loss_chunks", plan.loss_chunks);
+}
+std::string MlpTilesFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "mlp_tiles", plan.mlp_tiles);
+}
+std::string TpTilesFitTheRows(const Plan& plan) {
+  return MorePiecesThanRows(plan, "tp_tiles", plan.tp_tiles);
+}
+
+// The weight half would need the inner gradients of all tiles at once, which tiles exist to avoid.
+std::string MlpTilesNeedWholeBackward(const Plan& plan) {
+  if (plan.mlp_tiles == 1 || !SplitsBackward(plan.schedule)) return {};
+  return fmt::format(
+      "mlp_tiles {} with schedule {}: a tile's backward is not cut in two; use schedule 1f1b or "
+      "mlp_tiles 1",
+      plan.mlp_tiles, Name(plan.schedule));
+}
+
+std::string TpTilesNeedTp(const Plan& plan) {
+  if (plan.tp_tiles == 1 || plan.tp > 1) return {};
+  return fmt::format("tp_tiles {} with tp 1: there is no sum to cut; use tp 2 or tp_tiles 1",
+                     plan.tp_tiles);
+}
+
+// A tile of the MLP is consecutive rows, a piece of a reduce-scatter a part of each rank's.
+std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
+  if (!plan.sequence_parallel || plan.tp_tiles == 1 || plan.mlp_tiles == 1) return {};
+  return fmt::format(
+      "tp_tiles {} with mlp_tiles {} and sequence_parallel 1: the MLP's sums are cut one way or "
+      "the "
+      "other; use tp_tiles 1 or mlp_tiles 1",
+      plan.tp_tiles, plan.mlp_tiles);
+}
+
 }  // namespace
 
 std::span<const PlanRule> PlanRules() {
   static const std::vector<PlanRule> rules = {
       {"vpp-needs-interleaving", VppNeedsInterleaving},
+      {"replicas-divide-ranks", ReplicasDivideRanks},
+      {"replicas-need-sharding", ReplicasNeedSharding},
+      {"gather-format-needs-sharded-parameters", GatherFormatNeedsShardedParameters},
+      {"sgd-has-no-moments", SgdHasNoMoments},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
       {"fraction-needs-offload", FractionNeedsOffload},
       {"stream-needs-offload", StreamNeedsOffload},
       {"delay-needs-host-update", DelayNeedsHostUpdate},
+      {"offloaded-moments-are-fp32", OffloadedMomentsAreFp32},
+      {"delay-needs-plain-loss", DelayNeedsPlainLoss},
       {"parameters-need-updates-away", ParametersNeedUpdatesAway},
+      {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
+      {"vocab-parallel-needs-tp", VocabParallelNeedsTp},
+      {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},
+      {"sequence-parallel-needs-even-rows", SequenceParallelNeedsEvenRows},
+      {"recompute-layers-need-recompute", RecomputeLayersNeedRecompute},
+      {"loss-chunks-fit-the-rows", LossChunksFitTheRows},
+      {"mlp-tiles-fit-the-rows", MlpTilesFitTheRows},
+      {"mlp-tiles-need-a-whole-backward", MlpTilesNeedWholeBackward},
+      {"tp-tiles-need-tp", TpTilesNeedTp},
+      {"tp-tiles-fit-the-rows", TpTilesFitTheRows},
+      {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
   };
   return rules;
 }

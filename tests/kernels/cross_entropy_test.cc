@@ -72,12 +72,72 @@ TEST_P(CrossEntropyTest, BackwardEqualsTheReferenceAtRaggedSizes) {
     const Floats rounded(lse.begin(), lse.end());
     Floats grads = c.logits;
     Run(api_.cross_entropy_backward,
-        FtCrossEntropyBackward{grads.data(), c.targets.data(), rounded.data(), 5, vocab, kScale,
-                               FT_F32});
+        FtCrossEntropyBackward{grads.data(), c.targets.data(), rounded.data(), 5, vocab, 0, 0,
+                               kScale, FT_F32});
     ExpectClose(grads,
                 reference::CrossEntropyBackward(vocab, double{kScale}, ToDouble(c.logits),
                                                 c.targets, ToDouble(rounded)),
                 {36.0 * double{kScale} * kUnit}, "dlogits");
+  }
+}
+
+// The columns of four ranks with as many columns each, the last of which may be short or empty,
+// against the reference of all columns. Bounds as above: a share's sum is of as many numbers at
+// most, and is rounded once more, as is that of the four.
+TEST_P(CrossEntropyTest, SharesOfTheVocabularyGiveTheLossOfTheWhole) {
+  for (const std::int64_t vocab : kVocabularies) {
+    SCOPED_TRACE(vocab);
+    const LossCase c(vocab);
+    const std::int64_t each = (vocab + 3) / 4;
+    Floats max(5, -std::numeric_limits<float>::infinity()), sum(5, 0.0F), picked(5, 0.0F);
+    std::vector<Floats> shares;
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      Floats& share = shares.emplace_back(static_cast<std::size_t>(5 * each), 99.0F);  // padding
+      for (std::int64_t row = 0; row < 5; ++row) {
+        for (std::int64_t i = 0; i < each && rank * each + i < vocab; ++i) {
+          share[static_cast<std::size_t>(row * each + i)] =
+              c.logits[static_cast<std::size_t>(row * vocab + rank * each + i)];
+        }
+      }
+      Floats here(5, kNan);
+      Run(api_.vocab_max,
+          FtVocabMax{share.data(), here.data(), 5, each, rank * each, vocab, FT_F32});
+      for (std::size_t row = 0; row < 5; ++row) max[row] = std::max(max[row], here[row]);
+    }
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      Floats sum_here(5, kNan), picked_here(5, kNan);
+      Run(api_.vocab_sums,
+          FtVocabSums{shares[static_cast<std::size_t>(rank)].data(), c.targets.data(), max.data(),
+                      sum_here.data(), picked_here.data(), 5, each, rank * each, vocab, FT_F32});
+      for (std::size_t row = 0; row < 5; ++row) {
+        sum[row] += sum_here[row];
+        picked[row] += picked_here[row];
+      }
+    }
+    Floats lse(5, kNan), loss(1, 3.0F);
+    Run(api_.vocab_loss, FtVocabLoss{c.targets.data(), max.data(), sum.data(), picked.data(),
+                                     lse.data(), loss.data(), 5, vocab, kScale, 1, FT_F32});
+    const auto expected =
+        reference::CrossEntropyForward(vocab, double{kScale}, ToDouble(c.logits), c.targets);
+    const double bound = (20.0 + 264.0 + 18.0 + 4.0) * kUnit;
+    ExpectClose(lse, expected.lse, {bound}, "lse");
+    ExpectClose(loss, {expected.loss + 3.0}, {3.0 * double{kScale} * bound + 13.0 * kUnit}, "loss");
+    const Tensor grads = reference::CrossEntropyBackward(vocab, double{kScale}, ToDouble(c.logits),
+                                                         c.targets, ToDouble(lse));
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      Floats& share = shares[static_cast<std::size_t>(rank)];
+      Run(api_.cross_entropy_backward,
+          FtCrossEntropyBackward{share.data(), c.targets.data(), lse.data(), 5, each, rank * each,
+                                 vocab, kScale, FT_F32});
+      Tensor expected_share;
+      for (std::int64_t row = 0; row < 5; ++row) {
+        for (std::int64_t i = rank * each; i < (rank + 1) * each; ++i) {
+          expected_share.push_back(i < vocab ? grads[static_cast<std::size_t>(row * vocab + i)]
+                                             : 0.0);
+        }
+      }
+      ExpectClose(share, expected_share, {36.0 * double{kScale} * kUnit}, "dlogits");
+    }
   }
 }
 
@@ -128,7 +188,7 @@ TEST_P(CrossEntropyTest, ExponentialIsAccurateOverItsWholeRange) {
   const Ids target = {0};
   const Floats lse = {0.0F};
   Run(api_.cross_entropy_backward,
-      FtCrossEntropyBackward{y.data(), target.data(), lse.data(), 1, kCount, 1.0F, FT_F32});
+      FtCrossEntropyBackward{y.data(), target.data(), lse.data(), 1, kCount, 0, 0, 1.0F, FT_F32});
   for (std::size_t i = 1; i < x.size(); ++i) {
     const double exact = std::exp(static_cast<double>(x[i]));
     if (x[i] < -86.7F) {

@@ -37,6 +37,9 @@ TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
                              .cols = cols,
                              .vocab = 11,
                              .sequence = 13,
+                             .first_row = 0,
+                             .first_id = 0,
+                             .all_ids = 0,
                              .dtype = FT_F32});
       ExpectClose(out, reference::EmbeddingForward(shape, ids, ToDouble(table), ToDouble(position)),
                   {2.0 * kUnit}, "out");
@@ -73,6 +76,8 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
                                                        .cols = cols,
                                                        .vocab = 11,
                                                        .sequence = 13,
+                                                       .first_id = 0,
+                                                       .all_ids = 0,
                                                        .accumulate_table = add_table,
                                                        .accumulate_positions = add_positions,
                                                        .dtype = FT_F32});
@@ -80,6 +85,66 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
       ExpectClose(positions, expected.positions, {26.0 * 27.0 * kUnit}, "positions");
     }
   }
+}
+
+// Two ranks with 6 of 11 ids each, the second with one row of padding: their sum is the whole, to
+// the bit. Rows [5, 26) of a batch take their positions from row 5 on.
+TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
+  constexpr std::int64_t kCols = 33, kRows = 21, kFirstRow = 5;
+  const Ids ids = SomeIds(kRows, 11);
+  Floats table = Random(11 * kCols, 1);
+  const Floats position = Random(13 * kCols, 2), dy = Random(kRows * kCols, 3);
+  const auto forward = [&](const float* rows, std::int64_t vocab, std::int64_t first,
+                           std::int64_t all) {
+    Floats out(static_cast<std::size_t>(kRows * kCols), kNan);
+    Run(api_.embedding_forward, FtEmbeddingForward{.ids = ids.data(),
+                                                   .table = rows,
+                                                   .positions = position.data(),
+                                                   .out = out.data(),
+                                                   .rows = kRows,
+                                                   .cols = kCols,
+                                                   .vocab = vocab,
+                                                   .sequence = 13,
+                                                   .first_row = kFirstRow,
+                                                   .first_id = first,
+                                                   .all_ids = all,
+                                                   .dtype = FT_F32});
+    return out;
+  };
+  const auto backward = [&](std::int64_t vocab, std::int64_t first, std::int64_t all) {
+    Floats grad(static_cast<std::size_t>(vocab * kCols), kNan);
+    Run(api_.embedding_backward, FtEmbeddingBackward{.ids = ids.data(),
+                                                     .dy = dy.data(),
+                                                     .table_grad = grad.data(),
+                                                     .positions_grad = nullptr,
+                                                     .rows = kRows,
+                                                     .cols = kCols,
+                                                     .vocab = vocab,
+                                                     .sequence = 13,
+                                                     .first_id = first,
+                                                     .all_ids = all,
+                                                     .accumulate_table = 0,
+                                                     .accumulate_positions = 0,
+                                                     .dtype = FT_F32});
+    return grad;
+  };
+  const Floats whole = forward(table.data(), 11, 0, 0);
+  for (std::int64_t c = 0; c < kCols; ++c) {  // row 0 is id 10 at position 5
+    ASSERT_EQ(whole[static_cast<std::size_t>(c)],
+              table[static_cast<std::size_t>(10 * kCols + c)] +
+                  position[static_cast<std::size_t>(kFirstRow * kCols + c)]);
+  }
+  Floats whole_grad = backward(11, 0, 0);
+  table.resize(12 * kCols, kNan);  // the row of padding is never read
+  Floats sum = forward(table.data(), 6, 0, 11);
+  const Floats second = forward(table.data() + 6 * kCols, 6, 6, 11);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
+  EXPECT_EQ(sum, whole);
+  Floats grads = backward(6, 0, 11);
+  const Floats second_grads = backward(6, 6, 11);
+  grads.insert(grads.end(), second_grads.begin(), second_grads.end());
+  whole_grad.resize(12 * kCols, 0.0F);
+  EXPECT_EQ(grads, whole_grad);
 }
 
 TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
@@ -94,6 +159,9 @@ TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
                                 .cols = 4,
                                 .vocab = 11,
                                 .sequence = 3,
+                                .first_row = 0,
+                                .first_id = 0,
+                                .all_ids = 0,
                                 .dtype = FT_F32};
   EXPECT_EQ(api_.embedding_forward(queue_.get(), &call), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()),

@@ -44,6 +44,24 @@ std::vector<Case> Cases() {
       {"Dp4", With([](Plan& p) { p.dp = 4; })},
       {"Dp2Zero1", With([](Plan& p) { p.dp = 2, p.zero_stage = 1; })},
       {"Dp4Zero3", With([](Plan& p) { p.dp = 4, p.zero_stage = 3; })},
+      {"Dp4Zero2", With([](Plan& p) { p.dp = 4, p.zero_stage = 2; })},
+      {"Dp2Pp2Zero2ZbH1", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kZbH1;
+       })},
+      {"Dp4Zero1Replicas", With([](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 2; })},
+      {"Dp4Pp2Zero2Replicas",
+       With([](Plan& p) { p.dp = 4, p.pp = 2, p.zero_stage = 2, p.replicas = 2; })},
+      {"Dp4Tp2Zero3Replicas",
+       With([](Plan& p) { p.dp = 4, p.tp = 2, p.zero_stage = 3, p.replicas = 2; })},
+      {"Dp2Zero3Prefetch0",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.prefetch_depth = 0; })},
+      {"Dp2Pp2Zero3Prefetch3",
+       With([](Plan& p) { p.dp = 2, p.pp = 2, p.zero_stage = 3, p.prefetch_depth = 3; })},
+      {"Dp2EachMicroBatch",
+       With([](Plan& p) { p.dp = 2, p.reduction_time = ReductionTime::kMicroBatch; })},
+      {"Dp4Pp2Zero1EachMicroBatch", With([](Plan& p) {
+         p.dp = 4, p.pp = 2, p.zero_stage = 1, p.reduction_time = ReductionTime::kMicroBatch;
+       })},
       {"Dp2Zero3Recompute",
        With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; })},
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
@@ -133,6 +151,70 @@ std::vector<Case> Cases() {
          p.dp = 2, p.pp = 2, p.zero_stage = 3, p.schedule = ScheduleKind::kZbH1;
          p.offload_activations = OffloadTarget::kHost;
        })},
+      {"Dp2Zero3Prefetch2LossChunks2ParametersNvme", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3, p.prefetch_depth = 2, p.loss_chunks = 2;
+         p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
+       })},
+      {"Dp4Zero2Replicas2OptimizerNvme", With([](Plan& p) {
+         p.dp = 4, p.zero_stage = 2, p.replicas = 2;
+         p.offload_optimizer = OffloadTarget::kNvme;
+       })},
+      {"Tp2SequenceVocabSelectiveActivationsOptimizer", With([](Plan& p) {
+         p.tp = 2, p.sequence_parallel = p.vocab_parallel = true;
+         p.recompute = RecomputeKind::kSelective, p.recompute_layers = 1;
+         p.offload_activations = p.offload_optimizer = OffloadTarget::kHost;
+       })},
+      {"Tp2Vocab", With([](Plan& p) { p.tp = 2, p.vocab_parallel = true; })},
+      {"Dp2Tp2VocabPp2Zero1",
+       With([](Plan& p) { p.tp = p.dp = p.pp = 2, p.zero_stage = 1, p.vocab_parallel = true; })},
+      {"Tp2VocabDp2Zero3",
+       With([](Plan& p) { p.tp = 2, p.dp = 2, p.zero_stage = 3, p.vocab_parallel = true; })},
+      {"Tp2Sequence", With([](Plan& p) { p.tp = 2, p.sequence_parallel = true; })},
+      {"Tp2SequenceVocab",
+       With([](Plan& p) { p.tp = 2, p.sequence_parallel = p.vocab_parallel = true; })},
+      {"Tp2SequencePp2Dp2Zero1",
+       With([](Plan& p) { p.tp = p.pp = p.dp = 2, p.zero_stage = 1, p.sequence_parallel = true; })},
+      {"Tp2SequenceVocabPp2ZbH1", With([](Plan& p) {
+         p.tp = p.pp = 2, p.schedule = ScheduleKind::kZbH1;
+         p.sequence_parallel = p.vocab_parallel = true;
+       })},
+      {"Tp2SequenceDp2Zero3Selective", With([](Plan& p) {
+         p.tp = p.dp = 2, p.zero_stage = 3, p.sequence_parallel = true;
+         p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Selective", With([](Plan& p) { p.recompute = RecomputeKind::kSelective; })},
+      {"Pp2ZbH1Selective", With([](Plan& p) {
+         p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Pp2RecomputeOneLayer",
+       With([](Plan& p) { p.pp = 2, p.recompute = RecomputeKind::kFull, p.recompute_layers = 1; })},
+      {"LossChunks3", With([](Plan& p) { p.loss_chunks = 3; })},
+      {"Dp2Zero3Gpipe2LossChunks2", With([](Plan& p) {
+         p.dp = p.pp = 2, p.zero_stage = 3, p.schedule = ScheduleKind::kGpipe, p.loss_chunks = 2;
+       })},
+      {"Tp2VocabLossChunks4",
+       With([](Plan& p) { p.tp = 2, p.vocab_parallel = true, p.loss_chunks = 4; })},
+      {"Tp2SequenceLossChunks4",
+       With([](Plan& p) { p.tp = 2, p.sequence_parallel = true, p.loss_chunks = 4; })},
+      {"Tp2SequenceVocabLossChunks3Pp2ZbH1", With([](Plan& p) {
+         p.tp = p.pp = 2, p.sequence_parallel = p.vocab_parallel = true, p.loss_chunks = 3;
+         p.schedule = ScheduleKind::kZbH1;
+       })},
+      {"MlpTiles3", With([](Plan& p) { p.mlp_tiles = 3; })},
+      {"MlpTiles3Recompute",
+       With([](Plan& p) { p.mlp_tiles = 3, p.recompute = RecomputeKind::kFull; })},
+      {"Tp2SequenceMlpTiles2Selective", With([](Plan& p) {
+         p.tp = 2, p.sequence_parallel = true, p.mlp_tiles = 2;
+         p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Tp2TpTiles3MlpTiles2", With([](Plan& p) { p.tp = 2, p.tp_tiles = 3, p.mlp_tiles = 2; })},
+      {"Tp2Pp2DualPipeVSequenceVocabLossChunks2", With([](Plan& p) {
+         p.tp = p.pp = 2, p.schedule = ScheduleKind::kDualPipeV;
+         p.sequence_parallel = p.vocab_parallel = true, p.loss_chunks = 2, p.tp_tiles = 2;
+         p.recompute = RecomputeKind::kSelective, p.recompute_layers = 1;
+       })},
+      {"Tp2SequenceTpTiles3",
+       With([](Plan& p) { p.tp = 2, p.sequence_parallel = true, p.tp_tiles = 3; })},
   };
 }
 
@@ -187,6 +269,39 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
     });
 
+// Four shares of 65 of 257 tokens: the last has 62 and 3 rows of padding, which stay zero.
+TEST(Equality, HoldsWithAVocabularyThatRanksCannotShareEvenly) {
+  for (const bool tied : {true, false}) {
+    ModelSpec model = TinyGpt(tied);
+    model.vocab = 257;
+    Plan plan = TinyPlan();
+    plan.clip_norm = 0.5;
+    TrainingOptions first;
+    first.steps = 1;
+    const Trained expected = TrainTiny(model, plan);
+    const Trained gradients = TrainTiny(model, plan, first);
+    plan.tp = 4;
+    plan.vocab_parallel = true;
+    for (const bool more : {false, true}) {
+      plan.sequence_parallel = more;
+      plan.loss_chunks = more ? 3 : 1;
+      plan.pp = more ? 2 : 1;
+      const Trained actual = TrainTiny(model, plan);
+      for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+        EXPECT_NEAR(actual.losses[step], expected.losses[step],
+                    kLossTolerance * expected.losses[step])
+            << Describe(plan) << " step " << step;
+        EXPECT_NEAR(actual.squared_norms[step], expected.squared_norms[step],
+                    10 * kLossTolerance * expected.squared_norms[step])
+            << Describe(plan) << " step " << step;
+      }
+      EXPECT_LT(LargestDifference(gradients.gradients, TrainTiny(model, plan, first).gradients),
+                kGradientTolerance)
+          << Describe(plan);
+    }
+  }
+}
+
 bool SameBits(const Trained& a, const Trained& b) {
   bool same = a.losses == b.losses;
   for (const auto& [name, tensor] : a.parameters) {
@@ -208,6 +323,12 @@ TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
   other = pipeline;
   other.recompute = RecomputeKind::kFull;
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
+
+  other.recompute = RecomputeKind::kSelective;
+  EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
+  other.schedule = ScheduleKind::kZbH1;
+  other.recompute_layers = 1;
   EXPECT_TRUE(SameBits(one_f_one_b, TrainTiny(model, other)));
 
   Plan data_parallel = TinyPlan();
@@ -243,6 +364,59 @@ TEST(EqualityToTheBit, HoldsForEveryPlaceOfStateAndActivations) {
   }
 }
 
+// Who keeps the sum of a micro-batch changes no bit of it: whole on all ranks, or in shards.
+TEST(EqualityToTheBit, HoldsForAllZeroStagesThatSumEachMicroBatch) {
+  for (const bool tied : {false, true}) {
+    Plan plan = TinyPlan();
+    plan.dp = plan.pp = 2;
+    plan.reduction_time = ReductionTime::kMicroBatch;
+    const Trained whole = TrainTiny(TinyGpt(tied), plan);
+    for (const int zero : {1, 2, 3}) {
+      plan.zero_stage = zero;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+    }
+    for (const int depth : {0, 2, 5}) {
+      plan.prefetch_depth = depth;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+    }
+  }
+}
+
+TEST(EqualityToTheBit, HoldsForALossScaleThatIsAPowerOfTwo) {
+  Plan plan = TinyPlan();
+  plan.dp = 2;
+  plan.zero_stage = 2;
+  plan.clip_norm = 0.5;
+  const Trained plain = TrainTiny(TinyLlama(), plan);
+  plan.loss_scale = 1024;
+  const Trained scaled = TrainTiny(TinyLlama(), plan);
+  EXPECT_TRUE(SameBits(plain, scaled));
+  EXPECT_EQ(plain.squared_norms, scaled.squared_norms);
+}
+
+// What other strategies do to gradients and parameters is the same wherever those lie.
+TEST(EqualityToTheBit, HoldsForOffloadBesideScaledLossesAndQuantizedGathers) {
+  Plan plan = TinyPlan();
+  plan.dp = 2;
+  plan.zero_stage = 3;
+  plan.loss_scale = 1024;
+  plan.gather_format = GatherFormat::kInt8;
+  for (const int depth : {0, 1, 3}) {
+    plan.prefetch_depth = depth;
+    plan.clip_norm = depth == 1 ? 0.0 : 0.5;
+    const Trained here = TrainTiny(TinyLlama(), plan);
+    for (const OffloadTarget target : {OffloadTarget::kHost, OffloadTarget::kNvme}) {
+      Plan away = plan;
+      away.offload_optimizer = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), away))) << Describe(away);
+      away.offload_parameters = target;
+      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), away))) << Describe(away);
+      away.stream_optimizer = true;
+      EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), away))) << Describe(away);
+    }
+  }
+}
+
 TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
   struct Jitter : FaultInjector {
     Fault At(int rank, std::int64_t step, std::int32_t op) override {
@@ -270,12 +444,34 @@ TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
   }
 }
 
+TEST(EqualityToTheBit, HoldsWithAndWithoutPoisonWhereTensorsAreUsedInParts) {
+  TrainingOptions plain;
+  plain.poison = false;
+  Plan plan = TinyPlan();
+  plan.tp = plan.pp = 2;
+  plan.schedule = ScheduleKind::kZbH1;
+  plan.sequence_parallel = plan.vocab_parallel = true;
+  plan.loss_chunks = 3;
+  plan.tp_tiles = 2;
+  plan.recompute = RecomputeKind::kSelective;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+}
+
 TEST(EqualityToTheBit, HoldsWithAndWithoutPoison) {
   TrainingOptions plain;
   plain.poison = false;
   Plan plan = TinyPlan();
   plan.dp = 2;
   plan.zero_stage = 3;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+  plan.gather_format = GatherFormat::kInt8;
+  plan.moments = MomentFormat::kInt8;
+  plan.loss_scale = 64;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+  plan.zero_stage = 2;
+  plan.gather_format = GatherFormat::kFp32;
+  plan.optimizer = OptimizerKind::kSgd;
+  plan.moments = MomentFormat::kFp32;
   EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
 }
 

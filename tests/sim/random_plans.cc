@@ -51,24 +51,47 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   }
   const int stages[] = {0, 1, 3};
   plan.zero_stage = stages[pick(0, 2)];
-  plan.recompute = static_cast<RecomputeKind>(pick(0, 1));
+  plan.recompute = static_cast<RecomputeKind>(pick(0, 2));
   plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
   plan.bucket_bytes = 1 << pick(10, 16);
+  if (pick(0, 1) == 1) plan.zero_stage = static_cast<int>(pick(0, 3));
+  if (plan.zero_stage > 0 && plan.dp % 2 == 0 && pick(0, 1) == 1) plan.replicas = 2;
+  plan.prefetch_depth = static_cast<int>(pick(0, 3));
+  plan.reduction_time = static_cast<ReductionTime>(pick(0, 1));
+  if (plan.zero_stage == 3) plan.gather_format = static_cast<GatherFormat>(pick(0, 3));
   plan.offload_activations = static_cast<OffloadTarget>(pick(0, 2));
   plan.offload_optimizer = static_cast<OffloadTarget>(pick(0, 2));
+  plan.optimizer = static_cast<OptimizerKind>(pick(0, 3) / 3);
+  if (plan.optimizer == OptimizerKind::kSgd) plan.offload_optimizer = OffloadTarget::kNone;
+  plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
   if (plan.offload_optimizer != OffloadTarget::kNone) {
     const std::int64_t way = pick(0, 2);  // host, streamed, delayed
     plan.stream_optimizer = way == 1;
-    plan.delayed_update = way == 2;
-    if (way != 2) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
+    plan.delayed_update = way == 2 && plan.loss_scale == 0;
+    if (!plan.delayed_update) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
     plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
     if (!ValidatePlan(plan, out.model)) plan.offload_parameters = OffloadTarget::kNone;
+  } else if (plan.optimizer == OptimizerKind::kAdamW) {
+    plan.moments = static_cast<MomentFormat>(pick(0, 2));
+  }
+  if (plan.schedule == ScheduleKind::kDualPipe && plan.zero_stage < 2) {
+    plan.reduction_time = ReductionTime::kEnd;
   }
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
     plan.vpp = 1;
   }
+  const std::int64_t rows = plan.micro_batch * plan.sequence;
+  const auto pieces = [&](int most) {
+    return static_cast<int>(std::min<std::int64_t>(pick(0, 1) == 1 ? pick(1, most) : 1, rows));
+  };
+  plan.vocab_parallel = plan.tp > 1 && pick(0, 1) == 1;
+  plan.sequence_parallel = plan.tp > 1 && rows % plan.tp == 0 && pick(0, 1) == 1;
+  if (plan.recompute != RecomputeKind::kNone) plan.recompute_layers = static_cast<int>(pick(0, 2));
+  plan.loss_chunks = pieces(5);
+  if (!SplitsBackward(plan.schedule)) plan.mlp_tiles = pieces(4);
+  if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   return out;
 }
 

@@ -25,9 +25,54 @@ FtStatus CrossEntropyBackward(FtQueue* queue, const FtCrossEntropyBackward* g) {
   check.Size("rows", g->rows)
       .AtLeast("vocab", g->vocab, 1)
       .Tensor("logits", g->logits, g->rows, g->vocab);
+  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
   check.Tensor("targets", g->targets, g->rows).Tensor("lse", g->lse, g->rows);
   if (check.ok()) {
     queue->kernels->cross_entropy_backward(*g);
+  }
+  return check.status();
+}
+
+// Sizes that the three share.
+template <class Arguments>
+void CheckShare(Check& check, const Arguments& g) {
+  check.Size("rows", g.rows).AtLeast("vocab", g.vocab, 1).AtLeast("all_ids", g.all_ids, 1);
+  check.Size("first_id", g.first_id).Tensor("logits", g.logits, g.rows, g.vocab);
+  check.Tensor("max", g.max, g.rows);
+}
+
+FtStatus VocabMax(FtQueue* queue, const FtVocabMax* g) {
+  Check check(queue, "vocab_max", g->dtype);
+  CheckShare(check, *g);
+  if (check.ok()) {
+    queue->kernels->vocab_max(*g);
+  }
+  return check.status();
+}
+
+FtStatus VocabSums(FtQueue* queue, const FtVocabSums* g) {
+  Check check(queue, "vocab_sums", g->dtype);
+  CheckShare(check, *g);
+  check.Tensor("targets", g->targets, g->rows)
+      .Tensor("sum", g->sum, g->rows)
+      .Tensor("picked", g->picked, g->rows);
+  if (check.ok()) {
+    queue->kernels->vocab_sums(*g);
+  }
+  return check.status();
+}
+
+FtStatus VocabLoss(FtQueue* queue, const FtVocabLoss* g) {
+  Check check(queue, "vocab_loss", g->dtype);
+  check.Size("rows", g->rows).AtLeast("all_ids", g->all_ids, 1);
+  check.Tensor("targets", g->targets, g->rows)
+      .Tensor("max", g->max, g->rows)
+      .Tensor("sum", g->sum, g->rows)
+      .Tensor("picked", g->picked, g->rows)
+      .Tensor("lse", g->lse, g->rows)
+      .Tensor("loss", g->loss, 1);
+  if (check.ok()) {
+    queue->kernels->vocab_loss(*g);
   }
   return check.status();
 }
@@ -37,6 +82,9 @@ FtStatus CrossEntropyBackward(FtQueue* queue, const FtCrossEntropyBackward* g) {
 void SetCrossEntropyEntries(FtDeviceApi& api) {
   api.cross_entropy_forward = &CrossEntropyForward;
   api.cross_entropy_backward = &CrossEntropyBackward;
+  api.vocab_max = &VocabMax;
+  api.vocab_sums = &VocabSums;
+  api.vocab_loss = &VocabLoss;
 }
 
 }  // namespace foretrain

@@ -10,8 +10,10 @@ FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
   Check check(queue, "embedding_forward", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols).Size("vocab", g->vocab);
   check.AtLeast("sequence", g->sequence, g->positions == nullptr ? 0 : 1);
+  check.Size("first_row", g->first_row);
   check.Tensor("table", g->table, g->vocab, g->cols).Tensor("out", g->out, g->rows, g->cols);
-  check.Ids(g->ids, g->rows, g->vocab);
+  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
+  check.Ids(g->ids, g->rows, g->all_ids == 0 ? g->vocab : g->all_ids);
   if (check.ok() && g->rows > 0 && g->cols > 0) {
     queue->kernels->embedding_forward(*g);
   }
@@ -24,7 +26,8 @@ FtStatus EmbeddingBackward(FtQueue* queue, const FtEmbeddingBackward* g) {
   check.AtLeast("sequence", g->sequence, g->positions_grad == nullptr ? 0 : 1);
   check.Tensor("dy", g->dy, g->rows, g->cols)
       .Tensor("table_grad", g->table_grad, g->vocab, g->cols);
-  check.Ids(g->ids, g->rows, g->vocab);
+  check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
+  check.Ids(g->ids, g->rows, g->all_ids == 0 ? g->vocab : g->all_ids);
   if (check.ok() && g->cols > 0 && g->vocab > 0) {
     queue->kernels->embedding_backward(*g);
   }

@@ -10,7 +10,8 @@ void SetEmbeddingEntries(FtDeviceApi& api);     // embedding_forward, _backward
 void SetNormEntries(FtDeviceApi& api);          // norm_forward, _backward_input, _backward_weight
 void SetAttentionEntries(FtDeviceApi& api);     // rope, attention_forward, _backward
 void SetActivationEntries(FtDeviceApi& api);    // gelu, swiglu, add
-void SetCrossEntropyEntries(FtDeviceApi& api);  // cross_entropy_forward, _backward
-void SetUpdateEntries(FtDeviceApi& api);        // squared_norm, adamw, sum_ranks
+void SetCrossEntropyEntries(FtDeviceApi& api);  // cross_entropy_*, vocab_*
+void SetUpdateEntries(
+    FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, (de)quantize, sum_ranks
 
 }  // namespace foretrain

@@ -1,4 +1,4 @@
-// Kernels that work row by row: norms, bias gradients, embeddings, rotary positions, cross entropy.
+// Kernels that work row by row: norms, bias gradients, embeddings.
 #pragma once
 
 #include <stdint.h>
@@ -72,13 +72,18 @@ inline void BiasGrad(const FtBiasGrad& g) {
 
 inline void EmbeddingForward(const FtEmbeddingForward& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
-    const float* from = Floats(g.table) + g.ids[row] * g.cols;
+    const int64_t id = g.ids[row] - g.first_id;
     float* to = Floats(g.out) + row * g.cols;
+    if (id < 0 || id >= g.vocab) {
+      memset(to, 0, static_cast<size_t>(g.cols) * sizeof(float));
+      continue;
+    }
+    const float* from = Floats(g.table) + id * g.cols;
     if (g.positions == nullptr) {
       memcpy(to, from, static_cast<size_t>(g.cols) * sizeof(float));
       continue;
     }
-    const float* position = Floats(g.positions) + row % g.sequence * g.cols;
+    const float* position = Floats(g.positions) + (g.first_row + row) % g.sequence * g.cols;
     ForEachVector(
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
           access.store(to + c, access.load(from + c) + access.load(position + c));
@@ -98,11 +103,14 @@ inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
   }
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* dy = Floats(g.dy) + row * g.cols;
-    float* to = table + g.ids[row] * g.cols;
-    ForEachVector(
-        g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
-          access.store(to + c, access.load(to + c) + access.load(dy + c));
-        });
+    const int64_t id = g.ids[row] - g.first_id;
+    if (id >= 0 && id < g.vocab) {
+      float* to = table + id * g.cols;
+      ForEachVector(
+          g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
+            access.store(to + c, access.load(to + c) + access.load(dy + c));
+          });
+    }
     if (positions != nullptr) {
       float* position = positions + row % g.sequence * g.cols;
       ForEachVector(
@@ -215,80 +223,6 @@ inline void NormBackwardWeight(const FtNormBackwardWeight& g) {
             weight += d * ((access.load(x + row * g.cols + c) - mean) * g.rstd[row]);
             bias += d;
           });
-}
-
-// ---- cross entropy
-// ---------------------------------------------------------------------------------------------------
-
-FT_INLINE float LargestOf(int64_t n, const float* x) {
-  Vector most[4];
-  for (Vector& v : most) {
-    v = Set(-__builtin_inff());
-  }
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      most[j] = Max(most[j], Load(x + i + j * kLanes));
-    }
-  }
-  float lanes[kLanes];
-  Store(lanes, Max(Max(most[0], most[1]), Max(most[2], most[3])));
-  float largest = lanes[0];
-  for (int lane = 1; lane < kLanes; ++lane) {
-    largest = largest > lanes[lane] ? largest : lanes[lane];
-  }
-  for (; i < n; ++i) {
-    largest = largest > x[i] ? largest : x[i];
-  }
-  return largest;
-}
-
-// log of the sum of exponentials; sums of 4,096 in single precision, those in double.
-FT_INLINE double LogSumExp(int64_t n, const float* x) {
-  constexpr int64_t kChunk = 4096;
-  const float largest = LargestOf(n, x);
-  double sum = 0.0;
-  for (int64_t begin = 0; begin < n; begin += kChunk) {
-    sum += double{SumOver(
-        Least(kChunk, n - begin), [&](int64_t i, auto access) __attribute__((always_inline)) {
-          return access.keep(Exp(access.load(x + begin + i) - largest));
-        })};
-  }
-  return double{largest} + __builtin_log(sum);
-}
-
-inline void CrossEntropyForward(const FtCrossEntropyForward& g) {
-  double sum = 0.0;
-  for (int64_t row = 0; row < g.rows; ++row) {
-    const float* logits = Floats(g.logits) + row * g.vocab;
-    const double lse = LogSumExp(g.vocab, logits);
-    g.lse[row] = static_cast<float>(lse);
-    const int32_t target = g.targets[row];
-    if (target >= 0 && target < g.vocab) {
-      sum += lse - double{logits[target]};
-    }
-  }
-  sum *= double{g.scale};
-  g.loss[0] = static_cast<float>(g.accumulate != 0 ? double{g.loss[0]} + sum : sum);
-}
-
-// A row whose target adds nothing to the loss has no gradient.
-inline void CrossEntropyBackward(const FtCrossEntropyBackward& g) {
-  for (int64_t row = 0; row < g.rows; ++row) {
-    float* logits = Floats(g.logits) + row * g.vocab;
-    const int32_t target = g.targets[row];
-    if (target < 0 || target >= g.vocab) {
-      memset(logits, 0, static_cast<size_t>(g.vocab) * sizeof(float));
-      continue;
-    }
-    const float lse = g.lse[row];
-    ForEachVector(
-        g.vocab, [&](int64_t i, auto access) __attribute__((always_inline)) {
-          access.store(logits + i, Exp(access.load(logits + i) - lse) * g.scale);
-        });
-    logits[target] -= g.scale;
-  }
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

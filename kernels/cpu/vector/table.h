@@ -3,10 +3,13 @@
 
 #include "kernels/cpu/vector/attention_backward.h"
 #include "kernels/cpu/vector/attention_forward.h"
+#include "kernels/cpu/vector/cross_entropy.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/gemm.h"
+#include "kernels/cpu/vector/quantize.h"
 #include "kernels/cpu/vector/rope.h"
 #include "kernels/cpu/vector/rows.h"
+#include "kernels/cpu/vector/update.h"
 #include "kernels/cpu/vector_kernels.h"
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
@@ -30,8 +33,16 @@ constexpr VectorKernels MakeTable(const char* name) {
           .add = &Add,
           .cross_entropy_forward = &CrossEntropyForward,
           .cross_entropy_backward = &CrossEntropyBackward,
+          .vocab_max = &VocabMax,
+          .vocab_sums = &VocabSums,
+          .vocab_loss = &VocabLoss,
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
+          .sgd = &Sgd,
+          .count_not_finite = &CountNotFinite,
+          .count_skipped = &CountSkipped,
+          .quantize = &Quantize,
+          .dequantize = &Dequantize,
           .sum_ranks = &SumRanks};
 }
 

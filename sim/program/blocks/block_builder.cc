@@ -8,8 +8,31 @@ namespace foretrain {
 
 std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
                                 SlotRole role, int index) {
-  if (elements == 0) return kNoSlot;
-  block_.slots.push_back({std::move(name), elements * kFloatBytes, category, role, index});
+  return SlotOfBytes(std::move(name), elements * kFloatBytes, category, role, index);
+}
+
+std::int16_t BlockBuilder::SlotOfBytes(std::string name, std::int64_t bytes, Category category,
+                                       SlotRole role, int index) {
+  if (bytes == 0) return kNoSlot;
+  TensorSlot& slot = block_.slots.emplace_back();
+  slot.name = std::move(name);
+  slot.bytes = bytes;
+  slot.category = category;
+  slot.role = role;
+  slot.index = index;
+  return static_cast<std::int16_t>(block_.slots.size() - 1);
+}
+
+std::int16_t BlockBuilder::View(std::string name, std::int16_t of, std::int64_t first,
+                                std::int64_t elements, std::int64_t per_rank) {
+  const TensorSlot whole = block_.slots[static_cast<std::size_t>(of)];
+  TensorSlot& slot = block_.slots.emplace_back();
+  slot.name = std::move(name);
+  slot.bytes = elements * kFloatBytes;
+  slot.category = whole.category;
+  slot.base = whole.base == kNoSlot ? of : whole.base;
+  slot.offset = whole.offset + first * kFloatBytes;
+  slot.rank_offset = whole.rank_offset + per_rank * kFloatBytes;
   return static_cast<std::int16_t>(block_.slots.size() - 1);
 }
 
@@ -53,30 +76,54 @@ void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy
   op.trans_a = true;
   op.accumulate = accumulate;
   op.shape = {.rows = out, .cols = in, .inner = rows};
+  BiasGradient(name, dy, bias_grad, rows, out, accumulate);
+}
+
+void BlockBuilder::BiasGradient(const std::string& name, std::int16_t dy, std::int16_t bias_grad,
+                                std::int64_t rows, std::int64_t out, bool accumulate) {
   if (bias_grad == kNoSlot) return;
   Op& sum = Add(OpKind::kBiasGrad, OpClass::kMemoryBound, name + ".bias_grad",
-                {In(dy), output(bias_grad)});
+                {In(dy), accumulate ? InOut(bias_grad) : Out(bias_grad)});
   sum.accumulate = accumulate;
   sum.shape = {.rows = rows, .cols = out};
 }
 
-void BlockBuilder::TpAllReduce(const std::string& name, std::int16_t tensor,
+Op& BlockBuilder::TpCollective(OpKind kind, const std::string& name, Operand in, Operand out,
                                std::int64_t elements) {
-  Op& op = Add(OpKind::kAllReduce, OpClass::kTpComm, name, {InOut(tensor), InOut(tensor)});
+  Op& op = Add(kind, OpClass::kTpComm, name, {in, out});
   op.queue = Queue::kTp;
   op.group = GroupKind::kTp;
   op.shape = {.elements = elements};
+  return op;
+}
+
+Op& BlockBuilder::TpAllReduce(const std::string& name, std::int16_t tensor, std::int64_t elements) {
+  return TpCollective(OpKind::kAllReduce, name, InOut(tensor), InOut(tensor), elements);
+}
+
+void BlockBuilder::TpReduceScatter(const std::string& name, std::int16_t whole, std::int16_t shard,
+                                   std::int64_t elements) {
+  TpCollective(OpKind::kReduceScatter, name, In(whole), Out(shard), elements);
+}
+
+void BlockBuilder::TpAllGather(const std::string& name, std::int16_t shard, std::int16_t whole,
+                               std::int64_t elements) {
+  TpCollective(OpKind::kAllGather, name, In(shard), Out(whole), elements);
 }
 
 Block BlockBuilder::Take(Pass half) const {
   if (half != Pass::kBackwardInput && half != Pass::kBackwardWeight) return block_;
-  // Which halves touch each slot decides whether a temporary must outlive its half.
+  // Which halves touch each slot, itself or through a view, decides whether a temporary must
+  // outlive its half.
   std::vector<bool> in_half(block_.slots.size()), in_other(block_.slots.size());
   for (std::size_t i = 0; i < block_.ops.size(); ++i) {
     const Op& op = block_.ops[i];
+    std::vector<bool>& touched = halves_[i] == half ? in_half : in_other;
     for (const Operand& operand : OperandsOf(block_, op)) {
       if (operand.slot == kNoSlot) continue;
-      (halves_[i] == half ? in_half : in_other)[static_cast<std::size_t>(operand.slot)] = true;
+      touched[static_cast<std::size_t>(operand.slot)] = true;
+      const std::int16_t base = block_.slots[static_cast<std::size_t>(operand.slot)].base;
+      if (base != kNoSlot) touched[static_cast<std::size_t>(base)] = true;
     }
   }
   Block out;
@@ -85,7 +132,9 @@ Block BlockBuilder::Take(Pass half) const {
   for (std::size_t s = 0; s < block_.slots.size(); ++s) {
     if (!in_half[s]) continue;
     TensorSlot slot = block_.slots[s];
-    if (slot.role == SlotRole::kTemporary && in_other[s]) {
+    if (slot.base != kNoSlot) {
+      slot.base = renumbered[static_cast<std::size_t>(slot.base)];
+    } else if (slot.role == SlotRole::kTemporary && in_other[s]) {
       slot.role = SlotRole::kSaved;
       slot.index = kFirstHeld + static_cast<int>(s);
     }

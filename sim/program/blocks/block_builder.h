@@ -27,9 +27,16 @@ class BlockBuilder {
   // A tensor of `elements` 4-byte elements; none (and kNoSlot) when elements == 0.
   std::int16_t Slot(std::string name, std::int64_t elements, Category category, SlotRole role,
                     int index = 0);
+  // The same for a tensor of another size of element.
+  std::int16_t SlotOfBytes(std::string name, std::int64_t bytes, Category category, SlotRole role,
+                           int index = 0);
   std::int16_t Temporary(std::string name, std::int64_t elements) {
     return Slot(std::move(name), elements, Category::kWorkspace, SlotRole::kTemporary);
   }
+  // Part of the tensor of `of`, which may be a view: `elements` from `first` on, and `per_rank`
+  // further for each tp coordinate.
+  std::int16_t View(std::string name, std::int16_t of, std::int64_t first, std::int64_t elements,
+                    std::int64_t per_rank = 0);
 
   // The ops added from here on belong to this half of a backward (kBackwardInput, kBackwardWeight).
   void Half(Pass half) { half_ = half; }
@@ -49,14 +56,25 @@ class BlockBuilder {
   void LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
                             std::int16_t weight_grad, std::int16_t bias_grad, std::int64_t rows,
                             std::int64_t out, std::int64_t in, bool accumulate);
-  // In-place sum over the tensor-parallel group on its queue.
-  void TpAllReduce(const std::string& name, std::int16_t tensor, std::int64_t elements);
+  // dbias[out] (+)= column sums of dy[rows, out], if there is one
+  void BiasGradient(const std::string& name, std::int16_t dy, std::int16_t bias_grad,
+                    std::int64_t rows, std::int64_t out, bool accumulate);
+  // Collectives over the tensor-parallel group on its queue; `elements`: of the whole. The
+  // all-reduce is in place.
+  Op& TpAllReduce(const std::string& name, std::int16_t tensor, std::int64_t elements);
+  void TpReduceScatter(const std::string& name, std::int16_t whole, std::int16_t shard,
+                       std::int64_t elements);
+  void TpAllGather(const std::string& name, std::int16_t shard, std::int16_t whole,
+                   std::int64_t elements);
 
   // The block: all of it for kBackward and for passes that have no halves, else the ops of `half`.
   // A temporary that one half writes and the other reads becomes a saved tensor of both.
   Block Take(Pass half = Pass::kBackward) const;
 
  private:
+  Op& TpCollective(OpKind kind, const std::string& name, Operand in, Operand out,
+                   std::int64_t elements);
+
   Block block_;
   std::vector<Pass> halves_;  // one per op
   Pass half_ = Pass::kNone;

@@ -18,38 +18,60 @@ struct BlockContext {
   const Plan& plan;
   bool shared_table = false;  // embedding and tied head lie on one rank and add to one gradient
 
+  // Rows that linears and attention work on, and those of norms and residuals: with sequence
+  // parallelism each tensor-parallel rank has a share of them, in rank order.
   std::int64_t Rows() const { return plan.micro_batch * plan.sequence; }
+  std::int64_t OwnRows() const { return plan.sequence_parallel ? Rows() / plan.tp : Rows(); }
 };
 
-// Forward of a block for one micro-batch. `keep`: tensors the backward reads are saved; otherwise
-// they are temporaries and only the block's input is kept. Embedding and head always keep theirs.
-Block EmbeddingForward(const BlockContext& context);
-Block LayerForward(const BlockContext& context, bool keep);
-Block HeadForward(const BlockContext& context, bool first_micro_batch);
-
-// The part of a layer's forward that makes its saved tensors again from its input.
-Block LayerRecompute(const BlockContext& context);
-
-// Backward of a block: `half` is kBackward (both halves, interleaved), kBackwardInput or
-// kBackwardWeight. `accumulate`: add to the weight gradients instead of overwriting them. The
-// embedding has no input half: that block is empty.
-Block EmbeddingBackward(const BlockContext& context, Pass half, bool accumulate);
-Block LayerBackward(const BlockContext& context, Pass half, bool accumulate);
-Block HeadBackward(const BlockContext& context, Pass half, bool accumulate);
+// Elements of the activations between two blocks on one rank.
+inline std::int64_t BoundaryElements(const ModelSpec& model, const Plan& plan) {
+  return BlockContext{model, plan}.OwnRows() * model.hidden;
+}
 
 // Which template: all that tells one block of a program from another.
 struct BlockRequest {
   BlockKind kind = BlockKind::kLayer;
   Pass pass = Pass::kForward;
-  // Adds to what earlier micro-batches left, instead of overwriting it: weight gradients of a
-  // backward, the loss of a head's forward.
+  // Weight gradients add to what earlier micro-batches left, instead of overwriting it.
   bool accumulate = false;
+  // A head's forward adds to the loss of earlier micro-batches.
+  bool adds_loss = false;
+  // What a layer's backward computes again.
+  RecomputeKind recompute = RecomputeKind::kNone;
 };
 
-// The block, one of those above. What a layer's forward keeps is the plan's recomputation.
+// The block, one of those below.
 Block BuildBlock(const BlockContext& context, const BlockRequest& request);
 
 // "layer.backward+": unlike for requests that build unlike blocks.
 std::string NameOf(const BlockRequest& request);
+
+// Passes are kForward, kBackward (both halves, interleaved) or one half, kBackwardInput or
+// kBackwardWeight. The embedding has no input half: that block is empty.
+Block EmbeddingForward(const BlockContext& context);
+Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request);
+
+// With loss_chunks > 1 the forward goes on to the logits' gradients, a chunk of the rows at a time,
+// so that it makes the gradients of the head's weight and of the final norm's output: the backward
+// is the norm's alone.
+Block HeadForward(const BlockContext& context, const BlockRequest& request);
+Block HeadBackward(const BlockContext& context, const BlockRequest& request);
+
+// Whether a head's forward makes weight gradients.
+inline bool HeadForwardMakesGradients(const Plan& plan) { return plan.loss_chunks > 1; }
+
+// A layer saves the tensors that its backward reads, less what request.recompute says:
+//   full       only the input; an instruction of its own makes the others again
+//   selective  not the attention core's output and lse, the norms' outputs and the activation's,
+//              which the backward makes again where it needs them: one attention core and three
+//              memory-bound ops for 7 of 15 hidden widths a row (GPT). The GEMMs' outputs are kept.
+//              Korthikanti et al. 2022, s. 5; there scores are the bulk, which are never stored
+//              here.
+// With mlp_tiles > 1 and either, the MLP's inner tensors are never whole: the backward makes them
+// again tile by tile.
+Block LayerForward(const BlockContext& context, const BlockRequest& request);
+Block LayerRecompute(const BlockContext& context);
+Block LayerBackward(const BlockContext& context, const BlockRequest& request);
 
 }  // namespace foretrain

@@ -1,5 +1,7 @@
 #include "sim/program/blocks/parameters.h"
 
+#include "base/checked.h"
+
 namespace foretrain {
 namespace {
 
@@ -58,11 +60,19 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
 
 }  // namespace
 
-std::vector<BlockParameter> ParametersOf(const ModelSpec& m, BlockKind kind) {
-  if (kind == BlockKind::kLayer) return LayerParameters(m);
+std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind) {
+  const Split table = plan.vocab_parallel ? Split::kRows : Split::kNone;
+  if (kind == BlockKind::kLayer) {
+    std::vector<BlockParameter> list = LayerParameters(m);
+    for (const LayerParameter index :
+         {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias, kOutBias, kDownBias}) {
+      list[index].own_rows = plan.sequence_parallel;
+    }
+    return list;
+  }
   if (kind == BlockKind::kEmbedding) {
     std::vector<BlockParameter> list(kEmbeddingParameterCount);
-    list[kTokenTable] = Weight(kTokenTableName, m.vocab, m.hidden, Split::kNone);
+    list[kTokenTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
     if (m.positions == PositionKind::kLearned) {
       list[kPositionTable] =
           Weight("embedding.positions.weight", m.max_sequence, m.hidden, Split::kNone);
@@ -73,12 +83,18 @@ std::vector<BlockParameter> ParametersOf(const ModelSpec& m, BlockKind kind) {
   list[kFinalNormWeight] = Vector("head.norm.weight", m.hidden);
   if (m.norm == NormKind::kLayerNorm) list[kFinalNormBias] = Vector("head.norm.bias", m.hidden);
   list[kHeadWeight] =
-      Weight(m.tied_embeddings ? kTokenTableName : "head.weight", m.vocab, m.hidden, Split::kNone);
+      Weight(m.tied_embeddings ? kTokenTableName : "head.weight", m.vocab, m.hidden, table);
+  list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
   return list;
 }
 
 std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp) {
+  if (split == Split::kRows) return CeilDiv(tensor.rows, tp) * tensor.cols;
   return tensor.rows * tensor.cols / (split == Split::kNone ? 1 : tp);
+}
+
+std::int64_t VocabRows(const ModelSpec& model, const Plan& plan) {
+  return plan.vocab_parallel ? CeilDiv(model.vocab, plan.tp) : model.vocab;
 }
 
 std::int64_t ElementsOf(const BlockParameter& parameter, int tp) {

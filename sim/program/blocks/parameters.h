@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
 
 namespace foretrain {
 
 enum class BlockKind : std::uint8_t { kEmbedding, kLayer, kHead };
 
-// How tensor parallelism splits a weight [out, in]: rows of a column-parallel linear, columns of a
-// row-parallel one, nothing of what every rank holds in full. A vector is one row.
+// How tensor parallelism splits a weight [out, in]: rows of a column-parallel linear or of a table,
+// columns of a row-parallel one, nothing of what every rank holds in full. A vector is one row.
+// Rows of a vocabulary that tp does not divide are padded: each rank has room for the same number.
 enum class Split : std::uint8_t { kNone, kRows, kCols };
 
 // A tensor of the model. A weight is [rows, cols] = [out, in]; a vector is [1, cols].
@@ -29,6 +31,9 @@ struct BlockParameter {
   std::vector<ModelTensor> parts;
   Split split = Split::kNone;
   bool decays = false;
+  // With sequence parallelism, of what works on rows of the residual: a rank's gradient is that of
+  // its own rows, and is summed over tp before the update.
+  bool own_rows = false;
 };
 
 enum EmbeddingParameter : int { kTokenTable, kPositionTable, kEmbeddingParameterCount };
@@ -51,11 +56,14 @@ enum HeadParameter : int { kFinalNormWeight, kFinalNormBias, kHeadWeight, kHeadP
 
 // One entry per enumerator above. With tied embeddings the head's weight is still listed: it is the
 // token table, under the same name, and lowering decides whether it is one tensor or a copy.
-std::vector<BlockParameter> ParametersOf(const ModelSpec& model, BlockKind kind);
+std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind);
 
 // Elements of one part, or of a whole parameter, on one of `tp` ranks.
 std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp);
 std::int64_t ElementsOf(const BlockParameter& parameter, int tp);
+
+// Rows of the vocabulary that one rank has room for.
+std::int64_t VocabRows(const ModelSpec& model, const Plan& plan);
 
 inline constexpr const char* kTokenTableName = "embedding.tokens.weight";
 

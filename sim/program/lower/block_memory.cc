@@ -8,13 +8,17 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
 
-Block BlockOf(const LowerContext& context, BlockKind kind, Pass pass) {
-  return BuildBlock({context.model, context.plan, context.stage.shared_table}, {kind, pass});
+Block BlockOf(const LowerContext& context, int block, Pass pass) {
+  return BuildBlock({context.model, context.plan, context.stage.shared_table},
+                    {.kind = context.stage.KindOf(block),
+                     .pass = pass,
+                     .recompute = RecomputeOf(context.plan, context.stage, block)});
 }
 
 // A tensor that lives during some of the block's ops: made inside unless it `enters`, gone after
@@ -28,14 +32,15 @@ struct Tenant {
   bool stays = false;
 };
 
-// First and last op that touches each slot.
+// First and last op that touches each slot, itself or through a view.
 std::vector<Tenant> Touch(const Block& block) {
   std::vector<Tenant> slots(block.slots.size());
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const Op& op = block.ops[i];
     for (const Operand& operand : OperandsOf(block, op)) {
       if (operand.slot == kNoSlot) continue;
-      Tenant& tenant = slots[static_cast<std::size_t>(operand.slot)];
+      const std::int16_t base = block.slots[static_cast<std::size_t>(operand.slot)].base;
+      Tenant& tenant = slots[static_cast<std::size_t>(base == kNoSlot ? operand.slot : base)];
       if (tenant.first < 0) tenant.first = static_cast<int>(i);
       tenant.last = static_cast<int>(i);
     }
@@ -43,13 +48,13 @@ std::vector<Tenant> Touch(const Block& block) {
   return slots;
 }
 
-// (role, index) of the tensors that the weight half of a split backward reads.
-std::set<std::pair<SlotRole, int>> ReadByWeightHalf(const LowerContext& context, BlockKind kind) {
-  std::set<std::pair<SlotRole, int>> read;
-  for (const TensorSlot& slot : BlockOf(context, kind, Pass::kBackwardWeight).slots) {
-    read.emplace(slot.role, slot.index);
+// (role, index) of the tensors that another pass of the block touches.
+std::set<std::pair<SlotRole, int>> TouchedBy(const LowerContext& context, int block, Pass pass) {
+  std::set<std::pair<SlotRole, int>> touched;
+  for (const TensorSlot& slot : BlockOf(context, block, pass).slots) {
+    if (slot.base == kNoSlot) touched.emplace(slot.role, slot.index);
   }
-  return read;
+  return touched;
 }
 
 // Whether a tensor of this role is there before, or still there after, a pass of its block.
@@ -57,9 +62,9 @@ struct Life {
   bool enters = false;
   bool stays = false;
 };
-Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
+// `later`: a later pass reads it too.
+Life LifeOf(const TensorSlot& slot, Pass pass, bool later) {
   const bool makes_saved = pass == Pass::kForward || pass == Pass::kRecompute;
-  const bool later = makes_saved || (pass == Pass::kBackwardInput && read_by_weight_half);
   switch (slot.role) {
     case SlotRole::kTemporary:
     case SlotRole::kCarried:
@@ -69,7 +74,7 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
       return {false, true};
     case SlotRole::kSaved: {
       const bool held = pass == Pass::kBackwardInput && slot.index >= kFirstHeld;
-      return {!makes_saved && !held, later};
+      return {!makes_saved && !held, makes_saved || later};
     }
     case SlotRole::kInput:
     case SlotRole::kOutputGradient:
@@ -79,6 +84,15 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool read_by_weight_half) {
     default:
       return {true, true};  // state
   }
+}
+
+// Whether a later block has made the bucket's gradients of a micro-batch before `block` adds its
+// own.
+bool IsBegun(const LowerContext& context, int block, int bucket) {
+  return std::any_of(context.stage.blocks.begin(), context.stage.blocks.end(), [&](int later) {
+    const std::vector<int>& buckets = context.BucketsOf(later);
+    return later > block && std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+  });
 }
 
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
@@ -101,10 +115,12 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
     tenant.category = parameters ? Category::kCommunication : Category::kGradients;
-    // A shared table's gradient was made by the head's backward.
-    const bool begun = key.block == 0 && context.stage.shared_table &&
-                       context.RangeOf(key.block, kTokenTable).bucket == bucket;
-    tenant.enters = parameters || begun || use.earlier;
+    // A forward that goes on to gradients has made the head's own.
+    const bool by_forward = key.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
+                            context.stage.KindOf(key.block) == BlockKind::kHead &&
+                            context.RangeOf(key.block, kHeadWeight).bucket == bucket;
+    const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
+    tenant.enters = parameters || begun;
     tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
     out.push_back(tenant);
   }
@@ -114,14 +130,19 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
                                 const BlockPiece& piece, const std::vector<Tenant>& touched) {
   const Block& block = piece.block;
-  const BlockKind kind = context.stage.KindOf(key.block);
-  const bool recomputed = context.plan.recompute == RecomputeKind::kFull &&
-                          kind == BlockKind::kLayer && key.pass != Pass::kForward;
+  const bool recomputed =
+      RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull &&
+      key.pass != Pass::kForward;
   std::set<std::pair<SlotRole, int>> later;
-  if (key.pass == Pass::kBackwardInput) later = ReadByWeightHalf(context, kind);
+  if (key.pass == Pass::kForward || key.pass == Pass::kRecompute) {
+    later = TouchedBy(context, key.block, Pass::kBackward);
+  } else if (key.pass == Pass::kBackwardInput) {
+    later = TouchedBy(context, key.block, Pass::kBackwardWeight);
+  }
   std::vector<Tenant> tenants;
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
     const TensorSlot& slot = block.slots[s];
+    if (slot.base != kNoSlot) continue;
     Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
     life.enters = life.enters || piece.uses[s].earlier;
     life.stays = life.stays || piece.uses[s].later;
@@ -157,7 +178,7 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
   if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
     AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
   }
-  if (sharding.gradients) {
+  if (sharding.each_micro_batch) {
     AddBuckets(context, key, piece, touched, SlotRole::kGradient, tenants);
   }
   StepMemory out;
@@ -176,13 +197,13 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
 }  // namespace
 
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  BlockPiece whole{BlockOf(context, context.stage.KindOf(key.block), key.pass), {}};
+  BlockPiece whole{BlockOf(context, key.block, key.pass), {}};
   whole.uses.resize(whole.block.slots.size());
   return MemoryOf(context, key, whole);
 }
 
 StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
-  const Block block = BlockOf(context, context.stage.KindOf(key.block), key.pass);
+  const Block block = BlockOf(context, key.block, key.pass);
   return MemoryOf(context, key, CutPiece(block, key.part));
 }
 

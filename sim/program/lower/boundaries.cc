@@ -1,13 +1,14 @@
 #include "sim/program/lower/boundaries.h"
 
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/rank_builder.h"
 
 namespace foretrain {
 namespace {
 
 std::int64_t BoundaryElements(const LowerContext& context) {
-  return context.Rows() * context.model.hidden;
+  return foretrain::BoundaryElements(context.model, context.plan);
 }
 
 // What a boundary tensor of this pass is, and what it counts as.

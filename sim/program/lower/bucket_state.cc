@@ -14,6 +14,20 @@ Binding RangeOf(const RankBuilder& rank, const Bucket& bucket, bool sharded, int
   return rank.Part(buffer, begin - first, end - begin);
 }
 
+void MakeMoments(RankBuilder& rank, std::int64_t elements, Space space, Bucket& bucket) {
+  const Plan& plan = rank.Context().plan;
+  if (plan.optimizer == OptimizerKind::kSgd) return;
+  const NumberFormat format = MomentFormatOf(plan);
+  const bool codes = format == NumberFormat::kInt8;
+  const std::int64_t bytes = codes ? elements : BytesIn(format, elements);
+  bucket.moment1 = rank.NewState(bytes, Category::kOptimizerState, space);
+  bucket.moment2 = rank.NewState(bytes, Category::kOptimizerState, space);
+  if (!codes) return;
+  const std::int64_t scales = BytesIn(format, elements) - elements;
+  bucket.absmax1 = rank.NewState(scales, Category::kOptimizerState);
+  bucket.absmax2 = rank.NewState(scales, Category::kOptimizerState);
+}
+
 }  // namespace
 
 void MakeBucketState(RankBuilder& rank) {
@@ -29,8 +43,7 @@ void MakeBucketState(RankBuilder& rank) {
     bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters,
                                       ParameterSpace(context.plan));
     bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients);
-    bucket.moment1 = rank.NewState(shard, Category::kOptimizerState, offload.moments);
-    bucket.moment2 = rank.NewState(shard, Category::kOptimizerState, offload.moments);
+    MakeMoments(rank, shard / kFloatBytes, offload.moments, bucket);
   }
 }
 
@@ -49,6 +62,11 @@ Binding GradientRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int6
 Binding OwnShard(const RankBuilder& rank, const Bucket& bucket, int buffer) {
   const std::int64_t shard = bucket.elements / bucket.shards;
   return rank.Part(buffer, shard * bucket.shard, shard);
+}
+
+Binding ShardOfGradients(const RankBuilder& rank, const Bucket& bucket) {
+  if (ShardingOf(rank.Context().plan).gradients) return rank.Whole(bucket.gradients);
+  return OwnShard(rank, bucket, bucket.gradients);
 }
 
 }  // namespace foretrain

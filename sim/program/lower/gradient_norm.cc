@@ -23,11 +23,18 @@ void Append(const Binding& range, std::vector<Binding>& ranges) {
   }
 }
 
+// One of a shard's replicas counts it.
+bool CountsItsShards(const LowerContext& context) {
+  const Plan& plan = context.plan;
+  return !ShardingOf(plan).optimizer || DataPlaceOf(plan, context.at).replica == 0;
+}
+
 // The gradients whose squares this rank adds: its shard of each bucket, less what another rank of
 // the group counts. Neighbouring ranges are one.
 std::vector<Binding> CountedRanges(RankBuilder& rank) {
   const RankProgram& program = rank.Rank();
   std::vector<Binding> ranges;
+  if (!CountsItsShards(rank.Context())) return ranges;
   for (std::size_t i = 0; i < program.buckets.size(); ++i) {
     const ShardRange shard = ShardOf(program.buckets[i]);
     for (const ParameterPlace& place : program.parameters) {
@@ -56,7 +63,8 @@ void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
 }
 
 void EmitNormSum(RankBuilder& rank, const InstructionKey& key) {
-  const GroupKind group = rank.Context().plan.zero_stage > 0 ? GroupKind::kWorld : GroupKind::kTpPp;
+  const bool sharded = ShardingOf(rank.Context().plan).optimizer;
+  const GroupKind group = sharded ? GroupKind::kWorld : GroupKind::kTpPp;
   EmitScalarSum(rank, key, "reduce.norm", group, TensorKind::kNormHere, TensorKind::kNorm);
 }
 

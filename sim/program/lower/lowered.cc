@@ -8,39 +8,15 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::string_view kNotLowered[] = {"cp",
-                                            "cp_kind",
-                                            "ep",
-                                            "expert_tp",
-                                            "sequence_parallel",
-                                            "vocab_parallel",
-                                            "post_validation",
-                                            "replicas",
-                                            "prefetch_depth",
-                                            "gather_format",
-                                            "reduction_time",
-                                            "recompute_layers",
-                                            "loss_chunks",
-                                            "mlp_tiles",
-                                            "tp_tiles",
-                                            "moe_pieces",
-                                            "capacity_factor",
-                                            "fuse",
-                                            "offload_gradients",
-
-                                            "optimizer",
-                                            "moments",
-                                            "loss_scale",
-                                            "method",
-                                            "lora_rank",
-                                            "lora_alpha"};
+constexpr std::array<std::string_view, 12> kNotLowered = {
+    "cp",         "cp_kind",         "ep",   "expert_tp",         "post_validation",
+    "moe_pieces", "capacity_factor", "fuse", "offload_gradients", "method",
+    "lora_rank",  "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
-  if (plan.zero_stage == 2) return "zero_stage 2";
-  if (plan.recompute == RecomputeKind::kSelective) return "recompute selective";
   if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
     return "schedule " + std::string(Name(plan.schedule));
   }

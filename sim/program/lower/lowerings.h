@@ -38,22 +38,28 @@ void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
 // use ahead of the backward.
 void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton);
 
-// Parameters off the device: copies a block's in before each of its uses.
+// Parameters off the device: copies a block's in before each of its uses, as many uses ahead of the
+// compute as the plan says.
 void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton);
 
-// Sharded parameters: gathers a block's before each of its uses, one use ahead of the compute.
+// Sharded parameters: gathers a block's before each of its uses, as many uses ahead of the compute
+// as the plan says, and perhaps in a shorter number format.
 // Rajbhandari et al. 2020, s. 5.3.
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton);
 
-// Sharded gradients: reduces a bucket's to shards after each micro-batch's backward.
-void LowerShardReduction(const LowerContext& context, Skeleton& skeleton);
+// Gradients that are summed after each micro-batch's backward, to shards or to all of a bucket.
+void LowerMicroBatchReduction(const LowerContext& context, Skeleton& skeleton);
 
-// Whole gradients: after the last micro-batch has added to a bucket they are summed over dp
-// (sharded moments: reduce-scattered) while the backward goes on. Li et al. 2020, s. 3.2.
+// Else: after the last micro-batch has added to a bucket its gradients are summed over dp (sharded
+// moments: reduce-scattered) while the backward goes on. Li et al. 2020, s. 3.2.
 void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton);
 
 // Tied embeddings on two stages: both copies get the sum of their gradients.
 void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton);
+
+// Sequence parallelism: gradients of norms and row-parallel biases, which each rank makes of its
+// own rows, are summed over tp.
+void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton);
 
 // The loss: this rank's sum, and the sum over all ranks.
 void MakeLossState(RankBuilder& rank);
@@ -62,6 +68,11 @@ void LowerLoss(const LowerContext& context, Skeleton& skeleton);
 // The squared norm of all gradients, where the plan clips.
 void MakeNormState(RankBuilder& rank);
 void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton);
+
+// Scaled losses: counts gradients that are not finite, over all ranks, and the steps that are
+// skipped for them.
+void MakeLossScaleState(RankBuilder& rank);
+void LowerLossScale(const LowerContext& context, Skeleton& skeleton);
 
 // Updates of the buckets whose optimizer state is off the device.
 void MakeOptimizerOffloadState(RankBuilder& rank);

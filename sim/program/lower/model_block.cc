@@ -8,6 +8,7 @@
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/rank_builder.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -20,13 +21,18 @@ BlockContext BlockContextOf(const LowerContext& context) {
 }
 
 BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) {
-  const BlockKind kind = context.stage.KindOf(key.block);
-  // A head's forward adds to the loss. Whole gradients of a sharded bucket live for one
-  // micro-batch.
-  const bool adds = key.pass == Pass::kForward     ? kind == BlockKind::kHead
-                    : key.pass == Pass::kRecompute ? false
-                                                   : !ShardingOf(context.plan).gradients;
-  return {kind, key.pass, adds && key.micro_batch > context.FirstMicroBatch(key.block)};
+  BlockRequest request;
+  request.kind = context.stage.KindOf(key.block);
+  request.pass = key.pass;
+  request.recompute = RecomputeOf(context.plan, context.stage, key.block);
+  const bool first = key.micro_batch == context.FirstMicroBatch(key.block);
+  const bool head_forward = key.pass == Pass::kForward && request.kind == BlockKind::kHead;
+  request.adds_loss = head_forward && !first;
+  // Whole gradients may live for one micro-batch.
+  const bool gradients = head_forward ? HeadForwardMakesGradients(context.plan)
+                                      : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
+  request.accumulate = gradients && !first && !ShardingOf(context.plan).each_micro_batch;
+  return request;
 }
 
 // A tensor that this pass makes.
@@ -58,11 +64,11 @@ Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const Instru
   return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
 }
 
-// The first pass that adds to sharded gradients makes whole ones for its micro-batch.
+// Where each micro-batch is summed, the first pass that adds to a bucket makes whole gradients.
 Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
-  if (!ShardingOf(rank.Context().plan).gradients) {
+  if (!ShardingOf(rank.Context().plan).each_micro_batch) {
     return rank.Part(bucket.gradients, range.offset, range.elements);
   }
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};
@@ -111,14 +117,29 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
   return {};
 }
 
+// Binds the block's slots; a view lies in its base, elsewhere on each tensor-parallel rank.
+void AddBound(RankBuilder& rank, const InstructionKey& key, int block) {
+  std::vector<Binding> bindings;
+  const int tp = rank.Rank().tp;
+  for (const TensorSlot& slot : rank.SlotsOf(block)) {
+    if (slot.base == kNoSlot) {
+      bindings.push_back(Bind(rank, slot, key));
+      continue;
+    }
+    const Binding& base = bindings[static_cast<std::size_t>(slot.base)];
+    const std::int64_t offset = slot.offset + tp * slot.rank_offset;
+    FT_CHECK(offset >= 0 && offset + slot.bytes <= base.bytes);
+    bindings.push_back({base.buffer, base.offset + offset, slot.bytes});
+  }
+  rank.Add(key, block, bindings);
+}
+
 void Emit(RankBuilder& rank, const InstructionKey& key) {
   const LowerContext& context = rank.Context();
   const BlockRequest request = RequestFor(context, key);
   const int block =
       rank.FindBlock(NameOf(request), [&] { return BuildBlock(BlockContextOf(context), request); });
-  std::vector<Binding> bindings;
-  for (const TensorSlot& slot : rank.SlotsOf(block)) bindings.push_back(Bind(rank, slot, key));
-  rank.Add(key, block, bindings);
+  AddBound(rank, key, block);
 }
 
 void EmitPiece(RankBuilder& rank, const InstructionKey& key) {
@@ -127,9 +148,7 @@ void EmitPiece(RankBuilder& rank, const InstructionKey& key) {
   const std::string name = NameOf(request) + ".piece" + std::to_string(key.part);
   const int block = rank.FindBlock(
       name, [&] { return CutPiece(BuildBlock(BlockContextOf(context), request), key.part).block; });
-  std::vector<Binding> bindings;
-  for (const TensorSlot& slot : rank.SlotsOf(block)) bindings.push_back(Bind(rank, slot, key));
-  rank.Add(key, block, bindings);
+  AddBound(rank, key, block);
 }
 
 constexpr StepRule kModelBlock{Emit, MemoryOfBlock};
@@ -138,7 +157,8 @@ constexpr StepRule kModelPiece{EmitPiece, MemoryOfPiece};
 }  // namespace
 
 int PiecesOf(const LowerContext& context, Pass pass, int block) {
-  const BlockRequest request{context.stage.KindOf(block), pass, false};
+  const InstructionKey key = BlockKey(pass, block, context.FirstMicroBatch(block));
+  const BlockRequest request = RequestFor(context, key);
   return static_cast<int>(PieceBegins(BuildBlock(BlockContextOf(context), request)).size());
 }
 
@@ -171,6 +191,13 @@ std::vector<BlockUse> ParameterUses(const Skeleton& skeleton) {
     return key.pass == Pass::kBackwardWeight || (key.block == 0 && key.pass != Pass::kForward);
   });
   return uses;
+}
+
+bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket) {
+  // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
+  const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
+                          context.stage.KindOf(use.block) == BlockKind::kHead;
+  return !norm_alone || context.RangeOf(use.block, kFinalNormWeight).bucket == bucket;
 }
 
 }  // namespace foretrain

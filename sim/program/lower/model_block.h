@@ -27,5 +27,7 @@ TensorName ShardCopy(const InstructionKey& use);
 // Consecutive steps that use one copy of a block's parameters: a pass, with the recomputation
 // before it. All of a skeleton, in order.
 std::vector<BlockUse> ParameterUses(const Skeleton& skeleton);
+// Whether the use reads parameters of the bucket, which is one of its block's.
+bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket);
 
 }  // namespace foretrain

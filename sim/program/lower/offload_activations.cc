@@ -7,6 +7,7 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/offload_copies.h"
+#include "sim/program/lower/recompute.h"
 
 namespace foretrain {
 namespace {
@@ -15,10 +16,11 @@ constexpr int kInputIndex =
     kFirstHeld;  // of a layer's input among what is away; saved ones lie below
 
 // What a layer's forward leaves for its backward: its input and its saved tensors.
-std::vector<TensorSlot> KeptSlots(const LowerContext& context) {
+std::vector<TensorSlot> KeptSlots(const LowerContext& context, int block) {
   std::vector<TensorSlot> kept;
-  const Block forward = BuildBlock({context.model, context.plan, context.stage.shared_table},
-                                   {BlockKind::kLayer, Pass::kForward});
+  const Block forward = BuildBlock(
+      {context.model, context.plan, context.stage.shared_table},
+      {.pass = Pass::kForward, .recompute = RecomputeOf(context.plan, context.stage, block)});
   for (const TensorSlot& slot : forward.slots) {
     if (slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved) kept.push_back(slot);
   }
@@ -59,7 +61,7 @@ void Emit(RankBuilder& rank, const InstructionKey& key) {
   const Route route = RouteOf(key.kind);
   TensorTable& tensors = rank.Tensors();
   std::vector<Move> moves;
-  for (const TensorSlot& slot : KeptSlots(rank.Context())) {
+  for (const TensorSlot& slot : KeptSlots(rank.Context(), key.block)) {
     const auto name = [&](Space space) {
       return space == Space::kDevice ? NameOnDevice(slot, key) : NameAway(slot, key);
     };
@@ -73,7 +75,8 @@ void Emit(RankBuilder& rank, const InstructionKey& key) {
 
 StepMemory MemoryIn(const LowerContext& context, const InstructionKey& key, Space space) {
   CategoryBytes bytes{};
-  for (const TensorSlot& slot : KeptSlots(context)) At(bytes, slot.category) += slot.bytes;
+  for (const TensorSlot& slot : KeptSlots(context, key.block))
+    At(bytes, slot.category) += slot.bytes;
   const Route route = RouteOf(key.kind);
   return MovedMemory(space, route.from, route.to, bytes);
 }

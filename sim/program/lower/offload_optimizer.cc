@@ -96,6 +96,21 @@ struct At {
   }
 };
 
+// What all updates wait for, in the order in which they take it: on the device, and for the host.
+struct Scalar {
+  TensorKind here;
+  TensorKind away;
+};
+std::vector<Scalar> ScalarsOf(const Plan& plan) {
+  std::vector<Scalar> scalars;
+  if (plan.clip_norm > 0) scalars.push_back({TensorKind::kNorm, TensorKind::kNormAway});
+  if (plan.loss_scale > 0) {
+    scalars.push_back({TensorKind::kNotFinite, TensorKind::kNotFiniteAway});
+    scalars.push_back({TensorKind::kSkipped, TensorKind::kSkippedAway});
+  }
+  return scalars;
+}
+
 void EmitRead(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
   std::vector<Move> moves;
@@ -158,7 +173,7 @@ void EmitParameterIn(RankBuilder& rank, const InstructionKey& key) {
 
 void EmitUpdate(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
-  const double clip_norm = at.context.plan.clip_norm;
+  const Plan& plan = at.context.plan;
   const std::int64_t decayed =
       std::clamp<std::int64_t>(at.bucket.decayed - at.piece.begin, 0, at.elements);
   const bool stream = at.offload.stream;
@@ -168,20 +183,22 @@ void EmitUpdate(RankBuilder& rank, const InstructionKey& key) {
                            std::to_string(decayed) + (stream ? "" : ".cpu") +
                            (delayed ? ".delayed" : "");
   const int block = rank.FindBlock(
-      name, [&] { return OptimizerBlock(at.elements, decayed, clip_norm, queue, delayed); });
+      name, [&] { return OptimizerBlock(plan, at.elements, decayed, queue, delayed); });
   std::vector<Binding> bindings = {at.Now(Part::kParameter), at.Now(Part::kGradient),
                                    at.Now(Part::kMoment1), at.Now(Part::kMoment2)};
-  if (clip_norm > 0) {
-    const TensorKind norm = stream ? TensorKind::kNorm : TensorKind::kNormAway;
-    bindings.push_back(rank.Whole(rank.Tensors().At({norm})));
+  for (const Scalar& scalar : ScalarsOf(plan)) {
+    bindings.push_back(rank.Whole(rank.Tensors().At({stream ? scalar.here : scalar.away})));
   }
   rank.Add(key, block, bindings);
   if (!delayed) at.Forget(Part::kGradient);
 }
 
-void EmitNormOut(RankBuilder& rank, const InstructionKey& key) {
-  const std::array<Move, 1> moves{Move{rank.Whole(rank.Tensors().At({TensorKind::kNorm})),
-                                       rank.Whole(rank.Tensors().At({TensorKind::kNormAway}))}};
+void EmitScalarsOut(RankBuilder& rank, const InstructionKey& key) {
+  std::vector<Move> moves;
+  for (const Scalar& scalar : ScalarsOf(rank.Context().plan)) {
+    moves.push_back({rank.Whole(rank.Tensors().At({scalar.here})),
+                     rank.Whole(rank.Tensors().At({scalar.away}))});
+  }
   AddCopies(rank, key, "norm.out", /*state=*/true, moves);
 }
 
@@ -255,7 +272,7 @@ constexpr StepRule kStreamOut{EmitStreamOut, OnDevice<StreamOutMemory>, StreamOu
 constexpr StepRule kGradientOut{EmitGradientOut, nullptr, GradientOutMemory};
 constexpr StepRule kParameterIn{EmitParameterIn, nullptr, ParameterInMemory};
 constexpr StepRule kUpdate{EmitUpdate, nullptr, UpdateMemory};
-constexpr StepRule kNormOut{EmitNormOut};
+constexpr StepRule kScalarsOut{EmitScalarsOut};
 
 // ---- order
 
@@ -369,8 +386,9 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
                                        Category::kGradients, Space::kPinned));
     }
   }
-  if (plan.clip_norm > 0 && !plan.stream_optimizer) {
-    rank.Tensors().Put({TensorKind::kNormAway},
+  if (plan.stream_optimizer) return;
+  for (const Scalar& scalar : ScalarsOf(plan)) {
+    rank.Tensors().Put({scalar.away},
                        rank.NewState(kFloatBytes, Category::kWorkspace, Space::kPinned));
   }
 }
@@ -378,7 +396,7 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
 void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
   const Plan& plan = context.plan;
   if (plan.offload_optimizer == OffloadTarget::kNone) return;
-  const bool clips = plan.clip_norm > 0;
+  const bool waits = !ScalarsOf(plan).empty();
   Insertions insertions;
   const std::vector<std::size_t> ready = ReadyPositions(context, skeleton);
   const auto buckets = static_cast<int>(context.layout.buckets.size());
@@ -391,7 +409,7 @@ void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
                           {PieceKey(InstructionKind::kCopyOut, bucket, id.piece), &kGradientOut});
       }
     }
-    if (clips || plan.delayed_update) continue;
+    if (waits || plan.delayed_update) continue;
     // Nothing but its gradients holds an update up.
     for (const SkeletonStep& step : Pipelined(context, ids)) insertions.Behind(behind, step);
   }
@@ -400,16 +418,16 @@ void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
     for (const SkeletonStep& step : Pipelined(context, all)) insertions.Before(0, step);
   }
   insertions.ApplyTo(skeleton);
-  if (clips && !plan.stream_optimizer) {
+  if (waits && !plan.stream_optimizer) {
     skeleton.push_back(
-        {{InstructionKind::kCopyOut, Pass::kUpdate, context.stage.layers + 1, 0, 0}, &kNormOut});
+        {{InstructionKind::kCopyOut, Pass::kUpdate, context.stage.layers + 1, 0, 0}, &kScalarsOut});
   }
   if (plan.delayed_update) {
     // The device is done with the step's parameters.
     for (const PieceId& id : all) {
       skeleton.push_back({PieceKey(InstructionKind::kCopyIn, id.bucket, id.piece), &kParameterIn});
     }
-  } else if (clips) {
+  } else if (waits) {
     for (const SkeletonStep& step : Pipelined(context, all)) skeleton.push_back(step);
   }
 }

@@ -1,5 +1,5 @@
 // Parameters wait between uses in pinned memory or on a disk: each block's are copied to the device
-// before each of its uses, one use ahead of the compute. Rajbhandari et al. 2021 (ZeRO-Infinity).
+// before each of its uses, ahead of the compute. Rajbhandari et al. 2021 (ZeRO-Infinity).
 #include <array>
 
 #include "sim/program/blocks/block_builder.h"
@@ -69,6 +69,7 @@ void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton) {
   const Space space = ParameterSpace(context.plan);
   if (space == Space::kDevice) return;
   const std::vector<BlockUse> uses = ParameterUses(skeleton);
+  const auto depth = static_cast<std::size_t>(context.plan.prefetch_depth);
   Insertions insertions;
   for (std::size_t u = 0; u < uses.size(); ++u) {
     const InstructionKey& use = skeleton[uses[u].begin].key;
@@ -78,12 +79,13 @@ void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton) {
       std::optional<InstructionKey> after;
       if (u > by) after = LastUseBefore(skeleton, uses, u - by - 1, place);
       for (const int bucket : context.BucketsOf(use.block)) {
+        if (!ReadsBucket(context, use, bucket)) continue;
         const InstructionKey key{kind, use.pass, use.block, use.micro_batch, bucket};
         insertions.Before(place, {key, &rule, after});
       }
     };
-    if (space == Space::kNvme) ahead(InstructionKind::kNvmeRead, kRead, 2);
-    ahead(InstructionKind::kCopyIn, kIn, 1);
+    if (space == Space::kNvme) ahead(InstructionKind::kNvmeRead, kRead, depth + 1);
+    ahead(InstructionKind::kCopyIn, kIn, depth);
   }
   insertions.ApplyTo(skeleton);
 }

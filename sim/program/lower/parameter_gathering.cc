@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
 #include "sim/program/lower/offload_state.h"
@@ -8,25 +11,55 @@
 namespace foretrain {
 namespace {
 
-void EmitGather(RankBuilder& rank, const InstructionKey& key) {
-  const Bucket& bucket = rank.BucketOf(key);
-  const int block = rank.FindCollective({OpKind::kAllGather, "gather.parameters", Queue::kGather,
-                                         GroupKind::kShard, bucket.elements, bucket.shards});
-  const int whole =
-      rank.Tensors().Put(ParameterCopy(key, key.part),
-                         rank.NewBuffer(bucket.elements * kFloatBytes, Category::kCommunication));
-  const int shard = rank.Tensors().Find(ShardCopy(key));  // of parameters that lie elsewhere
-  rank.Add(key, block, {rank.Whole(shard >= 0 ? shard : bucket.parameters), rank.Whole(whole)});
+std::int64_t WholeBytes(const Bucket& bucket) { return bucket.elements * kFloatBytes; }
+
+// What is on the wire, where that is not the parameters themselves; else 0.
+std::int64_t QuantizedBytes(const Plan& plan, const Bucket& bucket) {
+  const NumberFormat format = GatherFormatOf(plan);
+  if (format == NumberFormat::kFp32) return 0;
+  return bucket.shards * BytesIn(format, bucket.elements / bucket.shards);
 }
 
-// Freed by the block that reads it last.
+void EmitGather(RankBuilder& rank, const InstructionKey& key) {
+  const Bucket& bucket = rank.BucketOf(key);
+  const Plan& plan = rank.Context().plan;
+  const std::int64_t sent = QuantizedBytes(plan, bucket);
+  const int shard = rank.Tensors().Find(ShardCopy(key));  // of parameters that lie elsewhere
+  std::vector<Binding> bindings = {rank.Whole(shard >= 0 ? shard : bucket.parameters)};
+  int block = -1;
+  if (sent == 0) {
+    block = rank.FindCollective({OpKind::kAllGather, "gather.parameters", Queue::kGather,
+                                 GroupKind::kShard, bucket.elements, bucket.shards});
+  } else {
+    block = rank.FindBlock("gather.quantized." + std::to_string(bucket.elements), [&] {
+      return QuantizedGatherBlock(bucket.elements, bucket.shards, GatherFormatOf(plan));
+    });
+    // Not in place: which bytes of the whole are this rank's would make the waits of ranks differ.
+    const Category category = Category::kCommunication;
+    bindings.push_back(rank.Whole(rank.NewBuffer(sent / bucket.shards, category)));
+    bindings.push_back(rank.Whole(rank.NewBuffer(sent, category)));
+  }
+  const int whole = rank.Tensors().Put(
+      ParameterCopy(key, key.part), rank.NewBuffer(WholeBytes(bucket), Category::kCommunication));
+  bindings.push_back(rank.Whole(whole));
+  rank.Add(key, block, bindings);
+}
+
+// Freed by the block that reads it last; what was sent when it is converted, and this rank's part
+// of that, which is less than the result, before.
 StepMemory GatherMemory(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
-  const std::int64_t whole = bucket.elements * kFloatBytes;
-  StepMemory memory = MakesBytes(Category::kCommunication, whole);
+  StepMemory memory = MakesBytes(Category::kCommunication, WholeBytes(bucket));
+  const std::int64_t sent = QuantizedBytes(context.plan, bucket);
+  std::int64_t more = sent;
   if (ParameterSpace(context.plan) != Space::kDevice) {
-    At(memory.at_end, Category::kCommunication) -= whole / bucket.shards;
+    // The copy of the shard is done with: at the end or, where it is converted, before that.
+    const std::int64_t shard = WholeBytes(bucket) / bucket.shards;
+    At(memory.at_end, Category::kCommunication) -= shard;
+    if (sent > 0) more -= shard;
   }
+  At(memory.at_peak, Category::kCommunication) += more;
+  memory.peak_total += more;
   return memory;
 }
 
@@ -37,15 +70,17 @@ constexpr StepRule kGather{EmitGather, GatherMemory};
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
   if (!ShardingOf(context.plan).parameters) return;
   const std::vector<BlockUse> uses = ParameterUses(skeleton);
+  const auto depth = static_cast<std::size_t>(context.plan.prefetch_depth);
   Insertions insertions;
   for (std::size_t u = 0; u < uses.size(); ++u) {
     const InstructionKey& use = skeleton[uses[u].begin].key;
-    // Prefetch depth 1: issued before the use ahead of it, and no earlier than the end of the one
-    // before that, so that two gathered blocks are live at most.
-    const std::size_t place = uses[u == 0 ? 0 : u - 1].begin;
+    // Issued `depth` uses ahead, and no earlier than the end of the use before those, so that
+    // depth + 1 gathered blocks are live at most.
+    const std::size_t place = uses[u - std::min(u, depth)].begin;
     std::optional<InstructionKey> after;
-    if (u >= 2) after = skeleton[uses[u - 2].last].key;
+    if (u > depth) after = skeleton[uses[u - depth - 1].last].key;
     for (const int bucket : context.BucketsOf(use.block)) {
+      if (!ReadsBucket(context, use, bucket)) continue;
       const InstructionKey key{InstructionKind::kAllGather, use.pass, use.block, use.micro_batch,
                                bucket};
       insertions.Before(place, {key, &kGather, after});

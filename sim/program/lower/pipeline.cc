@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "sim/program/lower/boundaries.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/schedules/transfers.h"
 
@@ -107,7 +109,8 @@ class Writer {
   // A copy of parameters is there for one instruction, so such blocks stay whole.
   std::vector<SkeletonStep> PiecesOfStep(const SkeletonStep& step) {
     const auto& [kind, pass, block, micro_batch, part] = step.key;
-    const auto [count, is_new] = pieces_.try_emplace({stage_.KindOf(block), pass}, 1);
+    const auto [count, is_new] = pieces_.try_emplace(
+        {stage_.KindOf(block), pass, RecomputeOf(context_.plan, stage_, block)}, 1);
     const bool copied =
         ShardingOf(context_.plan).parameters || ParameterSpace(context_.plan) != Space::kDevice;
     if (is_new && !copied) {
@@ -125,7 +128,7 @@ class Writer {
   const Stage& stage_;
   Skeleton& skeleton_;
   std::vector<Chunk> blocks_;  // by stage
-  std::map<std::pair<BlockKind, Pass>, int> pieces_;
+  std::map<std::tuple<BlockKind, Pass, RecomputeKind>, int> pieces_;
 };
 
 }  // namespace

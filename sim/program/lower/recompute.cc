@@ -1,3 +1,5 @@
+#include "sim/program/lower/recompute.h"
+
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
 
@@ -10,7 +12,7 @@ void LowerRecompute(const LowerContext& context, Skeleton& skeleton) {
     const InstructionKey& key = skeleton[i].key;
     const bool reads_saved = key.pass == Pass::kBackward || key.pass == Pass::kBackwardInput;
     if (key.kind == InstructionKind::kBlock && reads_saved && key.part == 0 &&
-        context.stage.KindOf(key.block) == BlockKind::kLayer) {
+        RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull) {
       insertions.Before(i, BlockStep(Pass::kRecompute, key.block, key.micro_batch));
     }
   }

@@ -8,15 +8,27 @@ namespace foretrain {
 
 // Each flag is off where one rank would hold everything anyhow. Rajbhandari et al. 2020, s. 5.
 struct Sharding {
-  int shards = 1;           // ranks that share a bucket; 1: nothing is sharded
-  bool optimizer = false;   // each rank keeps the moments of its shard, and updates it alone
-  bool gradients = false;   // whole for one micro-batch at a time, then scattered to the shards
-  bool parameters = false;  // gathered for each use
+  int shards = 1;                 // ranks that share a bucket; 1: nothing is sharded
+  bool optimizer = false;         // each rank keeps the moments of its shard, and updates it alone
+  bool gradients = false;         // what micro-batches add up to lies in shards
+  bool parameters = false;        // gathered for each use
+  bool each_micro_batch = false;  // gradients are whole for one micro-batch, and then summed
 };
 
 inline Sharding ShardingOf(const Plan& plan) {
-  if (plan.Shards() == 1 || plan.zero_stage == 0) return {};
-  return {plan.Shards(), true, plan.zero_stage >= 2, plan.zero_stage >= 3};
+  Sharding sharding;
+  if (plan.Shards() > 1 && plan.zero_stage > 0) {
+    sharding = {plan.Shards(), true, plan.zero_stage >= 2, plan.zero_stage >= 3};
+  }
+  sharding.each_micro_batch =
+      sharding.gradients ||
+      (plan.DataParallel() > 1 && plan.reduction_time == ReductionTime::kMicroBatch);
+  return sharding;
+}
+
+// Replicas of each shard sum it once a step, when it holds all micro-batches (HSDP).
+inline bool SumsReplicas(const Plan& plan) {
+  return plan.replicas > 1 && ShardingOf(plan).optimizer;
 }
 
 }  // namespace foretrain

@@ -123,7 +123,8 @@ struct BucketCompletion {
   std::size_t position = 0;
   int bucket = 0;
   int micro_batch = 0;
-  bool last = false;  // of the bucket's in the step
+  bool first = false;  // of the bucket's micro-batches in this order
+  bool last = false;
 };
 // All of them, by ascending position. O(steps).
 std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,

@@ -21,9 +21,10 @@ struct Member {
   BlockParameter parameter;
 };
 
-std::vector<Member> MembersOf(const ModelSpec& model, const Stage& stage, int block) {
+std::vector<Member> MembersOf(const ModelSpec& model, const Plan& plan, const Stage& stage,
+                              int block) {
   std::vector<Member> members;
-  const auto list = ParametersOf(model, stage.KindOf(block));
+  const auto list = ParametersOf(model, plan, stage.KindOf(block));
   for (std::size_t i = 0; i < list.size(); ++i) {
     const bool twin = stage.KindOf(block) == BlockKind::kHead && i == kHeadWeight;
     if (list[i].parts.empty() || (twin && stage.shared_table)) continue;
@@ -50,7 +51,7 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
   for (auto block = stage.blocks.rbegin(); block != stage.blocks.rend(); ++block) {
     // Chunks are done with at different times.
     if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close();
-    for (Member& member : MembersOf(model, stage, *block)) {
+    for (Member& member : MembersOf(model, plan, stage, *block)) {
       if (IsTokenTable(stage, member)) {
         tables.push_back(std::move(member));
         continue;
@@ -67,8 +68,9 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
 }
 
 void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::int64_t& end) {
-  begin = size / tp * rank;
-  end = begin + size / tp;
+  const std::int64_t each = CeilDiv(size, tp);
+  begin = std::min(size, each * rank);
+  end = std::min(size, begin + each);
 }
 
 class Builder {
@@ -82,13 +84,21 @@ class Builder {
   }
 
   void Add(std::vector<Member> group) {
-    // Decaying tensors first; within them forward order.
+    // Decaying tensors first, those whose gradients are summed over tp last; within them forward
+    // order.
     std::stable_sort(group.begin(), group.end(), [](const Member& a, const Member& b) {
       if (a.parameter.decays != b.parameter.decays) return a.parameter.decays;
+      if (a.parameter.own_rows != b.parameter.own_rows) return b.parameter.own_rows;
       return a.block < b.block;
     });
     Bucket bucket;
-    for (const Member& member : group) Place(member, bucket);
+    ShardRange own_rows{-1, -1};
+    for (const Member& member : group) {
+      if (member.parameter.own_rows && own_rows.begin < 0) own_rows.begin = bucket.used;
+      Place(member, bucket);
+    }
+    if (own_rows.begin >= 0) own_rows.end = bucket.used;
+    out_.own_row_gradients.push_back(own_rows);
     const Sharding sharding = ShardingOf(plan_);
     bucket.shards = sharding.shards;
     bucket.shard = sharding.optimizer ? shard_ : 0;
@@ -108,7 +118,7 @@ class Builder {
       Note(head_block, head[kHeadWeight].bucket);
     }
     for (const int block : stage_.blocks) {
-      Ranges(block, static_cast<int>(ParametersOf(model, stage_.KindOf(block)).size()));
+      Ranges(block, static_cast<int>(ParametersOf(model, plan_, stage_.KindOf(block)).size()));
     }
     return std::move(out_);
   }

@@ -55,12 +55,20 @@ struct ParameterRange {
   std::int64_t elements = 0;
 };
 
+// Part of a bucket: [begin, end) in elements.
+struct ShardRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
 struct BucketLayout {
   std::vector<Bucket> buckets;  // in the order in which a backward completes them; no buffers yet
   std::vector<ParameterPlace> places;
   std::vector<std::vector<ParameterRange>> ranges;  // [Stage::Local(block)][parameter]
   std::vector<std::vector<int>> buckets_of_block;   // likewise, each bucket once
-  int twin_bucket = -1;                             // the token table's, where HoldsTwin()
+  // Of each bucket: gradients that tensor-parallel ranks make of their own rows each; begin is -1
+  // where it has none.
+  std::vector<ShardRange> own_row_gradients;
+  int twin_bucket = -1;  // the token table's, where HoldsTwin()
 };
 
 // Buckets of one rank. Consecutive blocks share a bucket up to plan.bucket_bytes; with ZeRO-3 or
@@ -70,11 +78,7 @@ struct BucketLayout {
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at);
 
-// This rank's part of a bucket, without padding: [begin, end) in elements.
-struct ShardRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
+// This rank's part of a bucket, without padding.
 ShardRange ShardOf(const Bucket& bucket);
 
 }  // namespace foretrain

@@ -23,11 +23,16 @@ enum class TensorKind : std::uint8_t {
   kWholeGradients,  // of sharded ones: micro-batch, index of the bucket
   kAway,            // of a saved tensor, off the device: block, micro-batch, index
   kStatePiece,      // of a part of a bucket on its way: which part, number of the piece, bucket
-  kNormAway,        // the squared norm, for the host's processors
-  kLossHere,        // this rank's sum
+  kNormAway,        // for the host's processors: the squared norm,
+  kNotFiniteAway,   // the two that tell which steps are skipped
+  kSkippedAway,
+  kLossHere,  // this rank's sum
   kLoss,
   kNormHere,
   kNorm,
+  kNotFiniteHere,  // numbers in this rank's gradients
+  kNotFinite,
+  kSkipped,  // steps so far
 };
 
 struct TensorName {

@@ -7,8 +7,13 @@
 #include <vector>
 
 #include "sim/program/op.h"
+#include "sim/spec/plan.h"
 
 namespace foretrain {
+
+// Number formats that the plan names.
+NumberFormat MomentFormatOf(const Plan& plan);
+NumberFormat GatherFormatOf(const Plan& plan);
 
 Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets);
 // `to_next`: along the pipeline; the receiving side of it comes from the previous rank.
@@ -26,6 +31,7 @@ struct CollectiveSpec {
   int shards = 1;
   bool in_place = true;
   bool accumulate = false;
+  OpClass op_class = OpClass::kDpComm;
 };
 Block CollectiveBlock(const CollectiveSpec& spec);
 
@@ -45,12 +51,22 @@ Queue QueueOfCopy(Space from, Space to);
 // Adds up the squares of each range into one number: slots are the ranges, then the number.
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements);
 
-// AdamW on one shard of a bucket: slots param, grad, moment1, moment2, and the squared norm if it
-// clips. `delayed`: see Op.
-Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm,
+// Counts what is not finite in each range: slots are the ranges, then the count.
+Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements);
+// Slots not_finite, skipped.
+Block CountSkippedBlock();
+
+// A gather of `elements` in another format: slots shard, quantized whole, whole.
+Block QuantizedGatherBlock(std::int64_t elements, int shards, NumberFormat format);
+
+// The plan's update of one shard of a bucket: slots param, grad, moment1?, moment2?, squared norm
+// if it clips, numbers that are not finite and (AdamW) skipped steps if it scales the loss, scales
+// of moments1? and moments2?. `delayed`: see Op.
+Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed,
                      Queue queue = Queue::kCompute, bool delayed = false);
 
-// The host waits for the loss and, if there is one, the squared norm.
-Block HostReadBlock(bool norm);
+// The host waits for the loss and, if there is one, the squared norm of gradients that are
+// `loss_scale` times too large.
+Block HostReadBlock(bool norm, double loss_scale);
 
 }  // namespace foretrain

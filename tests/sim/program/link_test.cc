@@ -133,6 +133,22 @@ TEST(LinkEdges, OrderNewUsersOfMemoryBehindOldOnes) {
   EXPECT_EQ(draft.BufferAt(0, a).offset, draft.BufferAt(0, b).offset);
 }
 
+// a is read in halves by two queues and dies with op 2, the last of its ops: b takes its first
+// half, which op 2 does not touch, and still waits for it. Op 3 says that `tp` has gone on.
+TEST(LinkEdges, OrderNewUsersOfMemoryBehindAllUsersOfPartsOfTheOld) {
+  Draft draft(1);
+  const int a = draft.Temporary(0, 512);
+  const int b = draft.Temporary(0, 256);
+  const int state = draft.State(0, 64);
+  draft.Add(0, kCompute, {Writes(a)});         // 0
+  draft.Add(0, kCompute, {Reads(a, 0, 256)});  // 1
+  draft.Add(0, kTp, {Reads(a, 256, 256)});     // 2: waits for 1, as a writer of all of a would
+  draft.Add(0, kTp, {Reads(state)});           // 3
+  draft.Add(0, kGather, {Writes(b)});          // 4
+  EXPECT_EQ(LinkedEdges(draft), "4'>0 1>2 2>4");
+  EXPECT_EQ(draft.BufferAt(0, a).offset, draft.BufferAt(0, b).offset);
+}
+
 // a 768, keep1 1792, b 2048, keep2 2560, top 2816. Behind op 1, 768-1792 and 2048-2560 are free.
 Draft TwoHoles() {
   Draft draft(1);

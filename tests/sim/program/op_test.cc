@@ -99,7 +99,30 @@ TEST(WorkOf, LossAndOptimizerCountEachElement) {
   ExpectWork(Make(OpKind::kCrossEntropyBackward, {.rows = 3, .vocab = 7}), 3 * 21, 4 * 48);
   ExpectWork(Make(OpKind::kSquaredNorm, {.elements = 9}), 18, 36);
   // Parameter and two moments read and written, gradient read: 28 bytes an element.
-  ExpectWork(Make(OpKind::kAdamW, {.elements = 10}), 140, 280);
+  Op adam = Make(OpKind::kAdamW, {.elements = 10});
+  ExpectWork(adam, 140, 280);
+  // Moments of 2 bytes: 12 + 4 * 2. Of 1 byte: 12 + 4.
+  adam.format = NumberFormat::kBf16;
+  ExpectWork(adam, 140, 200);
+  adam.format = NumberFormat::kInt8;
+  ExpectWork(adam, 140, 160);
+  ExpectWork(Make(OpKind::kSgd, {.elements = 10}), 40, 120);
+  ExpectWork(Make(OpKind::kCountNotFinite, {.elements = 9}), 9, 36);
+  ExpectWork(Make(OpKind::kCountSkipped, {}), 1, 12);
+}
+
+TEST(WorkOf, QuantizedTensorsAreAsLongAsTheirFormat) {
+  EXPECT_EQ(BytesIn(NumberFormat::kFp32, 300), 1200);
+  EXPECT_EQ(BytesIn(NumberFormat::kBf16, 300), 600);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp8, 300), 308);  // two blocks of at most 256
+  EXPECT_EQ(BytesIn(NumberFormat::kInt8, 256), 260);
+  EXPECT_EQ(BytesIn(NumberFormat::kInt8, 0), 0);
+  // 600 floats in two pieces: 2400 bytes on one side, 2 * 308 on the other.
+  for (const OpKind kind : {OpKind::kQuantize, OpKind::kDequantize}) {
+    Op op = Make(kind, {.rows = 2, .elements = 600});
+    op.format = NumberFormat::kInt8;
+    ExpectWork(op, 1200, 2400 + 616);
+  }
 }
 
 TEST(WorkOf, CommunicationMovesItsTensorAndOpaqueWorkNothing) {

@@ -1,0 +1,234 @@
+// The backward of a decoder layer (layer.cc). Each weight gradient follows the op that makes its
+// output gradient, so that a tensor-parallel sum runs beside it. What the forward did not keep is
+// made again where it is first read. With sequence parallelism the inputs of qkv and up, saved on
+// own rows, are gathered again beside the input gradient's GEMM: four collectives forward, six
+// backward (Korthikanti et al. 2022, s. 4.2.2).
+#include <algorithm>
+
+#include "sim/program/blocks/layer_ops.h"
+
+namespace foretrain {
+namespace {
+
+struct Backward {
+  Layer& layer;
+  BlockBuilder& b;
+  LayerTensors have;  // tensors that are there before
+  bool accumulate;
+
+  bool Lacks(LayerTensor tensor) const { return !Holds(have, tensor); }
+  void Input() { b.Half(Pass::kBackwardInput); }
+  void Weight() { b.Half(Pass::kBackwardWeight); }
+
+  void NormInputGradient(const char* name, std::int16_t dy, std::int16_t in, std::int16_t weight,
+                         std::int16_t mean, std::int16_t rstd, std::int16_t through,
+                         std::int16_t dx) {
+    Input();
+    Op& op = b.Add(OpKind::kNormBackwardInput, OpClass::kMemoryBound, name,
+                   {In(dy), In(in), In(weight), In(mean), In(rstd), In(through), Out(dx)});
+    op.rms = layer.rms;
+    op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
+  }
+
+  void NormWeightGradient(const char* name, std::int16_t dy, std::int16_t in, std::int16_t mean,
+                          std::int16_t rstd, std::int16_t weight_grad, std::int16_t bias_grad) {
+    Weight();
+    const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
+    Op& op = b.Add(OpKind::kNormBackwardWeight, OpClass::kMemoryBound, name,
+                   {In(dy), In(in), In(mean), In(rstd), output(weight_grad), output(bias_grad)});
+    op.rms = layer.rms;
+    op.accumulate = accumulate;
+    op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
+  }
+
+  // norm1 or norm2 of all rows, for a weight gradient. Made again in the input half: gathered
+  // parameters are there for that one alone.
+  std::int16_t Norm1Again();
+  std::int16_t Norm2Again();
+  void ActivationGradient(const std::string& suffix, std::int16_t up, std::int64_t count);
+  void MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy, std::int16_t d_norm2);
+  std::int16_t Mlp(std::int16_t dy);
+  void QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1);
+  std::int16_t AttentionCore(std::int16_t d_residual);
+  void Attention(std::int16_t d_residual, std::int16_t dx);
+
+  // What the MLP's tiles share.
+  std::int16_t down_weight = kNoSlot, d_activated = kNoSlot, d_up = kNoSlot, norm2 = kNoSlot;
+  std::int16_t d_down_weight = kNoSlot, d_down_bias = kNoSlot, d_up_weight = kNoSlot,
+               d_up_bias = kNoSlot;
+  SummedGemm up_input = {};
+};
+
+std::int16_t Backward::Norm1Again() {
+  Input();
+  if (Lacks(kNorm1)) layer.Norm1();
+  Weight();
+  return layer.Gathered("norm1.regather", layer.norm1);
+}
+
+std::int16_t Backward::Norm2Again() {
+  Input();
+  if (Lacks(kNorm2)) layer.Norm2();
+  Weight();
+  return layer.Gathered("norm2.regather", layer.norm2);
+}
+
+// d_activated -> d_up, of a tile.
+void Backward::ActivationGradient(const std::string& suffix, std::int16_t up, std::int64_t count) {
+  const bool swiglu = layer.context.model.mlp == MlpKind::kSwiglu;
+  Input();
+  Op& op = b.Add(swiglu ? OpKind::kSwigluBackward : OpKind::kGeluBackward, OpClass::kMemoryBound,
+                 (swiglu ? "mlp.swiglu.grad" : "mlp.gelu.grad") + suffix,
+                 {In(up), In(layer.RowsOf(d_activated, {0, count}, layer.ffn_width)),
+                  Out(layer.RowsOf(d_up, {0, count}, layer.up_width))});
+  op.shape = {.rows = count, .cols = layer.ffn_width};
+}
+
+void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy,
+                       std::int16_t d_norm2) {
+  const RowRange rows = layer.MlpTile(tile);
+  const std::string suffix = layer.TileSuffix(tile);
+  const std::int64_t hidden = layer.hidden;
+  const std::int16_t up = layer.TileOf(layer.up, tile, layer.up_width);
+  const std::int16_t activated = layer.TileOf(layer.activated, tile, layer.ffn_width);
+  const std::int16_t tile_dy = layer.RowsOf(whole_dy, rows, hidden);
+  const std::int16_t tile_d_up = layer.RowsOf(d_up, {0, rows.count}, layer.up_width);
+  const bool adds = accumulate || tile > 0;
+  Input();
+  if (!layer.whole_mlp) {
+    layer.MlpUp(suffix + ".again", layer.RowsOf(norm2, rows, hidden), up, rows.count);
+  }
+  b.LinearInputGradient("mlp.down.input_grad" + suffix, tile_dy, down_weight,
+                        layer.RowsOf(d_activated, {0, rows.count}, layer.ffn_width), rows.count,
+                        hidden, layer.ffn_width);
+  Weight();
+  if (Lacks(kActivated)) layer.Activation(suffix + ".again", up, activated, rows.count);
+  b.LinearWeightGradient("mlp.down" + suffix, tile_dy, activated, d_down_weight, kNoSlot,
+                         rows.count, hidden, layer.ffn_width, adds);
+  if (tile == 0) {
+    b.BiasGradient("mlp.down", dy, d_down_bias, layer.own_rows, hidden, accumulate);
+  }
+  ActivationGradient(suffix, up, rows.count);
+  if (norm2 == kNoSlot) norm2 = Norm2Again();
+  Input();
+  up_input.name = "mlp.up.input_grad" + suffix;
+  up_input.in = tile_d_up;
+  if (d_norm2 != kNoSlot) layer.SumRows(up_input, rows, d_norm2);
+}
+
+// dy -> d(residual).
+std::int16_t Backward::Mlp(std::int16_t dy) {
+  const std::int16_t norm2_weight = layer.Parameter("norm2.weight", kNorm2Weight);
+  const std::int16_t up_weight = layer.Parameter("up.weight", kUpWeight);
+  down_weight = layer.Parameter("down.weight", kDownWeight);
+  std::int64_t tile_rows = 0;
+  for (std::int64_t t = 0; t < layer.MlpTiles(); ++t) {
+    tile_rows = std::max(tile_rows, layer.MlpTile(t).count);
+  }
+  d_activated = b.Temporary("d_activated", tile_rows * layer.ffn_width);
+  d_up = b.Temporary("d_up", tile_rows * layer.up_width);
+  d_down_weight = layer.Gradient("d_down.weight", kDownWeight);
+  d_down_bias = layer.Gradient("d_down.bias", kDownBias);
+  d_up_weight = layer.Gradient("d_up.weight", kUpWeight);
+  d_up_bias = layer.Gradient("d_up.bias", kUpBias);
+  up_input = {"mlp.up.input_grad", false, d_up, up_weight, kNoSlot, layer.up_width};
+  const std::int16_t d_residual = b.Temporary("d_residual", layer.own_rows * layer.hidden);
+
+  Input();
+  const std::int16_t whole_dy = layer.Gathered("mlp.down.output_grad.gather", dy);
+  // The input gradient of one tile may go straight to its place in pieces.
+  const bool in_pieces = layer.split_rows && layer.context.plan.tp_tiles > 1;
+  std::int16_t d_norm2 = in_pieces ? kNoSlot : b.Temporary("d_norm2", layer.rows * layer.hidden);
+  if (!layer.whole_mlp) norm2 = Norm2Again();
+  for (std::int64_t t = 0; t < layer.MlpTiles(); ++t) {
+    MlpTile(t, dy, whole_dy, d_norm2);
+    if (in_pieces) d_norm2 = layer.Sum(up_input);
+    if (!in_pieces && t + 1 == layer.MlpTiles()) {
+      up_input.name = "mlp.up.input_grad";
+      d_norm2 = layer.Scattered(up_input, d_norm2);
+    }
+    const RowRange rows = layer.MlpTile(t);
+    Weight();
+    b.LinearWeightGradient("mlp.up" + layer.TileSuffix(t),
+                           layer.RowsOf(d_up, {0, rows.count}, layer.up_width),
+                           layer.RowsOf(norm2, rows, layer.hidden), d_up_weight, d_up_bias,
+                           rows.count, layer.up_width, layer.hidden, accumulate || t > 0);
+  }
+  NormInputGradient("norm2.input_grad", d_norm2, layer.residual, norm2_weight, layer.mean2,
+                    layer.rstd2, dy, d_residual);
+  const std::int16_t d_weight = layer.Gradient("d_norm2.weight", kNorm2Weight);
+  NormWeightGradient("norm2.weight_grad", d_norm2, layer.residual, layer.mean2, layer.rstd2,
+                     d_weight, layer.Gradient("d_norm2.bias", kNorm2Bias));
+  return d_residual;
+}
+
+void Backward::QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1) {
+  Weight();
+  const std::int16_t d_weight = layer.Gradient("d_qkv.weight", kQkvWeight);
+  b.LinearWeightGradient("attention.qkv", d_qkv, whole_norm1, d_weight,
+                         layer.Gradient("d_qkv.bias", kQkvBias), layer.rows, layer.qkv_width,
+                         layer.hidden, accumulate);
+}
+
+// d(residual) -> d(qkv).
+std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
+  const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
+  const std::int16_t d_attention = b.Temporary("d_attention", layer.rows * layer.attention_width);
+  const std::int16_t d_qkv = b.Temporary("d_qkv", layer.rows * layer.qkv_width);
+  Input();
+  const std::int16_t whole = layer.Gathered("attention.out.output_grad.gather", d_residual);
+  b.LinearInputGradient("attention.out.input_grad", whole, out_weight, d_attention, layer.rows,
+                        layer.hidden, layer.attention_width);
+  if (Lacks(kAttention)) layer.AttentionCore();
+  Weight();
+  b.LinearWeightGradient("attention.out", whole, layer.attention,
+                         layer.Gradient("d_out.weight", kOutWeight), kNoSlot, layer.rows,
+                         layer.hidden, layer.attention_width, accumulate);
+  b.BiasGradient("attention.out", d_residual, layer.Gradient("d_out.bias", kOutBias),
+                 layer.own_rows, layer.hidden, accumulate);
+  Input();
+  Op& op = b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
+                 {In(layer.qkv), In(layer.attention), In(layer.lse), In(d_attention), Out(d_qkv)});
+  op.shape = layer.AttentionShape();
+  layer.Rope("attention.rope.grad", d_qkv, /*inverse=*/true);
+  return d_qkv;
+}
+
+// d(residual) -> dx. Without tensor parallelism dx comes before the weight gradients that nothing
+// waits for, so that it leaves early; with it they run beside the sum.
+void Backward::Attention(std::int16_t d_residual, std::int16_t dx) {
+  const std::int16_t norm1_weight = layer.Parameter("norm1.weight", kNorm1Weight);
+  const std::int16_t qkv_weight = layer.Parameter("qkv.weight", kQkvWeight);
+  const std::int16_t d_qkv = AttentionCore(d_residual);
+  const bool sums = layer.tp > 1;
+  const std::int16_t whole_norm1 = sums ? Norm1Again() : kNoSlot;
+  Input();
+  const std::int16_t d_norm1 =
+      layer.Sum({"attention.qkv.input_grad", false, d_qkv, qkv_weight, kNoSlot, layer.qkv_width});
+  if (sums) QkvWeight(d_qkv, whole_norm1);
+  NormInputGradient("norm1.input_grad", d_norm1, layer.x, norm1_weight, layer.mean1, layer.rstd1,
+                    d_residual, dx);
+  if (!sums) QkvWeight(d_qkv, Norm1Again());
+  const std::int16_t d_weight = layer.Gradient("d_norm1.weight", kNorm1Weight);
+  NormWeightGradient("norm1.weight_grad", d_norm1, layer.x, layer.mean1, layer.rstd1, d_weight,
+                     layer.Gradient("d_norm1.bias", kNorm1Bias));
+}
+
+}  // namespace
+
+Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
+  Layer layer(context, NameOf(request));
+  const bool full = request.recompute == RecomputeKind::kFull;
+  const LayerTensors have =
+      full ? RebuiltTensors(context.plan) : KeptTensors(context.plan, request.recompute);
+  layer.MakeTensors(have, Category::kActivations, Category::kRecompute);
+  const std::int16_t dy = layer.b.Slot("dy", layer.own_rows * layer.hidden, Category::kWorkspace,
+                                       SlotRole::kOutputGradient);
+  const std::int16_t dx = layer.b.Slot("dx", layer.own_rows * layer.hidden, Category::kWorkspace,
+                                       SlotRole::kInputGradient);
+  Backward backward{layer, layer.b, have, request.accumulate};
+  backward.Attention(backward.Mlp(dy), dx);
+  return layer.b.Take(request.pass);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,220 @@
+#include "sim/program/blocks/layer_ops.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace foretrain {
+namespace {
+
+constexpr LayerTensors kAllTensors = (1U << kLayerTensorCount) - 1;
+constexpr LayerTensors kMlpTensors = 1U << kUp | 1U << kActivated;
+
+// The MLP's inner tensors are made again tile by tile, where they are made again at all.
+bool TilesRebuild(const Plan& plan, RecomputeKind recompute) {
+  return plan.mlp_tiles > 1 && recompute != RecomputeKind::kNone;
+}
+
+}  // namespace
+
+LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
+  if (recompute == RecomputeKind::kNone) return kAllTensors;
+  if (recompute == RecomputeKind::kFull) return 0;
+  const LayerTensors kept = kAllTensors & ~(1U << kNorm1 | 1U << kAttention | 1U << kLse |
+                                            1U << kNorm2 | 1U << kActivated);
+  return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
+}
+
+LayerTensors RebuiltTensors(const Plan& plan) {
+  return TilesRebuild(plan, RecomputeKind::kFull) ? kAllTensors & ~kMlpTensors : kAllTensors;
+}
+
+RowRange PieceOf(std::int64_t rows, std::int64_t pieces, std::int64_t piece) {
+  const std::int64_t first = rows * piece / pieces;
+  return {first, rows * (piece + 1) / pieces - first};
+}
+
+Layer::Layer(const BlockContext& c, std::string name)
+    : b(std::move(name)),
+      context(c),
+      rows(c.Rows()),
+      own_rows(c.OwnRows()),
+      hidden(c.model.hidden),
+      qkv_width(c.model.QkvWidth() / c.plan.tp),
+      attention_width(c.model.heads * c.model.head_dim / c.plan.tp),
+      up_width(c.model.MlpUpWidth() / c.plan.tp),
+      ffn_width(c.model.ffn_hidden / c.plan.tp),
+      tp(c.plan.tp),
+      rms(c.model.norm == NormKind::kRmsNorm),
+      split_rows(c.plan.sequence_parallel) {}
+
+void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwise) {
+  const std::int64_t mean = rms ? 0 : own_rows;
+  whole_mlp = MlpTiles() == 1 || Holds(saved, kUp);
+  std::int64_t mlp_rows = rows;
+  if (!whole_mlp) {
+    mlp_rows = 0;
+    for (std::int64_t t = 0; t < MlpTiles(); ++t) {
+      mlp_rows = std::max(mlp_rows, MlpTile(t).count);
+    }
+  }
+  const auto make = [&](const char* name, std::int64_t elements, LayerTensor index) {
+    return Holds(saved, index) ? b.Slot(name, elements, category, SlotRole::kSaved, index)
+                               : b.Slot(name, elements, otherwise, SlotRole::kTemporary);
+  };
+  x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
+  norm1 = make("norm1", own_rows * hidden, kNorm1);
+  mean1 = make("mean1", mean, kMean1);
+  rstd1 = make("rstd1", own_rows, kRstd1);
+  qkv = make("qkv", rows * qkv_width, kQkv);
+  attention = make("attention", rows * attention_width, kAttention);
+  lse = make("lse", rows * (context.model.heads / tp), kLse);
+  residual = make("residual", own_rows * hidden, kResidual);
+  norm2 = make("norm2", own_rows * hidden, kNorm2);
+  mean2 = make("mean2", mean, kMean2);
+  rstd2 = make("rstd2", own_rows, kRstd2);
+  up = make("up", mlp_rows * up_width, kUp);
+  activated = make("activated", mlp_rows * ffn_width, kActivated);
+}
+
+std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,
+                                  SlotRole role) {
+  const auto list = ParametersOf(context.model, context.plan, BlockKind::kLayer);
+  return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], tp), category, role, index);
+}
+
+std::int16_t Layer::RowsOf(std::int16_t tensor, RowRange range, std::int64_t width) {
+  if (range.count == rows) return tensor;
+  return b.View("rows." + std::to_string(range.first), tensor, range.first * width,
+                range.count * width);
+}
+
+std::int16_t Layer::TileOf(std::int16_t tensor, std::int64_t tile, std::int64_t width) {
+  const RowRange range = MlpTile(tile);
+  return RowsOf(tensor, whole_mlp ? range : RowRange{0, range.count}, width);
+}
+
+void Layer::Norm(const char* name, std::int16_t in, std::int16_t weight, std::int16_t bias,
+                 std::int16_t out, std::int16_t mean, std::int16_t rstd) {
+  Op& op = b.Add(OpKind::kNormForward, OpClass::kMemoryBound, name,
+                 {In(in), In(weight), In(bias), Out(out), Out(mean), Out(rstd)});
+  op.rms = rms;
+  op.parameter = static_cast<float>(context.model.norm_epsilon);
+  op.shape = {.rows = own_rows, .cols = hidden};
+}
+
+void Layer::Norm1() {
+  const std::int16_t weight = Parameter("norm1.weight", kNorm1Weight);
+  Norm("norm1", x, weight, Parameter("norm1.bias", kNorm1Bias), norm1, mean1, rstd1);
+}
+
+void Layer::Norm2() {
+  const std::int16_t weight = Parameter("norm2.weight", kNorm2Weight);
+  Norm("norm2", residual, weight, Parameter("norm2.bias", kNorm2Bias), norm2, mean2, rstd2);
+}
+
+OpShape Layer::AttentionShape() const {
+  return {.rows = rows,
+          .batch = context.plan.micro_batch,
+          .sequence = context.plan.sequence,
+          .heads = static_cast<std::int32_t>(context.model.heads / tp),
+          .kv_heads = static_cast<std::int32_t>(context.model.kv_heads / tp),
+          .head_dim = static_cast<std::int32_t>(context.model.head_dim)};
+}
+
+void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
+  if (context.model.positions != PositionKind::kRope) return;
+  Op& op = b.Add(OpKind::kRope, OpClass::kMemoryBound, name, {InOut(tensor)});
+  op.inverse = inverse;
+  op.parameter = static_cast<float>(context.model.rope_theta);
+  op.shape = AttentionShape();
+}
+
+void Layer::AttentionCore() {
+  Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
+                 {In(qkv), Out(attention), Out(lse)});
+  op.shape = AttentionShape();
+}
+
+void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t out,
+                  std::int64_t count) {
+  const std::int16_t weight = Parameter("up.weight", kUpWeight);
+  b.Linear("mlp.up" + suffix, in, weight, Parameter("up.bias", kUpBias), out, count, up_width,
+           hidden);
+}
+
+void Layer::Activation(const std::string& suffix, std::int16_t in, std::int16_t out,
+                       std::int64_t count) {
+  const bool swiglu = context.model.mlp == MlpKind::kSwiglu;
+  Op& op = b.Add(swiglu ? OpKind::kSwigluForward : OpKind::kGeluForward, OpClass::kMemoryBound,
+                 (swiglu ? "mlp.swiglu" : "mlp.gelu") + suffix, {In(in), Out(out)});
+  op.shape = {.rows = count, .cols = ffn_width};
+}
+
+std::int16_t Layer::Gathered(const std::string& name, std::int16_t own) {
+  if (!split_rows) return own;
+  const std::int16_t whole = b.Temporary(name, rows * hidden);
+  b.TpAllGather(name, own, whole, rows * hidden);
+  return whole;
+}
+
+void Layer::Product(const SummedGemm& gemm, const std::string& name, std::int16_t in,
+                    std::int16_t out, std::int64_t count) {
+  if (gemm.forward) {
+    b.Linear(name, in, gemm.weight, gemm.bias, out, count, hidden, gemm.width);
+  } else {
+    b.LinearInputGradient(name, in, gemm.weight, out, count, gemm.width, hidden);
+  }
+}
+
+void Layer::SumRows(const SummedGemm& gemm, RowRange range, std::int16_t out) {
+  const std::int64_t pieces = tp > 1 && !split_rows ? context.plan.tp_tiles : 1;
+  for (std::int64_t p = 0; p < pieces; ++p) {
+    const RowRange from = PieceOf(range.count, pieces, p);
+    if (from.count == 0) continue;
+    const RowRange piece{range.first + from.first, from.count};
+    const std::string suffix = pieces > 1 ? "." + std::to_string(p) : "";
+    const std::int16_t to = RowsOf(out, piece, hidden);
+    Product(gemm, gemm.name + suffix, RowsOf(gemm.in, from, gemm.width), to, piece.count);
+    if (tp > 1 && !split_rows) {
+      b.TpAllReduce(gemm.name + ".sum" + suffix, to, piece.count * hidden);
+    }
+  }
+}
+
+std::int16_t Layer::Scattered(const SummedGemm& gemm, std::int16_t out) {
+  if (!split_rows) return out;
+  const std::int16_t own = b.Temporary(gemm.name + ".own", own_rows * hidden);
+  b.TpReduceScatter(gemm.name + ".sum", out, own, rows * hidden);
+  return own;
+}
+
+// A piece holds a part of every rank's own rows, one behind the other, so that its reduce-scatter
+// leaves consecutive rows on each.
+std::int16_t Layer::ScatteredPieces(const SummedGemm& gemm) {
+  const std::int64_t pieces = context.plan.tp_tiles;
+  const std::int16_t own = b.Temporary(gemm.name + ".own", own_rows * hidden);
+  for (std::int64_t p = 0; p < pieces; ++p) {
+    const RowRange part = PieceOf(own_rows, pieces, p);
+    if (part.count == 0) continue;
+    const std::string suffix = "." + std::to_string(p);
+    const std::int16_t piece = b.Temporary(gemm.name + suffix, tp * part.count * hidden);
+    for (std::int64_t rank = 0; rank < tp; ++rank) {
+      const RowRange from{rank * own_rows + part.first, part.count};
+      Product(gemm, gemm.name + suffix + "." + std::to_string(rank),
+              RowsOf(gemm.in, from, gemm.width),
+              b.View("rows", piece, rank * part.count * hidden, part.count * hidden), part.count);
+    }
+    const std::int16_t to = b.View("rows", own, part.first * hidden, part.count * hidden);
+    b.TpReduceScatter(gemm.name + ".sum" + suffix, piece, to, tp * part.count * hidden);
+  }
+  return own;
+}
+
+std::int16_t Layer::Sum(const SummedGemm& gemm) {
+  if (split_rows && context.plan.tp_tiles > 1) return ScatteredPieces(gemm);
+  const std::int16_t out = b.Temporary(gemm.name + ".out", rows * hidden);
+  SumRows(gemm, {0, rows}, out);
+  return Scattered(gemm, out);
+}
+
+}  // namespace foretrain

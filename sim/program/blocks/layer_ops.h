@@ -1,0 +1,124 @@
+// A decoder layer while its ops are written down: widths of one tensor-parallel rank, the tensors
+// that forward and backward both speak of, and the steps they share. Leaves out the order of the
+// steps: layer.cc, layer_backward.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
+
+namespace foretrain {
+
+// Tensors that a backward reads, by the number under which they are saved.
+enum LayerTensor : int {
+  kNorm1,
+  kMean1,
+  kRstd1,
+  kQkv,
+  kAttention,
+  kLse,
+  kResidual,
+  kNorm2,
+  kMean2,
+  kRstd2,
+  kUp,
+  kActivated,
+  kLayerTensorCount,
+};
+
+// A set of them, a bit each.
+using LayerTensors = std::uint32_t;
+constexpr bool Holds(LayerTensors set, LayerTensor tensor) { return (set >> tensor & 1U) != 0; }
+
+// What a forward keeps for the backward, and what the instruction of full recomputation makes.
+LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute);
+LayerTensors RebuiltTensors(const Plan& plan);
+
+// Consecutive rows.
+struct RowRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+// The `piece`-th of `pieces` parts of `rows` rows that differ by one row at most.
+RowRange PieceOf(std::int64_t rows, std::int64_t pieces, std::int64_t piece);
+
+// A GEMM whose output [rows, hidden] is summed over tensor-parallel ranks: forward of a
+// row-parallel linear, or input gradient of a column-parallel one.
+struct SummedGemm {
+  std::string name;  // of the GEMM; the sum's is name.sum
+  bool forward = true;
+  std::int16_t in = kNoSlot;  // [rows, width]: all rows, or those of a tile
+  std::int16_t weight = kNoSlot;
+  std::int16_t bias = kNoSlot;
+  std::int64_t width = 0;
+};
+
+struct Layer {
+  BlockBuilder b;
+  const BlockContext& context;
+  std::int64_t rows, own_rows, hidden, qkv_width, attention_width, up_width, ffn_width;
+  int tp;
+  bool rms, split_rows;
+  bool whole_mlp = true;  // up and activated of all rows exist, not of one tile alone
+  std::int16_t x = kNoSlot, norm1 = kNoSlot, mean1 = kNoSlot, rstd1 = kNoSlot, qkv = kNoSlot,
+               attention = kNoSlot, lse = kNoSlot, residual = kNoSlot, norm2 = kNoSlot,
+               mean2 = kNoSlot, rstd2 = kNoSlot, up = kNoSlot, activated = kNoSlot;
+
+  Layer(const BlockContext& c, std::string name);
+
+  // The tensors of `saved` under `category`, the others as temporaries under `otherwise`.
+  void MakeTensors(LayerTensors saved, Category category, Category otherwise);
+
+  std::int16_t Parameter(const char* name, LayerParameter index) {
+    return ParameterSlot(name, index, Category::kParameters, SlotRole::kParameter);
+  }
+  std::int16_t Gradient(const char* name, LayerParameter index) {
+    return ParameterSlot(name, index, Category::kGradients, SlotRole::kGradient);
+  }
+  // "x.2": the given rows of a tensor of `width`; the tensor itself where that is all of it.
+  std::int16_t RowsOf(std::int16_t tensor, RowRange range, std::int64_t width);
+
+  // ---- steps of a forward, again in a backward that did not keep their outputs
+  void Norm1();
+  void Norm2();
+  void AttentionCore();
+  void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
+  void Activation(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
+
+  // ---- tensor parallelism
+  // All rows of a tensor of which this rank has its own.
+  std::int16_t Gathered(const std::string& name, std::int16_t own);
+  // The product on this rank's own rows, summed. With tp_tiles pieces, each sum runs beside the
+  // next piece's GEMM.
+  std::int16_t Sum(const SummedGemm& gemm);
+  // The product of gemm.in, which holds the rows `range`, written to those rows of `out` and, where
+  // each rank has all rows, summed there.
+  void SumRows(const SummedGemm& gemm, RowRange range, std::int16_t out);
+  // What SumRows left of all rows, on this rank's own rows.
+  std::int16_t Scattered(const SummedGemm& gemm, std::int16_t out);
+
+  std::int64_t MlpTiles() const { return context.plan.mlp_tiles; }
+  RowRange MlpTile(std::int64_t tile) const { return PieceOf(rows, MlpTiles(), tile); }
+  // "": one tile; ".3"
+  std::string TileSuffix(std::int64_t tile) const {
+    return MlpTiles() > 1 ? "." + std::to_string(tile) : "";
+  }
+  std::int16_t TileOf(std::int16_t tensor, std::int64_t tile, std::int64_t width);
+
+  OpShape AttentionShape() const;
+  void Rope(const char* name, std::int16_t tensor, bool inverse);
+
+ private:
+  std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,
+                             SlotRole role);
+  void Norm(const char* name, std::int16_t in, std::int16_t weight, std::int16_t bias,
+            std::int16_t out, std::int16_t mean, std::int16_t rstd);
+  void Product(const SummedGemm& gemm, const std::string& name, std::int16_t in, std::int16_t out,
+               std::int64_t count);
+  std::int16_t ScatteredPieces(const SummedGemm& gemm);
+};
+
+}  // namespace foretrain

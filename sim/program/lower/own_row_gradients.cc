@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/rank_builder.h"
+
+namespace foretrain {
+namespace {
+
+// What of the gradients this rank updates is made of own rows; empty: nothing.
+ShardRange OwnRowGradients(const LowerContext& context, int bucket) {
+  const ShardRange& all = context.layout.own_row_gradients[static_cast<std::size_t>(bucket)];
+  const ShardRange shard = ShardOf(context.BucketAt(bucket));
+  const std::int64_t begin = std::max(all.begin, shard.begin);
+  return {begin, std::max(begin, std::min(all.end, shard.end))};
+}
+
+void EmitSum(RankBuilder& rank, const InstructionKey& key) {
+  const ShardRange range = OwnRowGradients(rank.Context(), key.part);
+  CollectiveSpec spec{OpKind::kAllReduce, "reduce.own_rows", Queue::kTp, GroupKind::kTp,
+                      range.end - range.begin};
+  spec.op_class = OpClass::kTpComm;
+  rank.Add(key, rank.FindCollective(spec),
+           {GradientRangeOf(rank, rank.BucketOf(key), range.begin, range.end)});
+}
+
+constexpr StepRule kSum{EmitSum};
+
+}  // namespace
+
+void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton) {
+  for (int bucket = 0; bucket < static_cast<int>(context.layout.buckets.size()); ++bucket) {
+    const ShardRange range = OwnRowGradients(context, bucket);
+    if (range.end == range.begin) continue;
+    // Named by the first layer, so that it is neither the bucket's sum over dp nor a tied table's.
+    skeleton.push_back({{InstructionKind::kAllReduce, Pass::kUpdate, 1, 0, bucket}, &kSum});
+  }
+}
+
+}  // namespace foretrain
