@@ -95,6 +95,24 @@ bool IsBegun(const LowerContext& context, int block, int bucket) {
   });
 }
 
+// Whether a piece of the pass ahead of this one makes gradients of the bucket.
+bool IsBegunByPiece(const LowerContext& context, const InstructionKey& key, int bucket) {
+  if (key.part == 0) return false;
+  const Block block = BlockOf(context, key.block, key.pass);
+  for (int part = 0; part < key.part; ++part) {
+    const BlockPiece ahead = CutPiece(block, part);
+    const std::vector<Tenant> touched = Touch(ahead.block);
+    for (std::size_t s = 0; s < touched.size(); ++s) {
+      const TensorSlot& slot = ahead.block.slots[s];
+      if (slot.role == SlotRole::kGradient && touched[s].first >= 0 &&
+          context.RangeOf(key.block, slot.index).bucket == bucket) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
 void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
@@ -102,15 +120,14 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
   for (const int bucket : context.BucketsOf(key.block)) {
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
-    PieceUse use;
+    bool read_later = false;
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
       if (context.RangeOf(key.block, slot.index).bucket != bucket) continue;
       tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
       tenant.last = std::max(tenant.last, slots[s].last);
-      use.earlier = use.earlier || piece.uses[s].earlier;
-      use.later = use.later || piece.uses[s].later;
+      read_later = read_later || piece.uses[s].later;
     }
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
@@ -119,9 +136,9 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     const bool by_forward = key.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                             context.stage.KindOf(key.block) == BlockKind::kHead &&
                             context.RangeOf(key.block, kHeadWeight).bucket == bucket;
-    const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
-    tenant.enters = parameters || begun;
-    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
+    tenant.enters = parameters || by_forward || IsBegun(context, key.block, bucket) ||
+                    IsBegunByPiece(context, key, bucket);
+    tenant.stays = !parameters || key.pass == Pass::kRecompute || read_later;
     out.push_back(tenant);
   }
 }
