@@ -57,6 +57,7 @@ typedef enum FtKernel {
   FT_KERNEL_SWIGLU_FORWARD,
   FT_KERNEL_SWIGLU_BACKWARD,
   FT_KERNEL_ADD,
+  FT_KERNEL_ADD_NORM_FORWARD,
   FT_KERNEL_CROSS_ENTROPY_FORWARD,
   FT_KERNEL_CROSS_ENTROPY_BACKWARD,
   FT_KERNEL_VOCAB_MAX,
@@ -238,6 +239,24 @@ typedef struct FtAdd {
   int64_t rows, cols;
   FtDtype dtype;
 } FtAdd;
+
+// sum[rows, cols] = a + b + bias, and the norm of sum as FtNormForward has it; bias may be NULL,
+// sum may be a or b. Equal to the bit to the two kernels it stands for.
+typedef struct FtAddNormForward {
+  const void* a;
+  const void* b;
+  const void* bias;
+  const void* weight;
+  const void* norm_bias;
+  void* sum;
+  void* y;
+  float* mean;
+  float* rstd;
+  int64_t rows, cols;
+  float epsilon;
+  int32_t rms;
+  FtDtype dtype;
+} FtAddNormForward;
 
 // loss[0] (+)= scale * sum over rows of (lse - logits[row, target]); lse [rows] fp32 is written. A
 // target outside [0, vocab) adds nothing.
@@ -436,6 +455,7 @@ typedef struct FtDeviceApi {
   FtStatus (*swiglu_forward)(FtQueue*, const FtSwiglu*);
   FtStatus (*swiglu_backward)(FtQueue*, const FtSwiglu*);
   FtStatus (*add)(FtQueue*, const FtAdd*);
+  FtStatus (*add_norm_forward)(FtQueue*, const FtAddNormForward*);
   FtStatus (*cross_entropy_forward)(FtQueue*, const FtCrossEntropyForward*);
   FtStatus (*cross_entropy_backward)(FtQueue*, const FtCrossEntropyBackward*);
   FtStatus (*vocab_max)(FtQueue*, const FtVocabMax*);

@@ -10,22 +10,15 @@
 #define FORETRAIN_BASE_NUMBER_FORMATS_H_
 
 #include <stdint.h>
-#include <string.h>
 
-#define FT_FORMAT_FUNCTION static inline __attribute__((always_inline))
+#define FT_FORMAT_FUNCTION static constexpr inline __attribute__((always_inline))
+
+#define FT_FORMAT_MEMBER constexpr inline __attribute__((always_inline))
 
 namespace foretrain {
 
-FT_FORMAT_FUNCTION uint32_t BitsOfFloat(float x) {
-  uint32_t bits = 0;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-FT_FORMAT_FUNCTION float FloatOfBits(uint32_t bits) {
-  float x = 0;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
+FT_FORMAT_FUNCTION uint32_t BitsOfFloat(float x) { return __builtin_bit_cast(uint32_t, x); }
+FT_FORMAT_FUNCTION float FloatOfBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 // The nearest, halves to even; NaN stays NaN.
 FT_FORMAT_FUNCTION uint16_t Bf16OfFloat(float x) {
@@ -121,6 +114,51 @@ FT_FORMAT_FUNCTION uint8_t UnsignedDynamicOfFloat(float x) {
   return static_cast<uint8_t>(DynamicCode(x, 1, 255));
 }
 FT_FORMAT_FUNCTION float FloatOfUnsignedDynamic(uint8_t code) { return DynamicValue(code, 1, 255); }
+
+// What DynamicCode and DynamicValue give, as tables: an order of magnitude faster where a processor
+// has no cheap gathers. A cell holds the numbers that share sign, exponent and 7 bits of mantissa,
+// and at most one code begins in it.
+struct DynamicTables {
+  static constexpr uint32_t kFirstCell = 0x3380;  // 2^-24, below the least number with a code
+  static constexpr uint32_t kLastCell = 0x3f80;   // 1
+  uint8_t first[kLastCell - kFirstCell + 1];      // code of the least number of a cell
+  float next[256];                                // least number of the next code
+  float value[256];                               // of each code
+
+  constexpr DynamicTables(int32_t extra, int32_t top) : first(), next(), value() {
+    for (uint32_t cell = kFirstCell; cell <= kLastCell; ++cell) {
+      const int32_t code = DynamicCode(FloatOfBits(cell << 16), extra, top);
+      first[cell - kFirstCell] = static_cast<uint8_t>(code);
+    }
+    for (int32_t code = 0; code < 256; ++code) {
+      value[code] =
+          code <= top ? DynamicValue(code, extra, top) : -DynamicValue(code - top, extra, top);
+      // The least number whose code is above this one, by bisection of the bits.
+      uint32_t below = kFirstCell << 16, from = (kLastCell << 16) + 1;
+      while (code < top && from - below > 1) {
+        const uint32_t middle = below + (from - below) / 2;
+        (DynamicCode(FloatOfBits(middle), extra, top) > code ? from : below) = middle;
+      }
+      next[code] = FloatOfBits(from);
+    }
+  }
+
+  // The code of x in [0, 1]; of NaN any.
+  FT_FORMAT_MEMBER uint32_t CodeOf(float x) const {
+    const uint32_t bits = BitsOfFloat(x);
+    const uint32_t cell = bits >> 16;
+    const uint32_t high = cell < kLastCell ? cell : kLastCell;
+    const uint32_t code = first[(high > kFirstCell ? high : kFirstCell) - kFirstCell];
+    return code + (x >= next[code] ? 1U : 0U);
+  }
+  // The signed code of x in [-1, 1], without a branch.
+  FT_FORMAT_MEMBER uint32_t SignedCodeOf(float x) const {
+    const uint32_t bits = BitsOfFloat(x);
+    const uint32_t code = CodeOf(FloatOfBits(bits & 0x7fffffffU));
+    const uint32_t negative = (bits >> 31) & (code != 0 ? 1U : 0U);
+    return code + negative * (128U - (code >> 7));
+  }
+};
 
 }  // namespace foretrain
 

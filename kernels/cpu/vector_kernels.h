@@ -25,6 +25,7 @@ struct VectorKernels {
   void (*swiglu_forward)(const FtSwiglu&);
   void (*swiglu_backward)(const FtSwiglu&);
   void (*add)(const FtAdd&);
+  void (*add_norm_forward)(const FtAddNormForward&);
   void (*cross_entropy_forward)(const FtCrossEntropyForward&);
   void (*cross_entropy_backward)(const FtCrossEntropyBackward&);
   void (*vocab_max)(const FtVocabMax&);

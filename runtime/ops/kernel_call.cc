@@ -44,6 +44,8 @@ constexpr std::array kRows = {
     FT_ROW(OpKind::kSwigluBackward, FT_KERNEL_SWIGLU_BACKWARD, MakeSwigluBackward, 0b111,
            swiglu_backward),
     FT_ROW(OpKind::kAdd, FT_KERNEL_ADD, MakeAdd, 0b1011, add),
+    FT_ROW(OpKind::kAddNormForward, FT_KERNEL_ADD_NORM_FORWARD, MakeAddNormForward, 0b101101011,
+           add_norm_forward),
     FT_ROW(OpKind::kCrossEntropyForward, FT_KERNEL_CROSS_ENTROPY_FORWARD, MakeCrossEntropyForward,
            0b1111, cross_entropy_forward),
     FT_ROW(OpKind::kCrossEntropyBackward, FT_KERNEL_CROSS_ENTROPY_BACKWARD,

@@ -65,6 +65,7 @@ union KernelArgs {
   FtGelu gelu;
   FtSwiglu swiglu;
   FtAdd add;
+  FtAddNormForward add_norm_forward;
   FtCrossEntropyForward cross_entropy_forward;
   FtCrossEntropyBackward cross_entropy_backward;
   FtVocabMax vocab_max;
@@ -107,6 +108,7 @@ KernelCall MakeGeluBackward(const BoundOp& op);
 KernelCall MakeSwigluForward(const BoundOp& op);
 KernelCall MakeSwigluBackward(const BoundOp& op);
 KernelCall MakeAdd(const BoundOp& op);
+KernelCall MakeAddNormForward(const BoundOp& op);
 KernelCall MakeCrossEntropyForward(const BoundOp& op);
 KernelCall MakeCrossEntropyBackward(const BoundOp& op);
 KernelCall MakeVocabMax(const BoundOp& op);

@@ -14,6 +14,8 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.format).Add(op.maximum).Add(op.own_rows);
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
+  hash.Add(op.covers.size());
+  for (const std::string& name : op.covers) hash.Add(name);
   const OpShape& shape = op.shape;
   for (const std::int64_t size : {shape.rows, shape.cols, shape.inner, shape.batch, shape.sequence,
                                   shape.vocab, shape.elements, shape.decayed, shape.vocab_total}) {

@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "swiglu_forward",
     "swiglu_backward",
     "add",
+    "add_norm_forward",
     "cross_entropy_forward",
     "cross_entropy_backward",
     "vocab_max",
@@ -186,6 +187,8 @@ OpWork ElementWork(const Op& op) {
       return ActivationWork(op, s);
     case OpKind::kAdd:
       return {s.matrix, 3 * s.matrix};
+    case OpKind::kAddNormForward:  // a, b -> sum, y
+      return {(op.rms ? 5 : 9) * s.matrix, 4 * s.matrix + s.vectors * (s.cols + s.rows)};
     case OpKind::kCrossEntropyForward:
     case OpKind::kCrossEntropyBackward:
     case OpKind::kVocabMax:

@@ -30,6 +30,7 @@ enum class OpKind : std::uint8_t {
   kSwigluForward,         // x, y
   kSwigluBackward,        // x, dy, dx
   kAdd,                   // a, b, bias?, out
+  kAddNormForward,        // a, b, bias?, weight, norm_bias?, sum, y, mean?, rstd
   kCrossEntropyForward,   // logits, targets, lse, loss
   kCrossEntropyBackward,  // logits (in place), targets, lse
   kVocabMax,              // logits, max: of this rank's share of the vocabulary
@@ -58,7 +59,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 37;
+inline constexpr int kOpKindCount = 38;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -158,7 +159,8 @@ struct Op {
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands
   std::int32_t operand_count = 0;
-  std::string name;  // "mlp.up"; dotted, unique in its block
+  std::string name;                      // "mlp.up"; dotted, unique in its block
+  std::vector<std::string> covers = {};  // names of the ops that this one was fused from
 };
 
 // What a tensor of a block is bound to when an instruction is made of it.

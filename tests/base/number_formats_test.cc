@@ -88,6 +88,25 @@ TEST(NumberFormats, DynamicCodesAreThoseOfTheMap) {
   }
 }
 
+TEST(NumberFormats, TablesGiveTheSameCodesAndValues) {
+  constexpr DynamicTables kSigned(0, 128), kUnsigned(1, 255);
+  // Each of 2^25 / 61 numbers between 2^-26 and 1, and 0.
+  for (std::uint32_t bits = 0x32800000U; bits <= 0x3f800000U; bits += 61) {
+    const float x = FloatOfBits(bits);
+    ASSERT_EQ(kSigned.SignedCodeOf(x), SignedDynamicOfFloat(x)) << x;
+    ASSERT_EQ(kSigned.SignedCodeOf(-x), SignedDynamicOfFloat(-x)) << -x;
+    ASSERT_EQ(kUnsigned.CodeOf(x), UnsignedDynamicOfFloat(x)) << x;
+  }
+  EXPECT_EQ(kSigned.CodeOf(0.0F), 0U);
+  EXPECT_EQ(kUnsigned.CodeOf(1.0F), 255U);
+  EXPECT_EQ(kSigned.CodeOf(1.0F), 128U);
+  for (int code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    EXPECT_EQ(kUnsigned.value[code], FloatOfUnsignedDynamic(byte));
+    EXPECT_EQ(kSigned.value[code], FloatOfSignedDynamic(byte));
+  }
+}
+
 // Half a bin: of the decade that ends at 10^k, 0.45 * 10^k over its number of bins; what lies below
 // 10^-7 becomes 0.
 TEST(NumberFormats, DynamicCodesErrByHalfABinAtMost) {

@@ -48,6 +48,9 @@ std::vector<Case> Cases() {
       {"Dp2Pp2Zero2ZbH1", With([](Plan& p) {
          p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kZbH1;
        })},
+      {"Dp2Pp2Zero2DualPipeV", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kDualPipeV;
+       })},
       {"Dp4Zero1Replicas", With([](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 2; })},
       {"Dp4Pp2Zero2Replicas",
        With([](Plan& p) { p.dp = 4, p.pp = 2, p.zero_stage = 2, p.replicas = 2; })},
@@ -414,6 +417,18 @@ TEST(EqualityToTheBit, HoldsForOffloadBesideScaledLossesAndQuantizedGathers) {
       away.stream_optimizer = true;
       EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), away))) << Describe(away);
     }
+  }
+}
+
+TEST(EqualityToTheBit, HoldsForFusedOps) {
+  for (const ModelSpec& model : {TinyGpt(), TinyLlama()}) {
+    Plan plan = TinyPlan();
+    plan.tp = 2;
+    plan.sequence_parallel = true;
+    plan.recompute = RecomputeKind::kFull;
+    const Trained apart = TrainTiny(model, plan);
+    plan.fuse = true;
+    EXPECT_TRUE(SameBits(apart, TrainTiny(model, plan)));
   }
 }
 

@@ -92,6 +92,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.loss_chunks = pieces(5);
   if (!SplitsBackward(plan.schedule)) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
+  plan.fuse = pick(0, 3) == 0;
   return out;
 }
 

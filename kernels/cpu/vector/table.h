@@ -1,6 +1,7 @@
 // Fills a VectorKernels with the functions of this instruction set.
 #pragma once
 
+#include "kernels/cpu/vector/add_norm.h"
 #include "kernels/cpu/vector/attention_backward.h"
 #include "kernels/cpu/vector/attention_forward.h"
 #include "kernels/cpu/vector/cross_entropy.h"
@@ -31,6 +32,7 @@ constexpr VectorKernels MakeTable(const char* name) {
           .swiglu_forward = &SwigluForward,
           .swiglu_backward = &SwigluBackward,
           .add = &Add,
+          .add_norm_forward = &AddNormForward,
           .cross_entropy_forward = &CrossEntropyForward,
           .cross_entropy_backward = &CrossEntropyBackward,
           .vocab_max = &VocabMax,

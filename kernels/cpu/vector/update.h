@@ -99,14 +99,17 @@ FT_INLINE void StoreBf16(const FtAdamW& g, int64_t begin, int64_t n, const Momen
   for (int64_t i = 0; i < n; ++i) second[i] = Bf16OfFloat(block.second[i]);
 }
 
+constexpr DynamicTables kSignedCodes(0, 128);
+constexpr DynamicTables kUnsignedCodes(1, 255);
+
 FT_INLINE void LoadCodes(const FtAdamW& g, int64_t begin, int64_t n, MomentBlock& block) {
   const uint8_t* first = static_cast<const uint8_t*>(g.moment1) + begin;
   const uint8_t* second = static_cast<const uint8_t*>(g.moment2) + begin;
   const float scale1 = g.absmax1[begin / FT_SCALE_BLOCK];
   const float scale2 = g.absmax2[begin / FT_SCALE_BLOCK];
-  for (int64_t i = 0; i < n; ++i) block.first[i] = FloatOfSignedDynamic(first[i]) * scale1;
+  for (int64_t i = 0; i < n; ++i) block.first[i] = kSignedCodes.value[first[i]] * scale1;
   for (int64_t i = 0; i < n; ++i) {
-    const float root = FloatOfUnsignedDynamic(second[i]) * scale2;
+    const float root = kUnsignedCodes.value[second[i]] * scale2;
     block.second[i] = root * root;
   }
 }
@@ -124,8 +127,12 @@ FT_INLINE void StoreCodes(const FtAdamW& g, int64_t begin, int64_t n, const Mome
       });
   const float inverse1 = InverseOf(largest1, 1.0F);
   const float inverse2 = InverseOf(largest2, 1.0F);
-  for (int64_t i = 0; i < n; ++i) first[i] = SignedDynamicOfFloat(block.first[i] * inverse1);
-  for (int64_t i = 0; i < n; ++i) second[i] = UnsignedDynamicOfFloat(root[i] * inverse2);
+  for (int64_t i = 0; i < n; ++i) {
+    first[i] = static_cast<uint8_t>(kSignedCodes.SignedCodeOf(block.first[i] * inverse1));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    second[i] = static_cast<uint8_t>(kUnsignedCodes.CodeOf(root[i] * inverse2));
+  }
 }
 
 FT_INLINE AdamFactors FactorsOf(const FtAdamW& g) {

@@ -1,9 +1,11 @@
 #include "base/result.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/fuse.h"
 
 namespace foretrain {
+namespace {
 
-Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
+Block Build(const BlockContext& context, const BlockRequest& request) {
   const bool forward = request.pass == Pass::kForward;
   switch (request.kind) {
     case BlockKind::kEmbedding:
@@ -17,6 +19,14 @@ Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
   }
   FT_CHECK(false);
   return {};
+}
+
+}  // namespace
+
+Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
+  Block block = Build(context, request);
+  if (context.plan.fuse) Fuse(block);
+  return block;
 }
 
 std::string NameOf(const BlockRequest& request) {

@@ -95,19 +95,15 @@ bool IsBegun(const LowerContext& context, int block, int bucket) {
   });
 }
 
-// Whether a piece of the pass ahead of this one makes gradients of the bucket.
-bool IsBegunByPiece(const LowerContext& context, const InstructionKey& key, int bucket) {
-  if (key.part == 0) return false;
-  const Block block = BlockOf(context, key.block, key.pass);
+// Whether an earlier piece of the block has touched other tensors of the bucket.
+bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key, SlotRole role,
+                         int bucket) {
+  if (key.part == 0 || role != SlotRole::kGradient) return false;
+  const Block whole = BlockOf(context, key.block, key.pass);
   for (int part = 0; part < key.part; ++part) {
-    const BlockPiece ahead = CutPiece(block, part);
-    const std::vector<Tenant> touched = Touch(ahead.block);
-    for (std::size_t s = 0; s < touched.size(); ++s) {
-      const TensorSlot& slot = ahead.block.slots[s];
-      if (slot.role == SlotRole::kGradient && touched[s].first >= 0 &&
-          context.RangeOf(key.block, slot.index).bucket == bucket) {
-        return true;
-      }
+    for (const TensorSlot& slot : CutPiece(whole, part).block.slots) {
+      if (slot.role != role) continue;
+      if (context.RangeOf(key.block, slot.index).bucket == bucket) return true;
     }
   }
   return false;
@@ -120,14 +116,16 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
   for (const int bucket : context.BucketsOf(key.block)) {
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
-    bool read_later = false;
+    PieceUse use;
+    use.earlier = EarlierPieceTouches(context, key, role, bucket);
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
       if (context.RangeOf(key.block, slot.index).bucket != bucket) continue;
       tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
       tenant.last = std::max(tenant.last, slots[s].last);
-      read_later = read_later || piece.uses[s].later;
+      use.earlier = use.earlier || piece.uses[s].earlier;
+      use.later = use.later || piece.uses[s].later;
     }
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
@@ -136,9 +134,9 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     const bool by_forward = key.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                             context.stage.KindOf(key.block) == BlockKind::kHead &&
                             context.RangeOf(key.block, kHeadWeight).bucket == bucket;
-    tenant.enters = parameters || by_forward || IsBegun(context, key.block, bucket) ||
-                    IsBegunByPiece(context, key, bucket);
-    tenant.stays = !parameters || key.pass == Pass::kRecompute || read_later;
+    const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
+    tenant.enters = parameters || begun;
+    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
     out.push_back(tenant);
   }
 }

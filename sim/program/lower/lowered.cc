@@ -1,5 +1,6 @@
 #include "sim/program/lower/lowered.h"
 
+#include <array>
 #include <string>
 
 #include "sim/spec/plan_fields.h"
@@ -8,10 +9,17 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 12> kNotLowered = {
-    "cp",         "cp_kind",         "ep",   "expert_tp",         "post_validation",
-    "moe_pieces", "capacity_factor", "fuse", "offload_gradients", "method",
-    "lora_rank",  "lora_alpha"};
+constexpr std::array<std::string_view, 11> kNotLowered = {"cp",
+                                                          "cp_kind",
+                                                          "ep",
+                                                          "expert_tp",
+                                                          "post_validation",
+                                                          "moe_pieces",
+                                                          "capacity_factor",
+                                                          "offload_gradients",
+                                                          "method",
+                                                          "lora_rank",
+                                                          "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
