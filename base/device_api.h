@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 2 };
+enum { FT_DEVICE_API_VERSION = 3 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -71,6 +71,9 @@ typedef enum FtKernel {
   FT_KERNEL_QUANTIZE,
   FT_KERNEL_DEQUANTIZE,
   FT_KERNEL_SUM_RANKS,
+  FT_KERNEL_ATTENTION_PART_FORWARD,
+  FT_KERNEL_ATTENTION_PART_BACKWARD,
+  FT_KERNEL_COPY_ROWS,
   FT_KERNEL_COUNT
 } FtKernel;
 
@@ -79,6 +82,12 @@ typedef struct FtEvent FtEvent;
 
 // ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it.
 // -------------------------------------
+
+// `rows` rows from `row` on, at positions of their sequence from `position` on: a piece of a
+// sequence that is shared out. Arrays of runs lie in host memory.
+typedef struct FtRun {
+  int64_t row, position, rows;
+} FtRun;
 
 // c[m, n] (+)= op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias may be
 // NULL.
@@ -102,8 +111,9 @@ typedef struct FtBiasGrad {
 } FtBiasGrad;
 
 // out[rows, cols] = table[ids[row]] + positions[(first_row + row) % sequence]; positions may be
-// NULL. With all_ids > 0 the table holds ids [first_id, first_id + vocab) of that many, and a row
-// of another id is 0.
+// NULL. Where `runs` is not NULL they hold the `sequence` rows of a sample in order, and the
+// positions count. With all_ids > 0 the table holds ids [first_id, first_id + vocab) of that many,
+// and a row of another id is 0.
 typedef struct FtEmbeddingForward {
   const int32_t* ids;
   const void* table;
@@ -112,10 +122,13 @@ typedef struct FtEmbeddingForward {
   int64_t rows, cols, vocab, sequence;
   int64_t first_row, first_id, all_ids;
   FtDtype dtype;
+  const FtRun* runs;
+  int64_t run_count;
 } FtEmbeddingForward;
 
 // table_grad[vocab, cols] (+)= scatter of dy by ids; positions_grad[sequence, cols] (+)= sum over
-// batch, NULL if none. first_id, all_ids: as above; rows of other ids leave the table alone.
+// batch, NULL if none. With `runs`, as in the forward, it is added to at their positions and must
+// be accumulated to. first_id, all_ids: as above; rows of other ids leave the table alone.
 typedef struct FtEmbeddingBackward {
   const int32_t* ids;
   const void* dy;
@@ -125,6 +138,8 @@ typedef struct FtEmbeddingBackward {
   int64_t first_id, all_ids;
   int32_t accumulate_table, accumulate_positions;
   FtDtype dtype;
+  const FtRun* runs;
+  int64_t run_count;
 } FtEmbeddingBackward;
 
 // LayerNorm (rms == 0): y = (x - mean) * rstd * weight + bias. RMSNorm (rms == 1): y = x * rstd *
@@ -172,13 +187,16 @@ typedef struct FtNormBackwardWeight {
 
 // Rotates the first `heads` heads of each row in place, halves split as in Llama: (x1, x2) -> (x1 c
 // - x2 s, x2 c + x1 s) with angle (row % sequence) * theta^(-2 i / head_dim). inverse != 0 rotates
-// back (the backward pass).
+// back (the backward pass). Where `runs` is not NULL they hold the `sequence` rows of a sample in
+// order, and their positions count.
 typedef struct FtRope {
   void* data;
   int64_t rows, row_stride, sequence;
   int32_t heads, head_dim, inverse;
   float theta;
   FtDtype dtype;
+  const FtRun* runs;
+  int64_t run_count;
 } FtRope;
 
 // Causal attention over packed rows: q, k, v are slices of [batch * sequence, row_stride]; out
@@ -210,6 +228,54 @@ typedef struct FtAttentionBackward {
   int32_t heads, kv_heads, head_dim;
   FtDtype dtype;
 } FtAttentionBackward;
+
+// One part of causal attention: queries of some runs of rows against keys of others, each against
+// those at its own position and before. q [rows, q_stride], k and v [rows, kv_stride], out and lse
+// as above, by query row. Runs name the rows of the first sample; those of sample b lie b *
+// sample_rows further on. Forward with merge != 0: out and lse hold the result of earlier parts
+// over other keys, and get that of both. A query without a key here keeps them, or has 0 and lse
+// -inf.
+typedef struct FtAttentionPartForward {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* out;
+  float* lse;
+  const FtRun* query_runs;
+  const FtRun* key_runs;
+  int64_t query_run_count, key_run_count;
+  int64_t batch, sample_rows, q_stride, kv_stride;
+  int32_t heads, kv_heads, head_dim, merge;
+  FtDtype dtype;
+} FtAttentionPartForward;
+
+// What flows to the queries and keys of a part; out and lse are those of all parts together. dq is
+// laid out like q and added to where accumulate_dq != 0; dk, dv [rows, dkv_stride] are overwritten.
+typedef struct FtAttentionPartBackward {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* out;
+  const float* lse;
+  const void* dout;
+  void* dq;
+  void* dk;
+  void* dv;
+  const FtRun* query_runs;
+  const FtRun* key_runs;
+  int64_t query_run_count, key_run_count;
+  int64_t batch, sample_rows, q_stride, kv_stride, dkv_stride;
+  int32_t heads, kv_heads, head_dim, accumulate_dq;
+  FtDtype dtype;
+} FtAttentionPartBackward;
+
+// to[row * to_stride + col] = from[row * from_stride + col] for rows x cols; they do not overlap.
+typedef struct FtCopyRows {
+  const void* from;
+  void* to;
+  int64_t rows, cols, from_stride, to_stride;
+  FtDtype dtype;
+} FtCopyRows;
 
 // tanh GELU. Forward: y = gelu(x). Backward: dx = dy * gelu'(x); dx may be dy.
 typedef struct FtGelu {
@@ -470,6 +536,9 @@ typedef struct FtDeviceApi {
   FtStatus (*dequantize)(FtQueue*, const FtQuantize*);
   FtStatus (*sum_ranks)(
       FtQueue*, const FtSumRanks*);  // what collectives among threads of one process compute
+  FtStatus (*attention_part_forward)(FtQueue*, const FtAttentionPartForward*);
+  FtStatus (*attention_part_backward)(FtQueue*, const FtAttentionPartBackward*);
+  FtStatus (*copy_rows)(FtQueue*, const FtCopyRows*);
 
   // capture: NULL where the executor's own clock is the measurement
   FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);

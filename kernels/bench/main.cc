@@ -268,8 +268,8 @@ void RegisterRowwise(const Stream& stream) {
     return api.bias_grad(q, &g);
   });
   Register(variant, "rope" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
-    const FtRope g{x[3]->get(), rows, cols,     rows,  static_cast<std::int32_t>(cols / 64),
-                   64,          0,    10000.0F, FT_F32};
+    const FtRope g{x[3]->get(), rows,   cols,    rows, static_cast<std::int32_t>(cols / 64), 64, 0,
+                   10000.0F,    FT_F32, nullptr, 0};
     return api.rope(q, &g);
   });
 }

@@ -39,6 +39,9 @@ struct VectorKernels {
   void (*quantize)(const FtQuantize&);
   void (*dequantize)(const FtQuantize&);
   void (*sum_ranks)(const FtSumRanks&);
+  void (*attention_part_forward)(const FtAttentionPartForward&, float* scratch);
+  void (*attention_part_backward)(const FtAttentionPartBackward&, float* scratch);
+  void (*copy_rows)(const FtCopyRows&);
 };
 
 // The tables that this processor can run, the fastest first; count >= 1. (Plain, for

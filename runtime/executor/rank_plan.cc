@@ -27,6 +27,7 @@ class Planner {
         refs_(OpRefs(program, rank)) {
     plan_.rank = rank.rank;
     plan_.dp = rank.dp;
+    plan_.cp = rank.cp;
     plan_.accessors.assign(rank.buffers.size(), 0);
   }
 
@@ -68,7 +69,8 @@ class Planner {
       const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
       const auto operands =
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
-      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at, rank_.tp}, optimizer_));
+      FT_ASSIGN(KernelCall call,
+                MakeKernelCall({op, operands, at, rank_.tp, rank_.cp, RunsOf(op)}, optimizer_));
       planned.work = Work::kKernel;
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
@@ -77,6 +79,16 @@ class Planner {
         static_cast<std::int32_t>(plan_.ops.size()));
     plan_.ops.push_back(planned);
     return {};
+  }
+
+  // Positions of the op's rows, where its sequence is shared out; one for all ops of a size.
+  const SequenceRuns* RunsOf(const Op& op) {
+    const OpShape& s = op.shape;
+    if (s.cp == 0) return nullptr;
+    const auto [found, is_new] =
+        runs_.try_emplace(std::tuple(s.cp, s.batch, s.sequence), plan_.runs.size());
+    if (is_new) plan_.runs.push_back(std::make_unique<const SequenceRuns>(s));
+    return plan_.runs[found->second].get();
   }
 
   // As in a predicted timeline: a collective's, p2p's or copy's first tensor, all of a load.
@@ -227,6 +239,7 @@ class Planner {
   CommunicatorSet& communicators_;
   const OptimizerSettings& optimizer_;
   const std::vector<OpRef> refs_;
+  std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, std::size_t> runs_;
   RankPlan plan_;
 };
 

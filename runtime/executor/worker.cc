@@ -239,8 +239,9 @@ Result<void> Worker::Load(const PlannedLoad& load) {
   const auto ids_count = static_cast<std::size_t>(load.ids_count);
   const auto targets_count = static_cast<std::size_t>(load.targets_count);
   const std::span<std::int32_t> all(staging_);
-  FT_TRY(rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch},
-                                    all.first(ids_count), all.subspan(ids_count, targets_count)));
+  FT_TRY(
+      rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp},
+                                 all.first(ids_count), all.subspan(ids_count, targets_count)));
   const FtDeviceApi& api = api_;
   if (ids_count > 0) {
     FT_TRY(CheckDevice(api.copy(device_queue_.get(), load.ids, all.data(), load.ids_count * 4)));

@@ -37,6 +37,12 @@ constexpr std::array kRows = {
            attention_forward),
     FT_ROW(OpKind::kAttentionBackward, FT_KERNEL_ATTENTION_BACKWARD, MakeAttentionBackward, 0b11111,
            attention_backward),
+    FT_ROW(OpKind::kAttentionPartForward, FT_KERNEL_ATTENTION_PART_FORWARD,
+           MakeAttentionPartForward, 0b1111, attention_part_forward),
+    FT_ROW(OpKind::kAttentionPartBackward, FT_KERNEL_ATTENTION_PART_BACKWARD,
+           MakeAttentionPartBackward, 0b1111111, attention_part_backward),
+    FT_ROW(OpKind::kKeyColumns, FT_KERNEL_COPY_ROWS, MakeKeyColumns, 0b11, copy_rows),
+    FT_ROW(OpKind::kHeadParts, FT_KERNEL_COPY_ROWS, MakeHeadParts, 0b11, copy_rows),
     FT_ROW(OpKind::kGeluForward, FT_KERNEL_GELU_FORWARD, MakeGeluForward, 0b11, gelu_forward),
     FT_ROW(OpKind::kGeluBackward, FT_KERNEL_GELU_BACKWARD, MakeGeluBackward, 0b111, gelu_backward),
     FT_ROW(OpKind::kSwigluForward, FT_KERNEL_SWIGLU_FORWARD, MakeSwigluForward, 0b11,
@@ -106,6 +112,10 @@ Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& op
   const Row* const row = RowOf(op.op.kind);
   if (row == nullptr) return KernelCall{};
   FT_TRY(CheckOperands(op, row->required));
+  if (op.op.shape.cp > 0 && op.runs == nullptr) {
+    return Fail(ErrorCode::kInvalidArgument, std::string(Name(op.op.kind)) + " " + op.op.name +
+                                                 ": no positions of its shared-out sequence");
+  }
   return row->make(op);
 }
 

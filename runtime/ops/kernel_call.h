@@ -29,6 +29,8 @@ struct StepValues {
   float learning_rate_before = 0.0F;  // of the step before
 };
 
+class SequenceRuns;
+
 // An op with the addresses of its operands, in the op's order; null where one is left out.
 struct BoundOp {
   const Op& op;
@@ -39,6 +41,11 @@ struct BoundOp {
   // First id of this rank's share of the vocabulary.
   std::int64_t FirstId() const { return op.shape.vocab_total == 0 ? 0 : tp * op.shape.vocab; }
 
+  // Of an op whose shape has cp: the rank's place among those that share out a sequence, and where
+  // the rows of all lie in it, which outlives the call.
+  int cp = 0;
+  const SequenceRuns* runs = nullptr;
+
   template <class T = void>
   T* Pointer(std::size_t i) const {
     return i < at.size() ? static_cast<T*>(static_cast<void*>(at[i])) : nullptr;
@@ -48,6 +55,16 @@ struct BoundOp {
 struct FillCall {
   void* to;
   std::int64_t bytes;
+};
+
+// Rows [q | k | v], of `widths`, and `count` parts of them one behind the other.
+struct HeadPartsCall {
+  float* whole;
+  float* parts;
+  std::int64_t rows;
+  std::int64_t widths[3];
+  std::int64_t count;
+  bool inverse;
 };
 
 union KernelArgs {
@@ -62,6 +79,10 @@ union KernelArgs {
   FtRope rope;
   FtAttentionForward attention_forward;
   FtAttentionBackward attention_backward;
+  FtAttentionPartForward attention_part_forward;
+  FtAttentionPartBackward attention_part_backward;
+  FtCopyRows copy_rows;
+  HeadPartsCall head_parts;
   FtGelu gelu;
   FtSwiglu swiglu;
   FtAdd add;
@@ -91,8 +112,8 @@ struct KernelCall {
 std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op on tensors of fp32. One per family, in the file of that name:
-// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, activation.cc, loss.cc, optimizer.cc,
-// quantize.cc.
+// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, context_attention.cc, activation.cc,
+// loss.cc, optimizer.cc, quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
 KernelCall MakeEmbeddingForward(const BoundOp& op);
@@ -103,6 +124,10 @@ KernelCall MakeNormBackwardWeight(const BoundOp& op);
 KernelCall MakeRope(const BoundOp& op);
 KernelCall MakeAttentionForward(const BoundOp& op);
 KernelCall MakeAttentionBackward(const BoundOp& op);
+KernelCall MakeAttentionPartForward(const BoundOp& op);
+KernelCall MakeAttentionPartBackward(const BoundOp& op);
+KernelCall MakeKeyColumns(const BoundOp& op);
+KernelCall MakeHeadParts(const BoundOp& op);
 KernelCall MakeGeluForward(const BoundOp& op);
 KernelCall MakeGeluBackward(const BoundOp& op);
 KernelCall MakeSwigluForward(const BoundOp& op);
@@ -125,7 +150,7 @@ KernelCall MakeFill(const BoundOp& op);
 
 // The call for any arithmetic op; one without `launch` for communication, host work and kOpaque.
 //
-// Errors: kInvalidArgument, an operand is missing.
+// Errors: kInvalidArgument, an operand or the runs of a shared-out sequence are missing.
 Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& optimizer);
 
 // Nothing, or why the device cannot run an op of this kind: "cpu has no kernel gemm for f32".

@@ -20,8 +20,8 @@ constexpr double kSmallestExtrapolatedError = 0.1;
 constexpr double kDeviationsBetweenDeciles = 2.563;
 
 std::size_t ClassOf(OpKind kind) {
-  const bool arithmetic = kind == OpKind::kGemm || kind == OpKind::kAttentionForward ||
-                          kind == OpKind::kAttentionBackward;
+  const bool arithmetic = kind == OpKind::kGemm || (kind >= OpKind::kAttentionForward &&
+                                                    kind <= OpKind::kAttentionPartBackward);
   return arithmetic ? 0 : 1;
 }
 
@@ -185,9 +185,9 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   if (op.kind == OpKind::kGemm) {
     flop_s = work.flop / rates.gemm_flop_per_s.value;
     fixed_s += rates.gemm_fill_s.value;
-  } else if (op.kind == OpKind::kAttentionForward) {
+  } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {
     flop_s = work.flop / rates.attention_forward_flop_per_s.value;
-  } else if (op.kind == OpKind::kAttentionBackward) {
+  } else if (op.kind == OpKind::kAttentionBackward || op.kind == OpKind::kAttentionPartBackward) {
     flop_s = work.flop / rates.attention_backward_flop_per_s.value;
   }
   estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);

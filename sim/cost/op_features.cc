@@ -21,12 +21,27 @@ OpFeatures AttentionFeatures(const Op& op) {
           3};
 }
 
+// As whole attention of a sequence with as many pairs of a query and a key.
+OpFeatures AttentionPartFeatures(const Op& op) {
+  const OpShape& shape = op.shape;
+  const OpWork work = WorkOf(op);
+  const double gemms = op.kind == OpKind::kAttentionPartForward ? 2 : 5;
+  const double items = static_cast<double>(shape.batch) * shape.heads;
+  const double pairs = work.flop / (gemms * 2 * items * shape.head_dim);
+  return {{std::log(2 * pairs) / 2, std::log(items), std::log(static_cast<double>(shape.head_dim))},
+          {work.flop, 1, work.bytes},
+          3};
+}
+
 }  // namespace
 
 OpFeatures FeaturesOf(const Op& op) {
   if (op.kind == OpKind::kGemm) return GemmFeatures(op.shape);
   if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
     return AttentionFeatures(op);
+  }
+  if (op.kind == OpKind::kAttentionPartForward || op.kind == OpKind::kAttentionPartBackward) {
+    return AttentionPartFeatures(op);
   }
   const double bytes = WorkOf(op).bytes;
   return {{std::log(bytes)}, {bytes, 1}, 1};

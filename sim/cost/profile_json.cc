@@ -61,10 +61,12 @@ constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
 }};
-constexpr std::array<Field<OpShape, std::int32_t>, 3> kHeads{{
+constexpr std::array<Field<OpShape, std::int32_t>, 5> kHeads{{
     {"heads", &OpShape::heads},
     {"kv_heads", &OpShape::kv_heads},
     {"head_dim", &OpShape::head_dim},
+    {"cp", &OpShape::cp},
+    {"turn", &OpShape::turn},
 }};
 constexpr std::array<Field<ProfilePoint, bool>, 4> kFlags{{
     {"accumulate", &ProfilePoint::accumulate},

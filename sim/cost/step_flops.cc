@@ -28,7 +28,7 @@ double FlopsOf(const BlockContext& context, BlockKind kind, RecomputeKind recomp
 // The plan's batches on one rank that does everything once.
 Plan Undivided(const Plan& plan) {
   Plan whole = plan;
-  whole.tp = 1;
+  whole.tp = whole.cp = 1;
   whole.sequence_parallel = whole.vocab_parallel = false;
   return whole;
 }
@@ -52,10 +52,11 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
       flops.hardware += RecomputeOf(plan, stage, block) == RecomputeKind::kNone ? kept : again;
     }
   }
-  // Micro-batches of all replicas; every tensor-parallel rank does its part, or repeats.
+  // Micro-batches of all replicas; every context- or tensor-parallel rank does its part, or
+  // repeats.
   const double passes = static_cast<double>(plan.MicroBatches()) * plan.dp;
   flops.model *= passes;
-  flops.hardware *= passes * plan.tp;
+  flops.hardware *= passes * plan.cp * plan.tp;
   return flops;
 }
 

@@ -18,6 +18,10 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "rope",
     "attention_forward",
     "attention_backward",
+    "attention_part_forward",
+    "attention_part_backward",
+    "key_columns",
+    "head_parts",
     "gelu_forward",
     "gelu_backward",
     "swiglu_forward",
@@ -40,6 +44,8 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "all_reduce",
     "reduce_scatter",
     "all_gather",
+    "all_to_all",
+    "rotate",
     "send",
     "recv",
     "copy",
@@ -98,6 +104,39 @@ OpWork AttentionWork(const Op& op, double gemms, double inputs, double outputs) 
   const double qkv_width = (heads + 2.0 * shape.kv_heads) * shape.head_dim;
   return {gemms * 2 * pairs * shape.head_dim,
           rows * (inputs * qkv_width + outputs * width + heads)};
+}
+
+// Pairs of a query and a key of one head of one sample. Each of cp ranks has chunks r and 2 cp - 1
+// - r of 2 cp, c = sequence / 2 tokens each: of S = 2 cp c tokens c (S + 1) pairs over all keys; c
+// (2 c + 1) over its own, 2 c^2 over another's. All queries over all keys: S (S + 1) / 2.
+double PairsOf(const OpShape& shape) {
+  const auto share = static_cast<double>(shape.sequence);
+  const std::int64_t local = shape.batch * shape.sequence;
+  const double whole = share * shape.cp;
+  if (shape.rows > local) return whole * (whole + 1) / 2;
+  if (shape.inner > local) return share / 2 * (whole + 1);
+  return shape.turn == 0 ? share * (share + 1) / 2 : share * share / 2;
+}
+
+// A part that adds to earlier ones reads what it adds to: out and lse, or dq.
+OpWork AttentionPartWork(const Op& op) {
+  const OpShape& shape = op.shape;
+  const bool forward = op.kind == OpKind::kAttentionPartForward;
+  const double pairs = static_cast<double>(shape.batch) * shape.heads * PairsOf(shape);
+  const double heads = shape.heads;
+  const double query = static_cast<double>(shape.rows) * heads * shape.head_dim;
+  const double keys = static_cast<double>(shape.inner) * 2.0 * shape.kv_heads * shape.head_dim;
+  const double lse = static_cast<double>(shape.rows) * heads;
+  const double passes = op.accumulate ? 2 : 1;
+  if (forward) return {4 * pairs * shape.head_dim, query + keys + passes * (query + lse)};
+  return {10 * pairs * shape.head_dim, 3 * query + 2 * keys + lse + passes * query};
+}
+
+// What is copied is read and written.
+OpWork CopyWork(const Op& op) {
+  const double heads = op.kind == OpKind::kKeyColumns ? 0.0 : op.shape.heads;
+  return {0, 2.0 * static_cast<double>(op.shape.rows) * (heads + 2.0 * op.shape.kv_heads) *
+                 op.shape.head_dim};
 }
 
 // Query and key heads are read and written.
@@ -180,6 +219,12 @@ OpWork ElementWork(const Op& op) {
       return AttentionWork(op, 2, 1, 1);
     case OpKind::kAttentionBackward:  // Q K^T, dP, dQ, dK, dV; qkv, out, dout, lse -> dqkv
       return AttentionWork(op, 5, 2, 2);
+    case OpKind::kAttentionPartForward:
+    case OpKind::kAttentionPartBackward:
+      return AttentionPartWork(op);
+    case OpKind::kKeyColumns:
+    case OpKind::kHeadParts:
+      return CopyWork(op);
     case OpKind::kGeluForward:
     case OpKind::kGeluBackward:
     case OpKind::kSwigluForward:
@@ -214,6 +259,8 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kAllReduce:
     case OpKind::kReduceScatter:
     case OpKind::kAllGather:
+    case OpKind::kAllToAll:
+    case OpKind::kRotate:
     case OpKind::kSend:
     case OpKind::kRecv:
     case OpKind::kCopy:

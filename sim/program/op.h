@@ -15,16 +15,22 @@ namespace foretrain {
 
 enum class OpKind : std::uint8_t {
   // arithmetic: one kernel of base/device_api.h each, operands in the order given
-  kGemm,                  // a, b, bias?, c
-  kBiasGrad,              // dy, grad
-  kEmbeddingForward,      // ids, table, positions?, out
-  kEmbeddingBackward,     // ids, dy, table_grad
-  kNormForward,           // x, weight, bias?, y, mean?, rstd
-  kNormBackwardInput,     // dy, x, weight, mean?, rstd, residual?, dx
-  kNormBackwardWeight,    // dy, x, mean?, rstd, weight_grad, bias_grad?
-  kRope,                  // qkv (in place)
-  kAttentionForward,      // qkv, out, lse
-  kAttentionBackward,     // qkv, out, lse, dout, dqkv
+  kGemm,                // a, b, bias?, c
+  kBiasGrad,            // dy, grad
+  kEmbeddingForward,    // ids, table, positions?, out
+  kEmbeddingBackward,   // ids, dy, table_grad, positions_grad? (added to)
+  kNormForward,         // x, weight, bias?, y, mean?, rstd
+  kNormBackwardInput,   // dy, x, weight, mean?, rstd, residual?, dx
+  kNormBackwardWeight,  // dy, x, mean?, rstd, weight_grad, bias_grad?
+  kRope,                // qkv (in place)
+  kAttentionForward,    // qkv, out, lse
+  kAttentionBackward,   // qkv, out, lse, dout, dqkv
+  // context parallelism: queries against keys that come from other ranks. Rows are [q | k | v], or
+  // [k | v] where the keys' tensor is another one than the queries'
+  kAttentionPartForward,   // q, kv, out, lse
+  kAttentionPartBackward,  // q, kv, out, lse, dout, dq, dkv
+  kKeyColumns,             // qkv, kv: takes out [k | v]; inverse: kv, qkv: puts it back
+  kHeadParts,  // x, parts: heads of each row dealt to cp parts, one behind the other; inverse: back
   kGeluForward,           // x, y
   kGeluBackward,          // x, dy, dx
   kSwigluForward,         // x, y
@@ -49,6 +55,8 @@ enum class OpKind : std::uint8_t {
   kAllReduce,      // in, out: may be the same tensor
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
   kAllGather,      // in [shard], out [whole]: in may lie inside out
+  kAllToAll,       // in, out [whole]: part j of in goes to member j, part i of out is member i's
+  kRotate,         // in, out [whole]: in goes to the next member, out is the one before's
   kSend,           // tensor
   kRecv,           // tensor
   // copies
@@ -59,7 +67,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 38;
+inline constexpr int kOpKindCount = 44;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -110,6 +118,9 @@ struct Operand {
 //   gemm                            c[rows, cols] over inner
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
 //   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
+//   attention parts                 rows queries against inner keys; batch, sequence: of one
+//                                   rank's share; either side is that share or all cp ones
+//   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
 //   norm², updates, copies          elements: of the tensor
 //   collectives, p2p                elements: of the whole tensor
@@ -130,6 +141,8 @@ struct OpShape {
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
+  std::int32_t cp = 0;    // ranks that share out each sequence (context_parallel.h); 0: none do
+  std::int32_t turn = 0;  // attention part: the keys are those of the rank `turn` before this one
 
   bool operator==(const OpShape&) const = default;
 };
@@ -210,7 +223,7 @@ constexpr bool IsCommunication(OpKind kind) {
   return kind >= OpKind::kAllReduce && kind <= OpKind::kRecv;
 }
 constexpr bool IsCollective(OpKind kind) {
-  return kind >= OpKind::kAllReduce && kind <= OpKind::kAllGather;
+  return kind >= OpKind::kAllReduce && kind <= OpKind::kRotate;
 }
 
 // Arithmetic and traffic of one op: what every rate is measured against.
@@ -221,9 +234,10 @@ constexpr bool IsCollective(OpKind kind) {
 // bias, learned positions), but the residual of a norm's backward does.
 // `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
 // of a query and a key: forward 2 GEMMs, 2 B heads T (T + 1) head_dim, backward 5 (Dao 2023,
-// s. 3.1); norms, activations and AdamW a few an element. Communication: flop 0, bytes = the tensor
-// this rank brings (all-gather: the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 *
-// elements. kOpaque: 0, its time is given.
+// s. 3.1); an attention part the pairs that it has, as many on every rank; norms, activations and
+// AdamW a few an element. Communication: flop 0, bytes = the tensor this rank brings (all-gather:
+// the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 * elements. kOpaque: 0, its time
+// is given.
 struct OpWork {
   double flop = 0;
   double bytes = 0;

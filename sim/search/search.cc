@@ -134,6 +134,8 @@ class Searcher {
                     s.heads,
                     s.kv_heads,
                     s.head_dim,
+                    s.cp,
+                    s.turn,
                     place.members,
                     place.nodes};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
@@ -204,7 +206,7 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
-  using OpKey = std::array<std::int64_t, 22>;  // all that an op's cost depends on
+  using OpKey = std::array<std::int64_t, 24>;  // all that an op's cost depends on
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

@@ -164,6 +164,40 @@ std::string DualPipeKeepsWholeParameters(const Plan& plan) {
       plan.zero_stage);
 }
 
+// Two chunks a rank, so that causal attention is as much work for each.
+std::string ContextNeedsWholeChunks(const Plan& plan) {
+  const std::int64_t chunks = std::int64_t{2} * plan.cp;
+  if (plan.cp == 1 || plan.sequence % chunks == 0) return {};
+  const std::int64_t below = plan.sequence / chunks * chunks;
+  return fmt::format(
+      "cp {} with sequence {}: it is cut into 2 * cp = {} equal chunks; nearest sequence: {}{}",
+      plan.cp, plan.sequence, chunks, below > 0 ? fmt::format("{} or ", below) : std::string(),
+      below + chunks);
+}
+
+// A turn is up to four ops of a block, whose ids count 4,095.
+std::string RingHasFewTurns(const Plan& plan) {
+  constexpr int kMost = 512;
+  if (plan.cp <= kMost || plan.cp_kind != ContextParallelKind::kRing) return {};
+  return fmt::format(
+      "cp {} with cp_kind ring: at most {} ranks in a ring; use cp {} or cp_kind "
+      "all-gather",
+      plan.cp, kMost, kMost);
+}
+
+std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
+  if (plan.cp == 1 || plan.cp_kind != ContextParallelKind::kAllToAll) return {};
+  const std::int64_t ranks = std::int64_t{plan.cp} * plan.tp;
+  if (model.kv_heads % ranks == 0) return {};
+  int nearest = plan.cp - 1;
+  while (nearest > 1 && model.kv_heads % (std::int64_t{nearest} * plan.tp) != 0) --nearest;
+  return fmt::format(
+      "cp_kind all-to-all with cp {}, tp {} and {} kv_heads: each rank needs whole key heads; use "
+      "cp "
+      "{} or cp_kind ring",
+      plan.cp, plan.tp, model.kv_heads, nearest);
+}
+
 // Nor do they sum the gradients of one micro-batch together.
 std::string DualPipeSumsAtTheEnd(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kDualPipe || plan.reduction_time == ReductionTime::kEnd) {
@@ -315,6 +349,8 @@ std::span<const PlanRule> PlanRules() {
       {"tp-tiles-need-tp", TpTilesNeedTp},
       {"tp-tiles-fit-the-rows", TpTilesFitTheRows},
       {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
+      {"context-needs-whole-chunks", ContextNeedsWholeChunks},
+      {"ring-has-few-turns", RingHasFewTurns},
   };
   return rules;
 }
@@ -322,6 +358,7 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
+      {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
   };
   return rules;
 }

@@ -4,6 +4,7 @@
 #include "kernels/cpu/vector/add_norm.h"
 #include "kernels/cpu/vector/attention_backward.h"
 #include "kernels/cpu/vector/attention_forward.h"
+#include "kernels/cpu/vector/attention_part.h"
 #include "kernels/cpu/vector/cross_entropy.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/gemm.h"
@@ -45,7 +46,10 @@ constexpr VectorKernels MakeTable(const char* name) {
           .count_skipped = &CountSkipped,
           .quantize = &Quantize,
           .dequantize = &Dequantize,
-          .sum_ranks = &SumRanks};
+          .sum_ranks = &SumRanks,
+          .attention_part_forward = &AttentionPartForward,
+          .attention_part_backward = &AttentionPartBackward,
+          .copy_rows = &CopyRowRange};
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

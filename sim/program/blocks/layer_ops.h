@@ -8,6 +8,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/context_attention.h"
 
 namespace foretrain {
 
@@ -59,6 +60,7 @@ struct SummedGemm {
 struct Layer {
   BlockBuilder b;
   const BlockContext& context;
+  ContextAttention shared;  // where the sequence is shared out
   std::int64_t rows, own_rows, hidden, qkv_width, attention_width, up_width, ffn_width;
   int tp;
   bool rms, split_rows;
@@ -84,6 +86,10 @@ struct Layer {
   // ---- steps of a forward, again in a backward that did not keep their outputs
   void Norm1();
   void Norm2();
+  // Context parallelism: rows that are this rank's part of a sequence.
+  bool SharesSequence() const { return context.plan.cp > 1; }
+  // norm1 of all rows -> qkv, with rotary positions.
+  void Qkv(std::int16_t in);
   void AttentionCore();
   void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
   void Activation(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);

@@ -32,7 +32,7 @@ struct LowerContext {
   const Bucket& BucketAt(int bucket) const {
     return layout.buckets[static_cast<std::size_t>(bucket)];
   }
-  std::int64_t Rows() const { return plan.micro_batch * plan.sequence; }
+  std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
   // The first of the micro-batches that pass the block.
   int FirstMicroBatch(int block) const {
     const int micro_batches = static_cast<int>(plan.MicroBatches());
