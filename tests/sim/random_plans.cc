@@ -92,7 +92,6 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.delayed_update = way == 2 && plan.loss_scale == 0;
     if (!plan.delayed_update) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
     plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
-    if (!ValidatePlan(plan, out.model)) plan.offload_parameters = OffloadTarget::kNone;
   } else if (plan.optimizer == OptimizerKind::kAdamW) {
     plan.moments = static_cast<MomentFormat>(pick(0, 2));
   }
@@ -100,6 +99,9 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.reduction_time = ReductionTime::kEnd;
   }
   ShareOutSequences(index, out);
+  if (plan.offload_parameters != OffloadTarget::kNone && !ValidatePlan(plan, out.model)) {
+    plan.offload_parameters = OffloadTarget::kNone;
+  }
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
