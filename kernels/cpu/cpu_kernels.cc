@@ -21,6 +21,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetAttentionEntries(api);
   SetActivationEntries(api);
   SetCrossEntropyEntries(api);
+  SetMoeEntries(api);
   SetUpdateEntries(api);
 }
 

@@ -51,6 +51,14 @@ constexpr std::array kRows = {
     FT_ROW(OpKind::kVocabMax, FT_KERNEL_VOCAB_MAX, MakeVocabMax, 0b11, vocab_max),
     FT_ROW(OpKind::kVocabSums, FT_KERNEL_VOCAB_SUMS, MakeVocabSums, 0b11111, vocab_sums),
     FT_ROW(OpKind::kVocabLoss, FT_KERNEL_VOCAB_LOSS, MakeVocabLoss, 0b111111, vocab_loss),
+    FT_ROW(OpKind::kRoute, FT_KERNEL_ROUTE, MakeRoute, 0b1111111, route),
+    FT_ROW(OpKind::kRouteBackward, FT_KERNEL_ROUTE_BACKWARD, MakeRouteBackward, 0b111111,
+           route_backward),
+    FT_ROW(OpKind::kExpertGather, FT_KERNEL_EXPERT_GATHER, MakeExpertGather, 0b1011, expert_gather),
+    FT_ROW(OpKind::kExpertCombine, FT_KERNEL_EXPERT_COMBINE, MakeExpertCombine, 0b1011,
+           expert_combine),
+    FT_ROW(OpKind::kExpertDots, FT_KERNEL_EXPERT_DOTS, MakeExpertDots, 0b1111, expert_dots),
+    FT_ROW(OpKind::kGroupedGemm, FT_KERNEL_GROUPED_GEMM, MakeGroupedGemm, 0b1011, grouped_gemm),
     FT_ROW(OpKind::kSquaredNorm, FT_KERNEL_SQUARED_NORM, MakeSquaredNorm, 0b11, squared_norm),
 };
 #undef FT_ROW

@@ -55,9 +55,10 @@ class Walker {
     if (key.kind != InstructionKind::kBlock) return step.rule->memory(context_, key);
     // Blocks of one kind and pass are alike, but for buckets that come and go with them.
     const int distinct =
-        buckets_differ_ ? key.block
-                        : 3 * static_cast<int>(context_.stage.KindOf(key.block)) +
-                              static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
+        buckets_differ_
+            ? key.block
+            : 4 * static_cast<int>(context_.stage.KindOf(key.block)) +
+                  static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
     const auto [found, is_new] = blocks_.try_emplace({distinct, key.pass});
     if (is_new) found->second = step.rule->memory(context_, key);
     return found->second;

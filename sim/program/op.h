@@ -35,6 +35,12 @@ enum class OpKind : std::uint8_t {
   kVocabMax,              // logits, max: of this rank's share of the vocabulary
   kVocabSums,             // logits, targets, max, sum, picked
   kVocabLoss,             // targets, max, sum, picked, lse, loss
+  kRoute,                 // logits, probs, weights, chosen, places, sources, counts
+  kRouteBackward,         // probs, weights, chosen, counts, d_weights, d_logits
+  kExpertGather,          // x, sources, weights?, out
+  kExpertCombine,         // x, places, weights?, out
+  kExpertDots,            // dy, x, places, out
+  kGroupedGemm,           // a, b, counts?, c
   kSquaredNorm,           // x, out
   kAdamW,                 // param, grad, moment1, moment2, squared_norm?
   kFill,                  // out: set to zero
@@ -50,7 +56,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 31;
+inline constexpr int kOpKindCount = 37;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -91,6 +97,11 @@ struct Operand {
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
 //   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
+//   route and backward              rows x experts, per_token, capacity; elements: of expert rows
+//   expert gather, combine, dots    rows of the output, cols, per_token; elements: rows of the
+//   other grouped gemm                    as gemm, of all experts' rows; experts, capacity of a run
+//   of rows
+//                                   or 0: counts say
 //   norm², AdamW, collectives, p2p  elements: of the whole tensor
 struct OpShape {
   std::int64_t rows = 0;
@@ -107,6 +118,9 @@ struct OpShape {
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
+  std::int32_t experts = 0;
+  std::int32_t per_token = 0;  // experts of a token
+  std::int64_t capacity = 0;   // rows of an expert; 0: as many as it is sent
 
   bool operator==(const OpShape&) const = default;
 };
@@ -116,14 +130,16 @@ struct Op {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   GroupKind group = GroupKind::kNone;
-  bool accumulate = false;  // adds to its output
-  bool trans_a = false;     // gemm
-  bool trans_b = false;     // gemm
-  bool rms = false;         // norm
-  bool inverse = false;     // rope
-  bool maximum = false;     // all-reduce: the largest, not the sum
-  bool own_rows = false;    // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
-  float scale = 1.0F;       // cross-entropy: 1 / tokens of the global batch
+  bool accumulate = false;     // adds to its output
+  bool trans_a = false;        // gemm
+  bool trans_b = false;        // gemm
+  bool rms = false;            // norm
+  bool inverse = false;        // rope
+  bool maximum = false;        // all-reduce: the largest, not the sum
+  bool softmax_first = false;  // route: before the choice of experts
+  bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
+  float scale = 1.0F;       // cross-entropy: 1 / tokens of the global batch; route backward: of the
+                            // balance
   float parameter = 0.0F;   // norm: epsilon; rope: theta; AdamW: clip norm, 0 = none
   double duration_s = 0.0;  // kOpaque alone
   OpShape shape;

@@ -157,6 +157,24 @@ std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
       plan.tp_tiles, plan.mlp_tiles);
 }
 
+std::string CapacityNeedsExperts(const Plan& plan, const ModelSpec& model) {
+  if (plan.capacity_factor == 0 || model.experts > 0) return {};
+  return fmt::format(
+      "capacity_factor {} with a model of {} experts: there is nothing to limit; use "
+      "capacity_factor 0",
+      plan.capacity_factor, model.experts);
+}
+
+// Rows of a tile would go to experts apart from those of the others.
+std::string MlpTilesNeedAnMlp(const Plan& plan, const ModelSpec& model) {
+  if (plan.mlp_tiles == 1 || model.experts == 0) return {};
+  return fmt::format(
+      "mlp_tiles {} with a model of {} experts: rows are dealt to experts all at once; use "
+      "mlp_tiles "
+      "1",
+      plan.mlp_tiles, model.experts);
+}
+
 }  // namespace
 
 std::span<const PlanRule> PlanRules() {
@@ -182,6 +200,8 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
+      {"capacity-needs-experts", CapacityNeedsExperts},
+      {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
   };
   return rules;
 }

@@ -11,6 +11,10 @@ void SetNormEntries(FtDeviceApi& api);          // norm_forward, _backward_input
 void SetAttentionEntries(FtDeviceApi& api);     // rope, attention_forward, _backward
 void SetActivationEntries(FtDeviceApi& api);    // gelu, swiglu, add
 void SetCrossEntropyEntries(FtDeviceApi& api);  // cross_entropy_*, vocab_*
+void SetMoeEntries(FtDeviceApi& api);           // route, expert_*, grouped_gemm
 void SetUpdateEntries(FtDeviceApi& api);        // squared_norm, adamw, sum_ranks
+
+// The entry gemm, for entries that are several GEMMs.
+FtStatus RunGemm(FtQueue* queue, const FtGemm* g);
 
 }  // namespace foretrain

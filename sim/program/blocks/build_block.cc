@@ -11,8 +11,9 @@ Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
     case BlockKind::kHead:
       return forward ? HeadForward(context, request) : HeadBackward(context, request);
     case BlockKind::kLayer:
+    case BlockKind::kExpertLayer:
       if (forward) return LayerForward(context, request);
-      if (request.pass == Pass::kRecompute) return LayerRecompute(context);
+      if (request.pass == Pass::kRecompute) return LayerRecompute(context, request);
       return LayerBackward(context, request);
   }
   FT_CHECK(false);
@@ -22,7 +23,8 @@ Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
 std::string NameOf(const BlockRequest& request) {
   const char* kind = request.kind == BlockKind::kEmbedding ? "embedding."
                      : request.kind == BlockKind::kHead    ? "head."
-                                                           : "layer.";
+                     : request.kind == BlockKind::kLayer   ? "layer."
+                                                           : "expert_layer.";
   std::string name = kind + std::string(Name(request.pass));
   if (request.recompute != RecomputeKind::kNone) {
     name += "." + std::string(Name(request.recompute));

@@ -9,7 +9,7 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 25> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 24> kNotLowered = {"cp",
                                                           "cp_kind",
                                                           "ep",
                                                           "expert_tp",
@@ -19,7 +19,6 @@ constexpr std::array<std::string_view, 25> kNotLowered = {"cp",
                                                           "gather_format",
                                                           "reduction_time",
                                                           "moe_pieces",
-                                                          "capacity_factor",
                                                           "fuse",
                                                           "offload_optimizer",
                                                           "offload_gradients",

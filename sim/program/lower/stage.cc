@@ -83,11 +83,13 @@ class Builder {
   }
 
   void Add(std::vector<Member> group) {
-    // Decaying tensors first, those whose gradients are summed over tp last; within them forward
-    // order.
+    // Decaying tensors first; those whose gradients are summed over tp where they meet the others,
+    // so that they are one range; within them forward order.
     std::stable_sort(group.begin(), group.end(), [](const Member& a, const Member& b) {
       if (a.parameter.decays != b.parameter.decays) return a.parameter.decays;
-      if (a.parameter.own_rows != b.parameter.own_rows) return b.parameter.own_rows;
+      if (a.parameter.own_rows != b.parameter.own_rows) {
+        return a.parameter.decays ? b.parameter.own_rows : a.parameter.own_rows;
+      }
       return a.block < b.block;
     });
     Bucket bucket;
@@ -95,8 +97,8 @@ class Builder {
     for (const Member& member : group) {
       if (member.parameter.own_rows && own_rows.begin < 0) own_rows.begin = bucket.used;
       Place(member, bucket);
+      if (member.parameter.own_rows) own_rows.end = bucket.used;
     }
-    if (own_rows.begin >= 0) own_rows.end = bucket.used;
     out_.own_row_gradients.push_back(own_rows);
     const Sharding sharding = ShardingOf(plan_);
     bucket.shards = sharding.shards;
@@ -142,7 +144,7 @@ class Builder {
     Note(member.block, number);
     for (const ModelTensor& part : parameter.parts) {
       ParameterPlace place;
-      place.name = stage_.KindOf(member.block) == BlockKind::kLayer
+      place.name = IsLayer(stage_.KindOf(member.block))
                        ? "layers." + std::to_string(member.block - 1) + "." + part.name
                        : part.name;
       place.rows = part.rows;
@@ -211,6 +213,7 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
   const Placement placement(plan);
   Stage stage;
   stage.layers = static_cast<int>(model.layers);
+  stage.dense_layers = static_cast<int>(model.DenseLayers());
   for (int c = 0; c < placement.chunks(); ++c) {
     Chunk chunk = BlocksOfStage(model, plan, placement.StageOf(pp, c));
     chunk.direction = placement.DirectionOf(c);
