@@ -59,7 +59,7 @@ void AppendAfterWrite(SheetWriter& writer, int rank, std::int32_t buffer, std::i
   writer.AfterPrevious(rank);
 }
 
-// `buffers`: one a rank, of at least `elements`.
+// `buffers`: one a rank, of at least twice `elements`.
 void AppendCollective(SheetWriter& writer, const std::vector<std::int32_t>& buffers, OpKind kind,
                       std::int64_t elements, Coverage& coverage) {
   const int ranks = static_cast<int>(buffers.size());
@@ -72,9 +72,10 @@ void AppendCollective(SheetWriter& writer, const std::vector<std::int32_t>& buff
     const SheetWriter::Tensor in = kind == OpKind::kAllGather
                                        ? SheetWriter::Tensor{buffer, kR, shard * rank, shard}
                                        : SheetWriter::Tensor{buffer, kR, 0, elements};
-    const SheetWriter::Tensor out = kind == OpKind::kReduceScatter
-                                        ? SheetWriter::Tensor{buffer, kRW, shard * rank, shard}
-                                        : whole;
+    const SheetWriter::Tensor out =
+        kind == OpKind::kReduceScatter ? SheetWriter::Tensor{buffer, kRW, shard * rank, shard}
+        : kind == OpKind::kAllToAll    ? SheetWriter::Tensor{buffer, kW, elements, elements}
+                                       : whole;
     AppendAfterWrite(writer, rank, buffer, elements, op, {in, out});
   }
 }
@@ -98,11 +99,12 @@ Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table) {
   constexpr std::array<std::int64_t, 6> kScales{1, 64, 1024, 8192, 65536, 262144};
   std::vector<std::int32_t> buffers;
   for (int rank = 0; rank < ranks; ++rank) {
-    buffers.push_back(writer.Buffer(rank, kScales.back() * 16 * ranks, true));
+    buffers.push_back(writer.Buffer(rank, 2 * kScales.back() * 16 * ranks, true));
   }
   for (const std::int64_t scale : kScales) {
     const std::int64_t elements = scale * 16 * ranks;
-    for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather}) {
+    for (const OpKind kind :
+         {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather, OpKind::kAllToAll}) {
       AppendCollective(writer, buffers, kind, elements, coverage);
     }
     AppendTransfer(writer, buffers, elements, coverage);

@@ -48,6 +48,12 @@ std::string Malformed(const CommCall& call, std::int64_t members, std::int64_t m
     return members == 2 ? "" : "a group of " + std::to_string(members);
   }
   const std::int64_t whole = call.elements * size;
+  if (call.kind == OpKind::kAllToAll) {
+    if (call.elements % members != 0) {
+      return "a tensor that " + std::to_string(members) + " members cannot share evenly";
+    }
+    return Overlap(call.in, whole, call.out, whole) ? "in and out that overlap" : "";
+  }
   if (call.kind == OpKind::kAllReduce) {
     if (call.accumulate && call.in == call.out && call.elements > 0) return "out added to itself";
     if (call.in != call.out && Overlap(call.in, whole, call.out, whole)) {
@@ -169,6 +175,7 @@ Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, 
   if (all_reduce || call.kind == OpKind::kReduceScatter) FT_TRY(Reduce(slot, member, queue));
   FT_TRY(Pass(slot, kReduced, member, sequence, /*wait=*/all_reduce));
   if (all_reduce || call.kind == OpKind::kAllGather) FT_TRY(Gather(slot, member, queue));
+  if (call.kind == OpKind::kAllToAll) FT_TRY(Exchange(slot, member, queue));
   if (call.kind == OpKind::kRecv) {
     FT_TRY(Copy(queue, call.out, slot.calls[0].in, call.elements * BytesOf(call.dtype)));
   }
@@ -205,6 +212,16 @@ Result<void> InprocChannel::Gather(const Slot& slot, int member, FtQueue* queue)
     const void* const from = gather ? theirs.in : At(theirs.out, part.begin * size);
     void* const to = At(call.out, part.begin * size);
     if (to != from) FT_TRY(Copy(queue, to, from, part.size * size));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Exchange(const Slot& slot, int member, FtQueue* queue) const {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t part = call.elements * BytesOf(call.dtype) / Count();
+  for (std::int64_t other = 0; other < Count(); ++other) {
+    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
+    FT_TRY(Copy(queue, At(call.out, part * other), At(theirs.in, part * member), part));
   }
   return {};
 }

@@ -43,6 +43,11 @@ double CommunicationSeconds(const ProfileRates& rates, OpKind kind, double bytes
   const double link = rates.link_bytes_per_s.value;
   const double rate = one_node ? link : std::min(link, k * rates.network_bytes_per_s.value);
   if (p2p) return base + bytes / rate;
+  if (kind == OpKind::kAllToAll) {
+    const double inside = (k - 1) / n * bytes / link;
+    const double outside = one_node ? 0 : (n - k) / n * bytes / rates.network_bytes_per_s.value;
+    return base + (one_node ? a : b) + std::max(inside, outside);
+  }
   const double ring = (one_node ? (n - 1) * a : (n - m) * a + m * b) + (n - 1) / n * bytes / rate;
   if (kind != OpKind::kAllReduce) return base + ring;
   const double tree = 2 * ((k - 1) * a + std::log2(m) * b) + 2 * bytes / rate;

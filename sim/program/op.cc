@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "all_reduce",
     "reduce_scatter",
     "all_gather",
+    "all_to_all",
     "send",
     "recv",
     "load_batch",
@@ -220,6 +221,7 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kAllReduce:
     case OpKind::kReduceScatter:
     case OpKind::kAllGather:
+    case OpKind::kAllToAll:
     case OpKind::kSend:
     case OpKind::kRecv:
     case OpKind::kLoadBatch:

@@ -48,6 +48,7 @@ enum class OpKind : std::uint8_t {
   kAllReduce,      // in, out: may be the same tensor
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
   kAllGather,      // in [shard], out [whole]: in may lie inside out
+  kAllToAll,       // in, out [whole]: part j of in goes to member j, part i of out is member i's
   kSend,           // tensor
   kRecv,           // tensor
   // host
@@ -56,7 +57,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 37;
+inline constexpr int kOpKindCount = 38;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -194,7 +195,7 @@ constexpr bool IsCommunication(OpKind kind) {
   return kind >= OpKind::kAllReduce && kind <= OpKind::kRecv;
 }
 constexpr bool IsCollective(OpKind kind) {
-  return kind >= OpKind::kAllReduce && kind <= OpKind::kAllGather;
+  return kind >= OpKind::kAllReduce && kind <= OpKind::kAllToAll;
 }
 
 // Arithmetic and traffic of one op: what every rate is measured against.

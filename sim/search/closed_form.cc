@@ -114,10 +114,11 @@ class Estimator {
   }
 
   double CollectiveSeconds(OpKind kind, Queue queue, const Bucket& bucket) const {
-    return TimeOf(CollectiveBlock({kind, "bucket", queue,
-                                   kind == OpKind::kAllReduce ? GroupKind::kDp : GroupKind::kShard,
-                                   bucket.elements, bucket.shards}),
-                  seconds_)
+    return TimeOf(
+               CollectiveBlock({kind, "bucket", queue,
+                                kind == OpKind::kAllReduce ? SumGroup(bucket) : ShardGroup(bucket),
+                                bucket.elements, bucket.shards}),
+               seconds_)
         .span_s;
   }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
@@ -148,6 +149,7 @@ class Estimator {
       if (elements > 0)
         update += TimeOf(OptimizerBlock(elements, elements, plan_.clip_norm), seconds_).span_s;
       if (plan_.DataParallel() == 1 || sharding_.gradients) continue;
+      if (bucket.experts && ExpertHolders(plan_) == 1) continue;
       const bool scatters = sharding_.optimizer;
       last = CollectiveSeconds(scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
                                Queue::kReduce, bucket);

@@ -60,6 +60,26 @@ const Case kCases[] = {
     {"Dp2Tp2Pp2Zero1", [](Plan& p) { p.dp = p.tp = p.pp = 2, p.zero_stage = 1; }},
 };
 
+// With expert parallelism, which needs a capacity.
+const Case kExchangeCases[] = {
+    {"Ep2", [](Plan& p) { p.dp = p.ep = 2; }},
+    {"Ep4", [](Plan& p) { p.dp = p.ep = 4; }},
+    {"Dp4Ep2", [](Plan& p) { p.dp = 4, p.ep = 2; }},
+    {"Dp4Ep2Zero1", [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 1; }},
+    {"Ep2Zero1", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 1; }},
+    {"Dp4Ep2Zero3Recompute",
+     [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; }},
+    {"Ep2Zero3", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 3; }},
+    {"Ep2Tp2SequenceParallelSelective",
+     [](Plan& p) {
+       p.dp = p.ep = p.tp = 2, p.sequence_parallel = true;
+       p.recompute = RecomputeKind::kSelective;
+     }},
+    {"Ep2Pp2ZbH1", [](Plan& p) { p.dp = p.ep = p.pp = 2, p.schedule = ScheduleKind::kZbH1; }},
+    {"Ep2Pp2DualPipe", [](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.dp = p.ep = 2; }},
+    {"Dp4Ep2Tp2Pp2Zero1", [](Plan& p) { p.dp = 4, p.ep = p.tp = p.pp = 2, p.zero_stage = 1; }},
+};
+
 // The model as it is, routed the other way, or with room for few rows.
 struct Family {
   const char* name;
@@ -107,6 +127,16 @@ TEST_P(ExpertsEquality, LossesAndGradientsAreThoseOfOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, ExpertsEquality,
                          testing::Combine(testing::ValuesIn(kFamilies), testing::ValuesIn(kCases)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::get<1>(test.param).name;
+                         });
+
+const Family kExchangeFamilies[] = {{"Clipped", RouterKind::kTopKSoftmax, 1.25, 0.5},
+                                    {"Plain", RouterKind::kSoftmaxTopK, 0.75, 0}};
+INSTANTIATE_TEST_SUITE_P(ExpertParallel, ExpertsEquality,
+                         testing::Combine(testing::ValuesIn(kExchangeFamilies),
+                                          testing::ValuesIn(kExchangeCases)),
                          [](const auto& test) {
                            return std::string(std::get<0>(test.param).name) + "_" +
                                   std::get<1>(test.param).name;

@@ -122,5 +122,17 @@ TEST(Gradient, IsTheSlopeOfTheLossOfAGpt) { ExpectSlopes(TinyGpt(true)); }
 TEST(Gradient, IsTheSlopeOfTheLossOfAnUntiedGpt) { ExpectSlopes(TinyGpt(false)); }
 TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
 
+// Every token goes to all experts, so that no choice jumps; the balance is not part of the loss
+// that is read.
+TEST(Gradient, IsTheSlopeOfTheLossOfAMixtureOfExperts) {
+  ModelSpec model = TinyExperts();
+  model.experts_per_token = model.experts;
+  model.balance_weight = 0;
+  for (const RouterKind router : {RouterKind::kTopKSoftmax, RouterKind::kSoftmaxTopK}) {
+    model.router = router;
+    ExpectSlopes(model);
+  }
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -8,7 +8,9 @@
 //
 // Without a capacity the experts' rows are those of all pairs of a token and an expert: their
 // number is known, only who has how many is not. With one, each expert has room for as many, what
-// passes it is dropped, and rows that nobody fills are zero.
+// passes it is dropped, and rows that nobody fills are zero. With expert parallelism each rank
+// holds some of the experts: rows go to them and come back by all-to-all, of equal parts, which a
+// capacity gives.
 #include <algorithm>
 #include <cmath>
 
@@ -32,7 +34,7 @@ class Experts {
     op.accumulate = adds;
     op.trans_a = product == Product::kWeight;
     op.trans_b = product == Product::kForward;
-    op.shape = {.experts = static_cast<std::int32_t>(e_.experts), .capacity = e_.capacity};
+    op.shape = {.experts = static_cast<std::int32_t>(e_.here), .capacity = e_.capacity};
     op.shape.rows = product == Product::kWeight ? out : e_.rows;
     op.shape.cols = product == Product::kForward ? out : in;
     op.shape.inner = product == Product::kForward ? in : product == Product::kInput ? out : e_.rows;
@@ -54,6 +56,21 @@ class Experts {
                     {In(dy), In(x), In(e_.places), Out(out)});
     op.shape = RowsShape(layer_.rows, e_.rows);
   }
+
+  // Expert parallelism: the rows for each member's experts go to it, and come back the same way.
+  // `made`: what comes of it. A temporary for what is sent, or `made` itself where all experts are
+  // here.
+  std::int16_t BeforeExchange(const std::string& name, std::int16_t made) {
+    return Exchanges() ? b_.Temporary(name, e_.rows * layer_.hidden) : made;
+  }
+  void Exchange(const std::string& name, std::int16_t in, std::int16_t out) {
+    if (!Exchanges()) return;
+    Op& op = b_.Add(OpKind::kAllToAll, OpClass::kEpComm, name, {In(in), Out(out)});
+    op.queue = Queue::kEp;
+    op.group = GroupKind::kEp;
+    op.shape = {.elements = e_.rows * layer_.hidden};
+  }
+  bool Exchanges() const { return layer_.context.plan.ep > 1; }
 
   void Activation(const std::string& suffix) {
     const bool swiglu = layer_.context.model.mlp == MlpKind::kSwiglu;
@@ -101,13 +118,16 @@ void Experts::Route(std::int16_t in) {
 // norm2 of all rows -> the experts' outputs, a row each.
 void Experts::Products(std::int16_t in) {
   Route(in);
-  Gather("experts.gather", in, kNoSlot, e_.dispatched);
+  const std::int16_t sent = BeforeExchange("experts.sent", e_.dispatched);
+  Gather("experts.gather", in, kNoSlot, sent);
+  Exchange("experts.dispatch", sent, e_.dispatched);
   const std::int16_t up = layer_.Parameter("experts.up.weight", kExpertUpWeight);
   Grouped(Product::kForward, "experts.up", e_.dispatched, up, e_.up, e_.up_width, layer_.hidden);
   Activation("");
   const std::int16_t down = layer_.Parameter("experts.down.weight", kExpertDownWeight);
-  Grouped(Product::kForward, "experts.down", e_.activated, down, e_.out, layer_.hidden,
-          e_.ffn_width);
+  const std::int16_t made = BeforeExchange("experts.made", e_.out);
+  Grouped(Product::kForward, "experts.down", e_.activated, down, made, layer_.hidden, e_.ffn_width);
+  Exchange("experts.return", made, e_.out);
 }
 
 // Adds to what is in `y`.
@@ -160,7 +180,9 @@ void Backward::Down() {
   const std::int16_t d_activated = b.Temporary("experts.d_activated", e.rows * e.ffn_width);
   d_up = b.Temporary("experts.d_up", e.rows * e.up_width);
   Input();
-  experts.Gather("experts.gather.output_grad", dy, e.weights, d_out);
+  const std::int16_t sent = experts.BeforeExchange("experts.d_out.sent", d_out);
+  experts.Gather("experts.gather.output_grad", dy, e.weights, sent);
+  experts.Exchange("experts.return.output_grad", sent, d_out);
   experts.Grouped(Product::kInput, "experts.down.input_grad", d_out, weight, d_activated,
                   layer.hidden, e.ffn_width);
   Weight();
@@ -177,8 +199,10 @@ void Backward::Up() {
   const std::int16_t d_rows = b.Temporary("experts.d_dispatched", e.rows * layer.hidden);
   d_norm2 = b.Temporary("d_norm2", layer.rows * layer.hidden);
   Input();
-  experts.Grouped(Product::kInput, "experts.up.input_grad", d_up, weight, d_rows, e.up_width,
+  const std::int16_t made = experts.BeforeExchange("experts.d_dispatched.made", d_rows);
+  experts.Grouped(Product::kInput, "experts.up.input_grad", d_up, weight, made, e.up_width,
                   layer.hidden);
+  experts.Exchange("experts.dispatch.input_grad", made, d_rows);
   experts.Combine("experts.combine.input_grad", d_rows, kNoSlot, d_norm2);
 }
 

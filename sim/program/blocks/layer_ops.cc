@@ -52,6 +52,7 @@ Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
   up_width = c.model.SharedUpWidth() / c.plan.tp;
   ffn_width = c.model.shared_ffn_hidden / c.plan.tp;
   experts.experts = c.model.experts;
+  experts.here = c.model.experts / c.plan.ep;
   experts.per_token = c.model.experts_per_token;
   experts.capacity = ExpertCapacity(c);
   experts.rows = ExpertRows(c);

@@ -68,7 +68,9 @@ struct SummedGemm {
 
 // A mixture of experts: sizes on one rank and the tensors that both passes speak of.
 struct ExpertTensors {
-  std::int64_t experts = 0, per_token = 0;
+  std::int64_t experts = 0;  // of the model
+  std::int64_t here = 0;     // of them on this rank
+  std::int64_t per_token = 0;
   std::int64_t capacity = 0;  // rows of an expert; 0: as many as it is sent
   std::int64_t rows = 0;      // of all experts
   std::int64_t up_width = 0, ffn_width = 0;

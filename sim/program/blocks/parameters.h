@@ -41,6 +41,7 @@ struct BlockParameter {
   // residual: that of a rank's own rows. With experts, the router: that of a rank's parts of the
   // experts.
   bool own_rows = false;
+  bool experts = false;  // dealt out over ep
 };
 
 enum EmbeddingParameter : int { kTokenTable, kPositionTable, kEmbeddingParameterCount };
@@ -68,7 +69,9 @@ enum HeadParameter : int { kFinalNormWeight, kFinalNormBias, kHeadWeight, kHeadP
 
 // One entry per enumerator above. With tied embeddings the head's weight is still listed: it is the
 // token table, under the same name, and lowering decides whether it is one tensor or a copy.
-std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind);
+// `ep_rank`: place in the kEp group, which says whose experts they are; sizes are the same for all.
+std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind,
+                                         int ep_rank = 0);
 
 // Elements of one part, or of a whole parameter, on one of `tp` ranks.
 std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp);

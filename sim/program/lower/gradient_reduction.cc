@@ -10,14 +10,14 @@ namespace {
 void EmitSum(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective(
-      {OpKind::kAllReduce, "reduce.gradients", Queue::kReduce, GroupKind::kDp, bucket.elements});
+      {OpKind::kAllReduce, "reduce.gradients", Queue::kReduce, SumGroup(bucket), bucket.elements});
   rank.Add(key, block, {rank.Whole(bucket.gradients)});
 }
 
 void EmitScatter(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kReduceScatter, "reduce.scatter", Queue::kReduce,
-                                         GroupKind::kShard, bucket.elements, bucket.shards});
+                                         ShardGroup(bucket), bucket.elements, bucket.shards});
   rank.Add(key, block, {rank.Whole(bucket.gradients), OwnShard(rank, bucket, bucket.gradients)});
 }
 
@@ -39,6 +39,7 @@ void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
   for (const auto& [position, bucket, mb, last] : BucketCompletions(context, skeleton)) {
     // A tied table waits for its twin: LowerTiedEmbeddings puts both sums at the end.
     if (!last || bucket == context.layout.twin_bucket) continue;
+    if (context.BucketAt(bucket).experts && ExpertHolders(context.plan) == 1) continue;
     insertions.Behind(position, ReductionStep(context, bucket));
   }
   insertions.ApplyTo(skeleton);

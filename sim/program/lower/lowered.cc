@@ -9,9 +9,8 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 24> kNotLowered = {"cp",
+constexpr std::array<std::string_view, 23> kNotLowered = {"cp",
                                                           "cp_kind",
-                                                          "ep",
                                                           "expert_tp",
                                                           "post_validation",
                                                           "replicas",

@@ -11,7 +11,7 @@ namespace {
 void EmitGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kAllGather, "gather.parameters", Queue::kGather,
-                                         GroupKind::kShard, bucket.elements, bucket.shards});
+                                         ShardGroup(bucket), bucket.elements, bucket.shards});
   const int whole =
       rank.Tensors().Put(ParameterCopy(key, key.part),
                          rank.NewBuffer(bucket.elements * kFloatBytes, Category::kCommunication));

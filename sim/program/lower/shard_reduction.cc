@@ -11,7 +11,7 @@ void EmitReduction(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block =
       rank.FindCollective({OpKind::kReduceScatter, "reduce.to_shard", Queue::kReduce,
-                           GroupKind::kShard, bucket.elements, bucket.shards,
+                           ShardGroup(bucket), bucket.elements, bucket.shards,
                            /*in_place=*/false, /*accumulate=*/key.micro_batch >
                                                    rank.Context().FirstMicroBatch(key.block)});
   const TensorName whole{TensorKind::kWholeGradients, 0, key.micro_batch, key.part};

@@ -2,6 +2,7 @@
 // asks for a ZeRO stage.
 #pragma once
 
+#include "sim/program/program.h"
 #include "sim/spec/plan.h"
 
 namespace foretrain {
@@ -13,6 +14,16 @@ struct Sharding {
   bool gradients = false;   // whole for one micro-batch at a time, then scattered to the shards
   bool parameters = false;  // gathered for each use
 };
+
+// Ranks that hold and sum a bucket's gradients, those that share out its state, and how many these
+// are: of experts that are dealt out, the ones that hold the same.
+inline GroupKind SumGroup(const Bucket& bucket) {
+  return bucket.experts ? GroupKind::kExpertDp : GroupKind::kDp;
+}
+inline GroupKind ShardGroup(const Bucket& bucket) {
+  return bucket.experts ? GroupKind::kExpertDp : GroupKind::kShard;
+}
+inline int ExpertHolders(const Plan& plan) { return plan.DataParallel() / plan.ep; }
 
 inline Sharding ShardingOf(const Plan& plan) {
   if (plan.Shards() == 1 || plan.zero_stage == 0) return {};

@@ -22,9 +22,9 @@ struct Member {
 };
 
 std::vector<Member> MembersOf(const ModelSpec& model, const Plan& plan, const Stage& stage,
-                              int block) {
+                              int block, int ep_rank) {
   std::vector<Member> members;
-  const auto list = ParametersOf(model, plan, stage.KindOf(block));
+  const auto list = ParametersOf(model, plan, stage.KindOf(block), ep_rank);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const bool twin = stage.KindOf(block) == BlockKind::kHead && i == kHeadWeight;
     if (list[i].parts.empty() || (twin && stage.shared_table)) continue;
@@ -37,31 +37,41 @@ bool IsTokenTable(const Stage& stage, const Member& member) {
   return stage.tied && member.parameter.parts.front().name == kTokenTableName;
 }
 
-// Groups of members that share a bucket, in the order in which a backward completes them.
+// Members that will share a bucket.
+struct OpenGroup {
+  std::vector<Member> members;
+  std::int64_t bytes = 0;
+};
+
+// Groups of members that share a bucket, in the order in which a backward completes them. Experts
+// that are dealt out, which other ranks sum, are apart.
 std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan& plan,
-                                              const Stage& stage) {
+                                              const Stage& stage, int ep_rank) {
   std::vector<std::vector<Member>> groups;
-  std::vector<Member> open, tables;
-  std::int64_t open_bytes = 0;
-  const auto close = [&] {
-    if (!open.empty()) groups.push_back(std::move(open));
-    open.clear();
-    open_bytes = 0;
+  std::vector<Member> tables;
+  OpenGroup shared, experts;
+  const auto close = [&](std::int64_t least_bytes) {
+    for (OpenGroup* open : {&shared, &experts}) {
+      if (open->members.empty() || open->bytes < least_bytes) continue;
+      groups.push_back(std::move(open->members));
+      *open = {};
+    }
   };
   for (auto block = stage.blocks.rbegin(); block != stage.blocks.rend(); ++block) {
     // Chunks are done with at different times.
-    if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close();
-    for (Member& member : MembersOf(model, plan, stage, *block)) {
+    if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close(0);
+    for (Member& member : MembersOf(model, plan, stage, *block, ep_rank)) {
       if (IsTokenTable(stage, member)) {
         tables.push_back(std::move(member));
         continue;
       }
-      open_bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
-      open.push_back(std::move(member));
+      OpenGroup& open = member.parameter.experts ? experts : shared;
+      open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
+      open.members.push_back(std::move(member));
     }
-    if (plan.zero_stage == 3 || open_bytes >= plan.bucket_bytes) close();
+    close(plan.zero_stage == 3 ? 0 : plan.bucket_bytes);
   }
-  close();
+  close(0);
   for (Member& table : tables) groups.push_back({std::move(table)});
   return groups;
 }
@@ -77,6 +87,14 @@ class Builder {
   Builder(const Plan& plan, const Stage& stage, const RankCoordinates& at)
       : plan_(plan), stage_(stage), shard_(DataPlaceOf(plan, at).shard), tp_(at.tp) {
     // Of the two pipeline ranks that hold these stages whole, one counts them.
+    // Whole state that all data-parallel ranks hold is counted by each of them, for its own norm;
+    // experts make the norm a sum over all, of which one counts.
+    const auto place = DataPlaceOf(plan, at);
+    const int among = place.replica * plan.Shards() + place.shard;
+    expert_shard_ = among / plan.ep;
+    const bool whole = !ShardingOf(plan).optimizer && plan.ep > 1;
+    counts_shared_ = !whole || among == 0;
+    counts_experts_ = !whole || expert_shard_ == 0;
     second_holder_ = plan.StageCopies() == 2 && !ShardingOf(plan).optimizer && at.pp >= plan.pp / 2;
     out_.ranges.resize(stage.blocks.size());
     out_.buckets_of_block.resize(stage.blocks.size());
@@ -101,8 +119,13 @@ class Builder {
     }
     out_.own_row_gradients.push_back(own_rows);
     const Sharding sharding = ShardingOf(plan_);
+    bucket.experts = group.front().parameter.experts;
     bucket.shards = sharding.shards;
     bucket.shard = sharding.optimizer ? shard_ : 0;
+    if (bucket.experts && sharding.optimizer) {
+      bucket.shards = ExpertHolders(plan_);
+      bucket.shard = expert_shard_;
+    }
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
     if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
@@ -162,7 +185,8 @@ class Builder {
       place.replicated = parameter.split == Split::kNone;
       const bool copy =
           stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
-      place.counted = !copy && !second_holder_ && (!place.replicated || tp_ == 0);
+      place.counted = !copy && !second_holder_ && (!place.replicated || tp_ == 0) &&
+                      (parameter.experts ? counts_experts_ : counts_shared_);
       bucket.used += ElementsOf(part, parameter.split, plan_.tp);
       if (parameter.decays) bucket.decayed = bucket.used;
       out_.places.push_back(std::move(place));
@@ -173,6 +197,8 @@ class Builder {
   const Stage& stage_;
   int shard_;
   int tp_;
+  int expert_shard_ = 0;  // place among those that hold the same experts
+  bool counts_shared_ = true, counts_experts_ = true;
   bool second_holder_ = false;
   BucketLayout out_;
 };
@@ -231,7 +257,8 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at) {
   Builder builder(plan, stage, at);
-  for (std::vector<Member>& group : GroupMembers(model, plan, stage)) {
+  const int ep_rank = (at.dp * plan.cp + at.cp) % plan.ep;
+  for (std::vector<Member>& group : GroupMembers(model, plan, stage, ep_rank)) {
     builder.Add(std::move(group));
   }
   return builder.Take(model);
