@@ -68,8 +68,8 @@ Result<ImportedModel> Import(const std::string& name, const std::string& from = 
 TEST(Experts, AreCountedByHand) {
   ASSERT_TRUE(ValidateModel(Small()).has_value());
   EXPECT_EQ(ParameterCount(Small()), 160 + 8 + (208 + 384) + 2 * (208 + 32 + 4 * 96 + 144));
-  // A token passes two of four; the router's scores of the two others are left out with them.
-  EXPECT_EQ(ActiveParameterCount(Small()), 160 + 8 + (208 + 384) + 2 * (208 + 16 + 2 * 96 + 144));
+  // A token passes two of four experts, and the whole router.
+  EXPECT_EQ(ActiveParameterCount(Small()), 160 + 8 + (208 + 384) + 2 * (208 + 32 + 2 * 96 + 144));
 }
 
 TEST(Experts, PassThroughJsonUnchanged) {
