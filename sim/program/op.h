@@ -99,10 +99,9 @@ struct Operand {
 //   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
 //   route and backward              rows x experts, per_token, capacity; elements: of expert rows
-//   expert gather, combine, dots    rows of the output, cols, per_token; elements: rows of the
-//   other grouped gemm                    as gemm, of all experts' rows; experts, capacity of a run
-//   of rows
-//                                   or 0: counts say
+//   expert gather, combine, dots    rows of the output, cols, per_token; elements: other rows
+//   grouped gemm                    as gemm, of all experts' rows; experts; capacity of a run
+//                                   of rows, 0: counts say
 //   norm², AdamW, collectives, p2p  elements: of the whole tensor
 struct OpShape {
   std::int64_t rows = 0;
