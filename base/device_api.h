@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 2 };
+enum { FT_DEVICE_API_VERSION = 3 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -26,7 +26,19 @@ typedef enum FtStatus {
   FT_FAILED = 3
 } FtStatus;
 
-typedef enum FtDtype { FT_F32 = 0, FT_BF16 = 1, FT_F16 = 2, FT_I32 = 3, FT_F64 = 4 } FtDtype;
+// FT_FP8 (e4m3) and FT_I8 are formats of storage: see FtAdamW and FtQuantize.
+typedef enum FtDtype {
+  FT_F32 = 0,
+  FT_BF16 = 1,
+  FT_F16 = 2,
+  FT_I32 = 3,
+  FT_F64 = 4,
+  FT_FP8 = 5,
+  FT_I8 = 6
+} FtDtype;
+
+// Numbers that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may be shorter.
+enum { FT_SCALE_BLOCK = 256 };
 
 // One per kernel entry below, in the same order: the argument of `supports`.
 typedef enum FtKernel {
@@ -45,6 +57,7 @@ typedef enum FtKernel {
   FT_KERNEL_SWIGLU_FORWARD,
   FT_KERNEL_SWIGLU_BACKWARD,
   FT_KERNEL_ADD,
+  FT_KERNEL_ADD_NORM_FORWARD,
   FT_KERNEL_CROSS_ENTROPY_FORWARD,
   FT_KERNEL_CROSS_ENTROPY_BACKWARD,
   FT_KERNEL_VOCAB_MAX,
@@ -58,7 +71,15 @@ typedef enum FtKernel {
   FT_KERNEL_GROUPED_GEMM,
   FT_KERNEL_SQUARED_NORM,
   FT_KERNEL_ADAMW,
+  FT_KERNEL_SGD,
+  FT_KERNEL_COUNT_NOT_FINITE,
+  FT_KERNEL_COUNT_SKIPPED,
+  FT_KERNEL_QUANTIZE,
+  FT_KERNEL_DEQUANTIZE,
   FT_KERNEL_SUM_RANKS,
+  FT_KERNEL_ATTENTION_PART_FORWARD,
+  FT_KERNEL_ATTENTION_PART_BACKWARD,
+  FT_KERNEL_COPY_ROWS,
   FT_KERNEL_COUNT
 } FtKernel;
 
@@ -67,6 +88,12 @@ typedef struct FtEvent FtEvent;
 
 // ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it.
 // -------------------------------------
+
+// `rows` rows from `row` on, at positions of their sequence from `position` on: a piece of a
+// sequence that is shared out. Arrays of runs lie in host memory.
+typedef struct FtRun {
+  int64_t row, position, rows;
+} FtRun;
 
 // c[m, n] (+)= op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias may be
 // NULL.
@@ -90,8 +117,9 @@ typedef struct FtBiasGrad {
 } FtBiasGrad;
 
 // out[rows, cols] = table[ids[row]] + positions[(first_row + row) % sequence]; positions may be
-// NULL. With all_ids > 0 the table holds ids [first_id, first_id + vocab) of that many, and a row
-// of another id is 0.
+// NULL. Where `runs` is not NULL they hold the `sequence` rows of a sample in order, and the
+// positions count. With all_ids > 0 the table holds ids [first_id, first_id + vocab) of that many,
+// and a row of another id is 0.
 typedef struct FtEmbeddingForward {
   const int32_t* ids;
   const void* table;
@@ -100,10 +128,13 @@ typedef struct FtEmbeddingForward {
   int64_t rows, cols, vocab, sequence;
   int64_t first_row, first_id, all_ids;
   FtDtype dtype;
+  const FtRun* runs;
+  int64_t run_count;
 } FtEmbeddingForward;
 
 // table_grad[vocab, cols] (+)= scatter of dy by ids; positions_grad[sequence, cols] (+)= sum over
-// batch, NULL if none. first_id, all_ids: as above; rows of other ids leave the table alone.
+// batch, NULL if none. With `runs`, as in the forward, it is added to at their positions and must
+// be accumulated to. first_id, all_ids: as above; rows of other ids leave the table alone.
 typedef struct FtEmbeddingBackward {
   const int32_t* ids;
   const void* dy;
@@ -113,6 +144,8 @@ typedef struct FtEmbeddingBackward {
   int64_t first_id, all_ids;
   int32_t accumulate_table, accumulate_positions;
   FtDtype dtype;
+  const FtRun* runs;
+  int64_t run_count;
 } FtEmbeddingBackward;
 
 // LayerNorm (rms == 0): y = (x - mean) * rstd * weight + bias. RMSNorm (rms == 1): y = x * rstd *
@@ -160,13 +193,16 @@ typedef struct FtNormBackwardWeight {
 
 // Rotates the first `heads` heads of each row in place, halves split as in Llama: (x1, x2) -> (x1 c
 // - x2 s, x2 c + x1 s) with angle (row % sequence) * theta^(-2 i / head_dim). inverse != 0 rotates
-// back (the backward pass).
+// back (the backward pass). Where `runs` is not NULL they hold the `sequence` rows of a sample in
+// order, and their positions count.
 typedef struct FtRope {
   void* data;
   int64_t rows, row_stride, sequence;
   int32_t heads, head_dim, inverse;
   float theta;
   FtDtype dtype;
+  const FtRun* runs;
+  int64_t run_count;
 } FtRope;
 
 // Causal attention over packed rows: q, k, v are slices of [batch * sequence, row_stride]; out
@@ -199,6 +235,54 @@ typedef struct FtAttentionBackward {
   FtDtype dtype;
 } FtAttentionBackward;
 
+// One part of causal attention: queries of some runs of rows against keys of others, each against
+// those at its own position and before. q [rows, q_stride], k and v [rows, kv_stride], out and lse
+// as above, by query row. Runs name the rows of the first sample; those of sample b lie b *
+// sample_rows further on. Forward with merge != 0: out and lse hold the result of earlier parts
+// over other keys, and get that of both. A query without a key here keeps them, or has 0 and lse
+// -inf.
+typedef struct FtAttentionPartForward {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* out;
+  float* lse;
+  const FtRun* query_runs;
+  const FtRun* key_runs;
+  int64_t query_run_count, key_run_count;
+  int64_t batch, sample_rows, q_stride, kv_stride;
+  int32_t heads, kv_heads, head_dim, merge;
+  FtDtype dtype;
+} FtAttentionPartForward;
+
+// What flows to the queries and keys of a part; out and lse are those of all parts together. dq is
+// laid out like q and added to where accumulate_dq != 0; dk, dv [rows, dkv_stride] are overwritten.
+typedef struct FtAttentionPartBackward {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* out;
+  const float* lse;
+  const void* dout;
+  void* dq;
+  void* dk;
+  void* dv;
+  const FtRun* query_runs;
+  const FtRun* key_runs;
+  int64_t query_run_count, key_run_count;
+  int64_t batch, sample_rows, q_stride, kv_stride, dkv_stride;
+  int32_t heads, kv_heads, head_dim, accumulate_dq;
+  FtDtype dtype;
+} FtAttentionPartBackward;
+
+// to[row * to_stride + col] = from[row * from_stride + col] for rows x cols; they do not overlap.
+typedef struct FtCopyRows {
+  const void* from;
+  void* to;
+  int64_t rows, cols, from_stride, to_stride;
+  FtDtype dtype;
+} FtCopyRows;
+
 // tanh GELU. Forward: y = gelu(x). Backward: dx = dy * gelu'(x); dx may be dy.
 typedef struct FtGelu {
   const void* x;
@@ -227,6 +311,24 @@ typedef struct FtAdd {
   int64_t rows, cols;
   FtDtype dtype;
 } FtAdd;
+
+// sum[rows, cols] = a + b + bias, and the norm of sum as FtNormForward has it; bias may be NULL,
+// sum may be a or b. Equal to the bit to the two kernels it stands for.
+typedef struct FtAddNormForward {
+  const void* a;
+  const void* b;
+  const void* bias;
+  const void* weight;
+  const void* norm_bias;
+  void* sum;
+  void* y;
+  float* mean;
+  float* rstd;
+  int64_t rows, cols;
+  float epsilon;
+  int32_t rms;
+  FtDtype dtype;
+} FtAddNormForward;
 
 // loss[0] (+)= scale * sum over rows of (lse - logits[row, target]); lse [rows] fp32 is written. A
 // target outside [0, vocab) adds nothing.
@@ -394,18 +496,69 @@ typedef struct FtSquaredNorm {
 } FtSquaredNorm;
 
 // AdamW with decoupled decay (Loshchilov and Hutter 2019) on elements [0, elements); the first
-// `decayed` of them decay. squared_norm: global squared gradient norm, or NULL for no clipping; g
-// is scaled by min(1, max_norm / (norm + 1e-6)).
+// `decayed` of them decay. squared_norm: global squared norm of `grad`, or NULL for no clipping.
+// With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6)) /
+// loss_scale. not_finite: nothing is written where it is not 0. skipped: earlier steps that were,
+// which bias correction does not count. Both may be NULL.
+//
+// moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8 (Dettmers et al. 2022, s. 2), moment1
+// in the signed and the root of moment2 in the unsigned dynamic code of base/number_formats.h,
+// relative to the largest of each FT_SCALE_BLOCK elements, which absmax1 and absmax2 hold.
 typedef struct FtAdamW {
   void* param;
   const void* grad;
-  float* moment1;
-  float* moment2;
+  void* moment1;
+  void* moment2;
+  float* absmax1;  // [elements / FT_SCALE_BLOCK, rounded up]; FT_I8 alone
+  float* absmax2;
   const float* squared_norm;
+  const float* not_finite;
+  const float* skipped;
   int64_t elements, decayed, step;  // step counts from 1
   float lr, beta1, beta2, epsilon, weight_decay, max_norm;
+  float loss_scale;  // 0: as 1
+  FtDtype moments;
   FtDtype dtype;
 } FtAdamW;
+
+// param -= lr * (g + weight_decay * param), decay and the other arguments as of FtAdamW.
+typedef struct FtSgd {
+  void* param;
+  const void* grad;
+  const float* squared_norm;
+  const float* not_finite;
+  int64_t elements, decayed;
+  float lr, weight_decay, max_norm, loss_scale;
+  FtDtype dtype;
+} FtSgd;
+
+// out[0] (+)= how many elements are infinite or NaN.
+typedef struct FtCountNotFinite {
+  const void* x;
+  float* out;
+  int64_t elements;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtCountNotFinite;
+
+// skipped[0] += not_finite[0] is not 0.
+typedef struct FtCountSkipped {
+  const float* not_finite;
+  float* skipped;
+} FtCountSkipped;
+
+// Numbers of dtype FT_F32 to `format` and back, in `pieces` pieces of elements / pieces each. A
+// quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
+// number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 has
+// no scales. Rounds to nearest, halves to even. A block with a number that is not finite has none
+// that is, and one without any above 1e-35 becomes zeros.
+typedef struct FtQuantize {
+  const void* x;
+  void* out;
+  int64_t elements, pieces;
+  FtDtype format;
+  FtDtype dtype;
+} FtQuantize;
 
 // out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32, or with maximum
 // != 0 the largest of them; out may be one of the sources.
@@ -468,6 +621,7 @@ typedef struct FtDeviceApi {
   FtStatus (*swiglu_forward)(FtQueue*, const FtSwiglu*);
   FtStatus (*swiglu_backward)(FtQueue*, const FtSwiglu*);
   FtStatus (*add)(FtQueue*, const FtAdd*);
+  FtStatus (*add_norm_forward)(FtQueue*, const FtAddNormForward*);
   FtStatus (*cross_entropy_forward)(FtQueue*, const FtCrossEntropyForward*);
   FtStatus (*cross_entropy_backward)(FtQueue*, const FtCrossEntropyBackward*);
   FtStatus (*vocab_max)(FtQueue*, const FtVocabMax*);
@@ -481,8 +635,16 @@ typedef struct FtDeviceApi {
   FtStatus (*grouped_gemm)(FtQueue*, const FtGroupedGemm*);
   FtStatus (*squared_norm)(FtQueue*, const FtSquaredNorm*);
   FtStatus (*adamw)(FtQueue*, const FtAdamW*);
+  FtStatus (*sgd)(FtQueue*, const FtSgd*);
+  FtStatus (*count_not_finite)(FtQueue*, const FtCountNotFinite*);
+  FtStatus (*count_skipped)(FtQueue*, const FtCountSkipped*);
+  FtStatus (*quantize)(FtQueue*, const FtQuantize*);
+  FtStatus (*dequantize)(FtQueue*, const FtQuantize*);
   FtStatus (*sum_ranks)(
       FtQueue*, const FtSumRanks*);  // what collectives among threads of one process compute
+  FtStatus (*attention_part_forward)(FtQueue*, const FtAttentionPartForward*);
+  FtStatus (*attention_part_backward)(FtQueue*, const FtAttentionPartBackward*);
+  FtStatus (*copy_rows)(FtQueue*, const FtCopyRows*);
 
   // capture: NULL where the executor's own clock is the measurement
   FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);

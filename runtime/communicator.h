@@ -27,7 +27,8 @@ struct CallSite {
 //   reduce-scatter  in [elements], out [elements / n]; out apart from in, or this member's part
 //   of it all-gather      in [elements / n], out [elements]; in apart from out, or this member's
 //   part all-to-all      in [elements], out [elements] apart: part j of in goes to member j
-//   send            in [elements];  receive: out [elements]
+//   rotate          in [elements], out [elements] apart: in goes to the next member, out is the one
+//   before's; send            in [elements];  receive: out [elements]
 struct CommCall {
   OpKind kind = OpKind::kAllReduce;
   FtDtype dtype = FT_F32;

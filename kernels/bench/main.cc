@@ -268,8 +268,8 @@ void RegisterRowwise(const Stream& stream) {
     return api.bias_grad(q, &g);
   });
   Register(variant, "rope" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
-    const FtRope g{x[3]->get(), rows, cols,     rows,  static_cast<std::int32_t>(cols / 64),
-                   64,          0,    10000.0F, FT_F32};
+    const FtRope g{x[3]->get(), rows,   cols,    rows, static_cast<std::int32_t>(cols / 64), 64, 0,
+                   10000.0F,    FT_F32, nullptr, 0};
     return api.rope(q, &g);
   });
 }
@@ -283,31 +283,51 @@ void RegisterStreams(const Variant& variant, std::int64_t rows, std::int64_t col
   RegisterRowwise(stream);
 }
 
-void RegisterAdamW(const Variant& variant, std::int64_t n) {
+// Moments of 4 bytes; of fewer where `moments` says so.
+void RegisterAdamW(const Variant& variant, std::int64_t n, FtDtype moments, const char* name) {
   std::vector<std::shared_ptr<Buffer>> x;
-  x.reserve(4);
-  for (int i = 0; i < 4; ++i) {
+  x.reserve(6);
+  for (int i = 0; i < 6; ++i) {
     x.push_back(std::make_shared<Buffer>(n, /*positive=*/i == 3));
   }
-  Register(variant, "adamw/" + std::to_string(n), Unit::kBytes, 28.0 * static_cast<double>(n),
-           [=](FtQueue* q) {
-             const FtAdamW g{.param = x[0]->get(),
-                             .grad = x[1]->get(),
-                             .moment1 = x[2]->get(),
-                             .moment2 = x[3]->get(),
-                             .squared_norm = nullptr,
-                             .elements = n,
-                             .decayed = n / 2,
-                             .step = 10,
-                             .lr = 1e-3F,
-                             .beta1 = 0.9F,
-                             .beta2 = 0.95F,
-                             .epsilon = 1e-8F,
-                             .weight_decay = 0.1F,
-                             .max_norm = 1.0F,
-                             .dtype = FT_F32};
+  const double size = moments == FT_F32 ? 4 : moments == FT_BF16 ? 2 : 1;
+  Register(variant, std::string(name) + "/" + std::to_string(n), Unit::kBytes,
+           (12.0 + 4.0 * size) * static_cast<double>(n), [=](FtQueue* q) {
+             FtAdamW g{};
+             g.param = x[0]->get();
+             g.grad = x[1]->get();
+             g.moment1 = x[2]->get();
+             g.moment2 = x[3]->get();
+             g.absmax1 = x[4]->get();
+             g.absmax2 = x[5]->get();
+             g.elements = n;
+             g.decayed = n / 2;
+             g.step = 10;
+             g.lr = 1e-3F;
+             g.beta1 = 0.9F;
+             g.beta2 = 0.95F;
+             g.epsilon = 1e-8F;
+             g.weight_decay = 0.1F;
+             g.max_norm = 1.0F;
+             g.moments = moments;
+             g.dtype = FT_F32;
              return CpuDeviceApi().adamw(q, &g);
            });
+}
+
+void RegisterQuantize(const Variant& variant, std::int64_t n, FtDtype format, const char* name) {
+  const auto x = std::make_shared<Buffer>(n);
+  const auto sent = std::make_shared<Buffer>(n);
+  const std::string size = std::string(name) + "/" + std::to_string(n);
+  const double bytes = (4.0 + (format == FT_BF16 ? 2.0 : 1.0)) * static_cast<double>(n);
+  Register(variant, "quantize_" + size, Unit::kBytes, bytes, [=](FtQueue* q) {
+    const FtQuantize g{x->get(), sent->get(), n, 1, format, FT_F32};
+    return CpuDeviceApi().quantize(q, &g);
+  });
+  Register(variant, "dequantize_" + size, Unit::kBytes, bytes, [=](FtQueue* q) {
+    const FtQuantize g{sent->get(), x->get(), n, 1, format, FT_F32};
+    return CpuDeviceApi().dequantize(q, &g);
+  });
 }
 
 void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_t vocab) {
@@ -345,8 +365,18 @@ void RegisterAll() {
     RegisterAttention(variant, 1024, 128, 2);
     RegisterStreams(variant, 64, 768);
     RegisterStreams(variant, 16'384, 768);
-    RegisterAdamW(variant, 1 << 15);
-    RegisterAdamW(variant, 1 << 24);
+    RegisterAdamW(variant, 1 << 15, FT_F32, "adamw");
+    RegisterAdamW(variant, 1 << 15, FT_BF16, "adamw_bf16");
+    RegisterAdamW(variant, 1 << 15, FT_I8, "adamw_int8");
+    RegisterQuantize(variant, 1 << 15, FT_BF16, "bf16");
+    RegisterQuantize(variant, 1 << 15, FT_FP8, "fp8");
+    RegisterQuantize(variant, 1 << 15, FT_I8, "int8");
+    RegisterAdamW(variant, 1 << 24, FT_F32, "adamw");
+    RegisterAdamW(variant, 1 << 24, FT_BF16, "adamw_bf16");
+    RegisterAdamW(variant, 1 << 24, FT_I8, "adamw_int8");
+    RegisterQuantize(variant, 1 << 24, FT_BF16, "bf16");
+    RegisterQuantize(variant, 1 << 24, FT_FP8, "fp8");
+    RegisterQuantize(variant, 1 << 24, FT_I8, "int8");
     RegisterCrossEntropy(variant, 64, 50'257);
   }
   if (HasGemmBackend(GemmBackend::kOneDnn)) {

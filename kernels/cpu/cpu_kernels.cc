@@ -19,6 +19,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetEmbeddingEntries(api);
   SetNormEntries(api);
   SetAttentionEntries(api);
+  SetAttentionPartEntries(api);
   SetActivationEntries(api);
   SetCrossEntropyEntries(api);
   SetMoeEntries(api);

@@ -25,6 +25,7 @@ struct VectorKernels {
   void (*swiglu_forward)(const FtSwiglu&);
   void (*swiglu_backward)(const FtSwiglu&);
   void (*add)(const FtAdd&);
+  void (*add_norm_forward)(const FtAddNormForward&);
   void (*cross_entropy_forward)(const FtCrossEntropyForward&);
   void (*cross_entropy_backward)(const FtCrossEntropyBackward&);
   void (*vocab_max)(const FtVocabMax&);
@@ -35,7 +36,15 @@ struct VectorKernels {
   void (*expert_dots)(const FtExpertDots&);
   void (*squared_norm)(const FtSquaredNorm&);
   void (*adamw)(const FtAdamW&);
+  void (*sgd)(const FtSgd&);
+  void (*count_not_finite)(const FtCountNotFinite&);
+  void (*count_skipped)(const FtCountSkipped&);
+  void (*quantize)(const FtQuantize&);
+  void (*dequantize)(const FtQuantize&);
   void (*sum_ranks)(const FtSumRanks&);
+  void (*attention_part_forward)(const FtAttentionPartForward&, float* scratch);
+  void (*attention_part_backward)(const FtAttentionPartBackward&, float* scratch);
+  void (*copy_rows)(const FtCopyRows&);
 };
 
 // The tables that this processor can run, the fastest first; count >= 1. (Plain, for

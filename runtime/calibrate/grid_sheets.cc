@@ -72,10 +72,11 @@ void AppendCollective(SheetWriter& writer, const std::vector<std::int32_t>& buff
     const SheetWriter::Tensor in = kind == OpKind::kAllGather
                                        ? SheetWriter::Tensor{buffer, kR, shard * rank, shard}
                                        : SheetWriter::Tensor{buffer, kR, 0, elements};
-    const SheetWriter::Tensor out =
-        kind == OpKind::kReduceScatter ? SheetWriter::Tensor{buffer, kRW, shard * rank, shard}
-        : kind == OpKind::kAllToAll    ? SheetWriter::Tensor{buffer, kW, elements, elements}
-                                       : whole;
+    const bool apart = kind == OpKind::kAllToAll || kind == OpKind::kRotate;
+    const SheetWriter::Tensor out = kind == OpKind::kReduceScatter
+                                        ? SheetWriter::Tensor{buffer, kRW, shard * rank, shard}
+                                    : apart ? SheetWriter::Tensor{buffer, kW, elements, elements}
+                                            : whole;
     AppendAfterWrite(writer, rank, buffer, elements, op, {in, out});
   }
 }
@@ -103,8 +104,8 @@ Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table) {
   }
   for (const std::int64_t scale : kScales) {
     const std::int64_t elements = scale * 16 * ranks;
-    for (const OpKind kind :
-         {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather, OpKind::kAllToAll}) {
+    for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
+                              OpKind::kAllToAll, OpKind::kRotate}) {
       AppendCollective(writer, buffers, kind, elements, coverage);
     }
     AppendTransfer(writer, buffers, elements, coverage);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/program/blocks/context_parallel.h"
 
 namespace foretrain {
 namespace {
@@ -67,6 +69,7 @@ Result<std::vector<std::uint16_t>> ByteTokens(std::string_view text, std::string
 TokenData::TokenData(std::vector<std::uint16_t> tokens, const Plan& plan)
     : tokens_(std::move(tokens)),
       sequence_(plan.sequence),
+      cp_(plan.cp),
       micro_batch_(plan.micro_batch),
       micro_batches_(plan.MicroBatches()),
       batch_tokens_(plan.global_batch * plan.sequence) {}
@@ -104,9 +107,20 @@ Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t
   const std::int64_t start =
       request.step * batch_tokens_ % (tokens() - batch_tokens_) + sample * sequence_;
   const auto from = tokens_.begin() + start;
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = from[static_cast<std::ptrdiff_t>(i)];
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    targets[i] = from[static_cast<std::ptrdiff_t>(i) + 1];
+  // The request's samples lie one behind the other; a rank's chunk of one is `chunk` tokens.
+  const auto fill = [&](std::span<std::int32_t> to, std::int64_t shift) {
+    const std::int64_t chunk = cp_ > 1 ? sequence_ / (2 * cp_) : sequence_;
+    const auto positions = ChunkPositions(sequence_, cp_, request.cp);
+    const std::int64_t chunks = cp_ > 1 ? 2 : 1;
+    for (std::int64_t i = 0; i < std::ssize(to); ++i) {
+      const std::int64_t piece = i / chunk;
+      const std::int64_t position = piece / chunks * sequence_ +
+                                    positions[static_cast<std::size_t>(piece % chunks)] + i % chunk;
+      to[static_cast<std::size_t>(i)] = from[position + shift];
+    }
+  };
+  fill(ids, 0);
+  fill(targets, 1);
   return {};
 }
 

@@ -41,6 +41,7 @@ class TokenData : public BatchSource {
 
   std::vector<std::uint16_t> tokens_;
   std::int64_t sequence_;
+  int cp_;
   std::int64_t micro_batch_;
   std::int64_t micro_batches_;
   std::int64_t batch_tokens_;

@@ -26,6 +26,7 @@ class Planner {
         refs_(OpRefs(program, rank)) {
     plan_.rank = rank.rank;
     plan_.dp = rank.dp;
+    plan_.cp = rank.cp;
     plan_.accessors.assign(rank.buffers.size(), 0);
   }
 
@@ -55,7 +56,8 @@ class Planner {
     } else if (op.kind == OpKind::kHostRead) {
       planned.work = Work::kHostRead;
       planned.detail = static_cast<std::int32_t>(plan_.reads.size());
-      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr});
+      plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
+                             1.0F / (op.scale * op.scale)});
     } else if (op.kind == OpKind::kOpaque) {
       planned.work = Work::kOpaque;
       planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());
@@ -64,7 +66,8 @@ class Planner {
       const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
       const auto operands =
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
-      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at, rank_.tp}, optimizer_));
+      FT_ASSIGN(KernelCall call,
+                MakeKernelCall({op, operands, at, rank_.tp, rank_.cp, RunsOf(op)}, optimizer_));
       planned.work = Work::kKernel;
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
@@ -73,6 +76,16 @@ class Planner {
         static_cast<std::int32_t>(plan_.ops.size()));
     plan_.ops.push_back(planned);
     return {};
+  }
+
+  // Positions of the op's rows, where its sequence is shared out; one for all ops of a size.
+  const SequenceRuns* RunsOf(const Op& op) {
+    const OpShape& s = op.shape;
+    if (s.cp == 0) return nullptr;
+    const auto [found, is_new] =
+        runs_.try_emplace(std::tuple(s.cp, s.batch, s.sequence), plan_.runs.size());
+    if (is_new) plan_.runs.push_back(std::make_unique<const SequenceRuns>(s));
+    return plan_.runs[found->second].get();
   }
 
   // As in a predicted timeline: a collective's or p2p's first tensor, all tensors of a copy.
@@ -204,6 +217,7 @@ class Planner {
   CommunicatorSet& communicators_;
   const OptimizerSettings& optimizer_;
   const std::vector<OpRef> refs_;
+  std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, std::size_t> runs_;
   RankPlan plan_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "runtime/arena.h"
 #include "runtime/communicator.h"
 #include "runtime/ops/kernel_call.h"
+#include "runtime/ops/sequence_runs.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
@@ -55,17 +57,20 @@ struct PlannedLoad {
 struct PlannedRead {
   const std::byte* loss = nullptr;
   const std::byte* squared_norm = nullptr;
+  float norm_factor = 1.0F;  // undoes the loss scale
 };
 
 struct RankPlan {
   int rank = 0;
   int dp = 0;
+  int cp = 0;
   std::vector<PlannedOp> ops;  // in issue order
   std::vector<Wait> waits;
   std::vector<std::int32_t> touched;    // buffers that are not persistent
   std::vector<std::int32_t> accessors;  // by buffer: ops of a step that touch it
   std::array<std::vector<std::int32_t>, kQueueCount> queues;  // op numbers
   std::vector<KernelCall> calls;
+  std::vector<std::unique_ptr<const SequenceRuns>> runs;  // that calls point to
   std::vector<PlannedComm> comm_calls;
   std::vector<PlannedLoad> loads;
   std::vector<PlannedRead> reads;

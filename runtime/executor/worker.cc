@@ -206,8 +206,9 @@ Result<void> Worker::Load(const PlannedLoad& load) {
   const auto ids_count = static_cast<std::size_t>(load.ids_count);
   const auto targets_count = static_cast<std::size_t>(load.targets_count);
   const std::span<std::int32_t> all(staging_);
-  FT_TRY(rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch},
-                                    all.first(ids_count), all.subspan(ids_count, targets_count)));
+  FT_TRY(
+      rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp},
+                                 all.first(ids_count), all.subspan(ids_count, targets_count)));
   const FtDeviceApi& api = rank_.shared_.api;
   if (ids_count > 0) {
     FT_TRY(CheckDevice(api.copy(device_queue_.get(), load.ids, all.data(), load.ids_count * 4)));
@@ -231,6 +232,7 @@ Result<void> Worker::Read(const PlannedRead& read) {
   scalars.rank = rank_.plan_.rank;
   FT_TRY(value(read.loss, scalars.loss));
   FT_TRY(value(read.squared_norm, scalars.squared_norm));
+  if (scalars.squared_norm.has_value()) *scalars.squared_norm *= read.norm_factor;
   scalars.time_ns = rank_.shared_.clock.Now();
   const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
   rank_.call_->sink->OnScalars(scalars);

@@ -35,7 +35,8 @@ bool Overlap(const void* a, std::int64_t a_bytes, const void* b, std::int64_t b_
 }
 
 std::string_view DtypeName(FtDtype dtype) {
-  constexpr std::array<std::string_view, 5> kNames = {"f32", "bf16", "f16", "i32", "f64"};
+  constexpr std::array<std::string_view, 7> kNames = {"f32", "bf16", "f16", "i32",
+                                                      "f64", "fp8",  "i8"};
   return static_cast<std::size_t>(dtype) < kNames.size() ? kNames[dtype] : "unknown";
 }
 
@@ -48,8 +49,8 @@ std::string Malformed(const CommCall& call, std::int64_t members, std::int64_t m
     return members == 2 ? "" : "a group of " + std::to_string(members);
   }
   const std::int64_t whole = call.elements * size;
-  if (call.kind == OpKind::kAllToAll) {
-    if (call.elements % members != 0) {
+  if (call.kind == OpKind::kAllToAll || call.kind == OpKind::kRotate) {
+    if (call.kind == OpKind::kAllToAll && call.elements % members != 0) {
       return "a tensor that " + std::to_string(members) + " members cannot share evenly";
     }
     return Overlap(call.in, whole, call.out, whole) ? "in and out that overlap" : "";
@@ -86,6 +87,9 @@ std::int64_t BytesOf(FtDtype dtype) {
       return 4;
     case FT_F64:
       return 8;
+    case FT_FP8:
+    case FT_I8:
+      return 1;
   }
   return 0;
 }
@@ -175,7 +179,9 @@ Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, 
   if (all_reduce || call.kind == OpKind::kReduceScatter) FT_TRY(Reduce(slot, member, queue));
   FT_TRY(Pass(slot, kReduced, member, sequence, /*wait=*/all_reduce));
   if (all_reduce || call.kind == OpKind::kAllGather) FT_TRY(Gather(slot, member, queue));
-  if (call.kind == OpKind::kAllToAll) FT_TRY(Exchange(slot, member, queue));
+  if (call.kind == OpKind::kAllToAll || call.kind == OpKind::kRotate) {
+    FT_TRY(Exchange(slot, member, queue));
+  }
   if (call.kind == OpKind::kRecv) {
     FT_TRY(Copy(queue, call.out, slot.calls[0].in, call.elements * BytesOf(call.dtype)));
   }
@@ -218,7 +224,12 @@ Result<void> InprocChannel::Gather(const Slot& slot, int member, FtQueue* queue)
 
 Result<void> InprocChannel::Exchange(const Slot& slot, int member, FtQueue* queue) const {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
-  const std::int64_t part = call.elements * BytesOf(call.dtype) / Count();
+  const std::int64_t bytes = call.elements * BytesOf(call.dtype);
+  if (call.kind == OpKind::kRotate) {
+    const std::int64_t before = (member + Count() - 1) % Count();
+    return Copy(queue, call.out, slot.calls[static_cast<std::size_t>(before)].in, bytes);
+  }
+  const std::int64_t part = bytes / Count();
   for (std::int64_t other = 0; other < Count(); ++other) {
     const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
     FT_TRY(Copy(queue, At(call.out, part * other), At(theirs.in, part * member), part));

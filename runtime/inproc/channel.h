@@ -94,7 +94,7 @@ class InprocChannel {
 
   Result<void> Reduce(const Slot& slot, int member, FtQueue* queue);
   Result<void> Gather(const Slot& slot, int member, FtQueue* queue) const;
-  // Copies what other members' `in` holds for this one: all-to-all.
+  // Copies what other members' `in` holds for this one: all-to-all and rotate.
   Result<void> Exchange(const Slot& slot, int member, FtQueue* queue) const;
   Result<void> Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) const;
 

@@ -1,5 +1,6 @@
 // Causal attention over packed rows [q | k | v], and the rotation of q and k.
 #include "runtime/ops/kernel_call.h"
+#include "runtime/ops/sequence_runs.h"
 
 namespace foretrain {
 namespace {
@@ -28,7 +29,9 @@ KernelCall MakeRope(const BoundOp& op) {
                     .head_dim = s.head_dim,
                     .inverse = op.op.inverse,
                     .theta = op.op.parameter,
-                    .dtype = FT_F32};
+                    .dtype = FT_F32,
+                    .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
+                    .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.rope(queue, &args.rope); };
   return call;

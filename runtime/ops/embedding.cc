@@ -1,5 +1,6 @@
 // Token and position tables.
 #include "runtime/ops/kernel_call.h"
+#include "runtime/ops/sequence_runs.h"
 
 namespace foretrain {
 
@@ -17,7 +18,9 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
                                  .first_row = op.op.own_rows ? op.tp * s.rows : 0,
                                  .first_id = op.FirstId(),
                                  .all_ids = s.vocab_total,
-                                 .dtype = FT_F32};
+                                 .dtype = FT_F32,
+                                 .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
+                                 .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_forward(queue, &args.embedding_forward);
@@ -25,14 +28,15 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
   return call;
 }
 
-// The position table's gradient is an op of its own, a sum over the batch.
+// The position table's gradient is an op of its own, a sum over the batch, unless the sequence is
+// shared out.
 KernelCall MakeEmbeddingBackward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   KernelCall call;
   call.args.embedding_backward = {.ids = op.Pointer<std::int32_t>(0),
                                   .dy = op.Pointer(1),
                                   .table_grad = op.Pointer(2),
-                                  .positions_grad = nullptr,
+                                  .positions_grad = op.Pointer(3),
                                   .rows = s.rows,
                                   .cols = s.cols,
                                   .vocab = s.vocab,
@@ -40,8 +44,10 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op) {
                                   .first_id = op.FirstId(),
                                   .all_ids = s.vocab_total,
                                   .accumulate_table = op.op.accumulate,
-                                  .accumulate_positions = 0,
-                                  .dtype = FT_F32};
+                                  .accumulate_positions = 1,
+                                  .dtype = FT_F32,
+                                  .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
+                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_backward(queue, &args.embedding_backward);

@@ -37,6 +37,12 @@ constexpr std::array kRows = {
            attention_forward),
     FT_ROW(OpKind::kAttentionBackward, FT_KERNEL_ATTENTION_BACKWARD, MakeAttentionBackward, 0b11111,
            attention_backward),
+    FT_ROW(OpKind::kAttentionPartForward, FT_KERNEL_ATTENTION_PART_FORWARD,
+           MakeAttentionPartForward, 0b1111, attention_part_forward),
+    FT_ROW(OpKind::kAttentionPartBackward, FT_KERNEL_ATTENTION_PART_BACKWARD,
+           MakeAttentionPartBackward, 0b1111111, attention_part_backward),
+    FT_ROW(OpKind::kKeyColumns, FT_KERNEL_COPY_ROWS, MakeKeyColumns, 0b11, copy_rows),
+    FT_ROW(OpKind::kHeadParts, FT_KERNEL_COPY_ROWS, MakeHeadParts, 0b11, copy_rows),
     FT_ROW(OpKind::kGeluForward, FT_KERNEL_GELU_FORWARD, MakeGeluForward, 0b11, gelu_forward),
     FT_ROW(OpKind::kGeluBackward, FT_KERNEL_GELU_BACKWARD, MakeGeluBackward, 0b111, gelu_backward),
     FT_ROW(OpKind::kSwigluForward, FT_KERNEL_SWIGLU_FORWARD, MakeSwigluForward, 0b11,
@@ -44,6 +50,8 @@ constexpr std::array kRows = {
     FT_ROW(OpKind::kSwigluBackward, FT_KERNEL_SWIGLU_BACKWARD, MakeSwigluBackward, 0b111,
            swiglu_backward),
     FT_ROW(OpKind::kAdd, FT_KERNEL_ADD, MakeAdd, 0b1011, add),
+    FT_ROW(OpKind::kAddNormForward, FT_KERNEL_ADD_NORM_FORWARD, MakeAddNormForward, 0b101101011,
+           add_norm_forward),
     FT_ROW(OpKind::kCrossEntropyForward, FT_KERNEL_CROSS_ENTROPY_FORWARD, MakeCrossEntropyForward,
            0b1111, cross_entropy_forward),
     FT_ROW(OpKind::kCrossEntropyBackward, FT_KERNEL_CROSS_ENTROPY_BACKWARD,
@@ -60,9 +68,15 @@ constexpr std::array kRows = {
     FT_ROW(OpKind::kExpertDots, FT_KERNEL_EXPERT_DOTS, MakeExpertDots, 0b1111, expert_dots),
     FT_ROW(OpKind::kGroupedGemm, FT_KERNEL_GROUPED_GEMM, MakeGroupedGemm, 0b1011, grouped_gemm),
     FT_ROW(OpKind::kSquaredNorm, FT_KERNEL_SQUARED_NORM, MakeSquaredNorm, 0b11, squared_norm),
+    FT_ROW(OpKind::kCountNotFinite, FT_KERNEL_COUNT_NOT_FINITE, MakeCountNotFinite, 0b11,
+           count_not_finite),
+    FT_ROW(OpKind::kCountSkipped, FT_KERNEL_COUNT_SKIPPED, MakeCountSkipped, 0b11, count_skipped),
+    FT_ROW(OpKind::kQuantize, FT_KERNEL_QUANTIZE, MakeQuantize, 0b11, quantize),
+    FT_ROW(OpKind::kDequantize, FT_KERNEL_DEQUANTIZE, MakeDequantize, 0b11, dequantize),
 };
 #undef FT_ROW
 constexpr unsigned kAdamWRequired = 0b1111;
+constexpr unsigned kSgdRequired = 0b11;
 
 const Row* RowOf(OpKind kind) {
   for (const Row& row : kRows) {
@@ -85,6 +99,7 @@ Result<void> CheckOperands(const BoundOp& op, unsigned required) {
 
 std::optional<FtKernel> KernelOf(OpKind kind) {
   if (kind == OpKind::kAdamW) return FT_KERNEL_ADAMW;
+  if (kind == OpKind::kSgd) return FT_KERNEL_SGD;
   const Row* const row = RowOf(kind);
   return row == nullptr ? std::nullopt : std::optional<FtKernel>(row->kernel);
 }
@@ -94,6 +109,10 @@ Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& op
     FT_TRY(CheckOperands(op, kAdamWRequired));
     return MakeAdamW(op, optimizer);
   }
+  if (op.op.kind == OpKind::kSgd) {
+    FT_TRY(CheckOperands(op, kSgdRequired));
+    return MakeSgd(op, optimizer);
+  }
   if (op.op.kind == OpKind::kFill) {
     FT_TRY(CheckOperands(op, 0b1));
     return MakeFill(op);
@@ -101,6 +120,10 @@ Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& op
   const Row* const row = RowOf(op.op.kind);
   if (row == nullptr) return KernelCall{};
   FT_TRY(CheckOperands(op, row->required));
+  if (op.op.shape.cp > 0 && op.runs == nullptr) {
+    return Fail(ErrorCode::kInvalidArgument, std::string(Name(op.op.kind)) + " " + op.op.name +
+                                                 ": no positions of its shared-out sequence");
+  }
   return row->make(op);
 }
 
@@ -110,6 +133,7 @@ std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind) {
     return std::string(api.name) + " has no kernel " + std::string(Name(kind)) + " for f32";
   };
   if (kind == OpKind::kAdamW) return missing(FT_KERNEL_ADAMW, api.adamw != nullptr);
+  if (kind == OpKind::kSgd) return missing(FT_KERNEL_SGD, api.sgd != nullptr);
   if (kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter) {
     return missing(FT_KERNEL_SUM_RANKS, api.sum_ranks != nullptr);
   }

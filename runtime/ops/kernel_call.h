@@ -28,6 +28,8 @@ struct StepValues {
   float learning_rate = 0.0F;
 };
 
+class SequenceRuns;
+
 // An op with the addresses of its operands, in the op's order; null where one is left out.
 struct BoundOp {
   const Op& op;
@@ -38,6 +40,11 @@ struct BoundOp {
   // First id of this rank's share of the vocabulary.
   std::int64_t FirstId() const { return op.shape.vocab_total == 0 ? 0 : tp * op.shape.vocab; }
 
+  // Of an op whose shape has cp: the rank's place among those that share out a sequence, and where
+  // the rows of all lie in it, which outlives the call.
+  int cp = 0;
+  const SequenceRuns* runs = nullptr;
+
   template <class T = void>
   T* Pointer(std::size_t i) const {
     return i < at.size() ? static_cast<T*>(static_cast<void*>(at[i])) : nullptr;
@@ -47,6 +54,16 @@ struct BoundOp {
 struct FillCall {
   void* to;
   std::int64_t bytes;
+};
+
+// Rows [q | k | v], of `widths`, and `count` parts of them one behind the other.
+struct HeadPartsCall {
+  float* whole;
+  float* parts;
+  std::int64_t rows;
+  std::int64_t widths[3];
+  std::int64_t count;
+  bool inverse;
 };
 
 union KernelArgs {
@@ -61,9 +78,14 @@ union KernelArgs {
   FtRope rope;
   FtAttentionForward attention_forward;
   FtAttentionBackward attention_backward;
+  FtAttentionPartForward attention_part_forward;
+  FtAttentionPartBackward attention_part_backward;
+  FtCopyRows copy_rows;
+  HeadPartsCall head_parts;
   FtGelu gelu;
   FtSwiglu swiglu;
   FtAdd add;
+  FtAddNormForward add_norm_forward;
   FtCrossEntropyForward cross_entropy_forward;
   FtCrossEntropyBackward cross_entropy_backward;
   FtVocabMax vocab_max;
@@ -77,6 +99,10 @@ union KernelArgs {
   FtGroupedGemm grouped_gemm;
   FtSquaredNorm squared_norm;
   FtAdamW adamw;
+  FtSgd sgd;
+  FtCountNotFinite count_not_finite;
+  FtCountSkipped count_skipped;
+  FtQuantize quantize;
 };
 
 // Ready to launch. `launch` is null for ops that are no kernel.
@@ -91,8 +117,8 @@ struct KernelCall {
 std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op on tensors of fp32. One per family, in the file of that name:
-// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, activation.cc, loss.cc, moe.cc,
-// optimizer.cc.
+// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, context_attention.cc, activation.cc,
+// loss.cc, moe.cc, optimizer.cc, quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
 KernelCall MakeEmbeddingForward(const BoundOp& op);
@@ -103,11 +129,16 @@ KernelCall MakeNormBackwardWeight(const BoundOp& op);
 KernelCall MakeRope(const BoundOp& op);
 KernelCall MakeAttentionForward(const BoundOp& op);
 KernelCall MakeAttentionBackward(const BoundOp& op);
+KernelCall MakeAttentionPartForward(const BoundOp& op);
+KernelCall MakeAttentionPartBackward(const BoundOp& op);
+KernelCall MakeKeyColumns(const BoundOp& op);
+KernelCall MakeHeadParts(const BoundOp& op);
 KernelCall MakeGeluForward(const BoundOp& op);
 KernelCall MakeGeluBackward(const BoundOp& op);
 KernelCall MakeSwigluForward(const BoundOp& op);
 KernelCall MakeSwigluBackward(const BoundOp& op);
 KernelCall MakeAdd(const BoundOp& op);
+KernelCall MakeAddNormForward(const BoundOp& op);
 KernelCall MakeCrossEntropyForward(const BoundOp& op);
 KernelCall MakeCrossEntropyBackward(const BoundOp& op);
 KernelCall MakeVocabMax(const BoundOp& op);
@@ -121,11 +152,16 @@ KernelCall MakeExpertDots(const BoundOp& op);
 KernelCall MakeGroupedGemm(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeCountNotFinite(const BoundOp& op);
+KernelCall MakeCountSkipped(const BoundOp& op);
+KernelCall MakeQuantize(const BoundOp& op);
+KernelCall MakeDequantize(const BoundOp& op);
 KernelCall MakeFill(const BoundOp& op);
 
 // The call for any arithmetic op; one without `launch` for communication, host work and kOpaque.
 //
-// Errors: kInvalidArgument, an operand is missing.
+// Errors: kInvalidArgument, an operand or the runs of a shared-out sequence are missing.
 Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& optimizer);
 
 // Nothing, or why the device cannot run an op of this kind: "cpu has no kernel gemm for f32".

@@ -61,4 +61,27 @@ KernelCall MakeNormBackwardWeight(const BoundOp& op) {
   return call;
 }
 
+KernelCall MakeAddNormForward(const BoundOp& op) {
+  KernelCall call;
+  call.args.add_norm_forward = {.a = op.Pointer(0),
+                                .b = op.Pointer(1),
+                                .bias = op.Pointer(2),
+                                .weight = op.Pointer(3),
+                                .norm_bias = op.Pointer(4),
+                                .sum = op.Pointer(5),
+                                .y = op.Pointer(6),
+                                .mean = op.Pointer<float>(7),
+                                .rstd = op.Pointer<float>(8),
+                                .rows = op.op.shape.rows,
+                                .cols = op.op.shape.cols,
+                                .epsilon = op.op.parameter,
+                                .rms = op.op.rms,
+                                .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) {
+    return api.add_norm_forward(queue, &args.add_norm_forward);
+  };
+  return call;
+}
+
 }  // namespace foretrain

@@ -1,4 +1,4 @@
-// The gradient norm and AdamW.
+// The gradient norm, AdamW and SGD, and what lets them skip a step.
 #include "runtime/ops/kernel_call.h"
 
 namespace foretrain {
@@ -15,13 +15,26 @@ KernelCall MakeSquaredNorm(const BoundOp& op) {
   return call;
 }
 
+namespace {
+
+FtDtype DtypeOfMoments(NumberFormat format) {
+  if (format == NumberFormat::kFp32) return FT_F32;
+  return format == NumberFormat::kBf16 ? FT_BF16 : FT_I8;
+}
+
+}  // namespace
+
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
   KernelCall call;
   call.args.adamw = {.param = op.Pointer(0),
                      .grad = op.Pointer(1),
-                     .moment1 = op.Pointer<float>(2),
-                     .moment2 = op.Pointer<float>(3),
+                     .moment1 = op.Pointer(2),
+                     .moment2 = op.Pointer(3),
+                     .absmax1 = op.Pointer<float>(7),
+                     .absmax2 = op.Pointer<float>(8),
                      .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(4) : nullptr,
+                     .not_finite = op.Pointer<float>(5),
+                     .skipped = op.Pointer<float>(6),
                      .elements = op.op.shape.elements,
                      .decayed = op.op.shape.decayed,
                      .step = 0,
@@ -31,6 +44,8 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
                      .epsilon = optimizer.epsilon,
                      .weight_decay = optimizer.weight_decay,
                      .max_norm = op.op.parameter,
+                     .loss_scale = op.op.scale,
+                     .moments = DtypeOfMoments(op.op.format),
                      .dtype = FT_F32};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues& values) {
@@ -39,6 +54,50 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
     adamw.lr = values.learning_rate;
     return api.adamw(queue, &adamw);
   };
+  return call;
+}
+
+KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer) {
+  KernelCall call;
+  call.args.sgd = {.param = op.Pointer(0),
+                   .grad = op.Pointer(1),
+                   .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(2) : nullptr,
+                   .not_finite = op.Pointer<float>(3),
+                   .elements = op.op.shape.elements,
+                   .decayed = op.op.shape.decayed,
+                   .lr = 0.0F,
+                   .weight_decay = optimizer.weight_decay,
+                   .max_norm = op.op.parameter,
+                   .loss_scale = op.op.scale,
+                   .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues& values) {
+    FtSgd sgd = args.sgd;
+    sgd.lr = values.learning_rate;
+    return api.sgd(queue, &sgd);
+  };
+  return call;
+}
+
+KernelCall MakeCountNotFinite(const BoundOp& op) {
+  KernelCall call;
+  call.args.count_not_finite = {.x = op.Pointer(0),
+                                .out = op.Pointer<float>(1),
+                                .elements = op.op.shape.elements,
+                                .accumulate = op.op.accumulate,
+                                .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) {
+    return api.count_not_finite(queue, &args.count_not_finite);
+  };
+  return call;
+}
+
+KernelCall MakeCountSkipped(const BoundOp& op) {
+  KernelCall call;
+  call.args.count_skipped = {.not_finite = op.Pointer<float>(0), .skipped = op.Pointer<float>(1)};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.count_skipped(queue, &args.count_skipped); };
   return call;
 }
 

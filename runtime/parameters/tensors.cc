@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number_formats.h"
 #include "base/random.h"
 #include "sim/program/lower/stage.h"
 
@@ -44,9 +45,39 @@ StateBuffer BufferOf(const RankProgram& rank, const Bucket& bucket, StateKind ki
                                   bucket.moment2};
   const std::int32_t buffer = buffers[static_cast<int>(kind)];
   const std::int64_t shard = bucket.elements / bucket.shards;
-  const bool whole = rank.buffers[static_cast<std::size_t>(buffer)].bytes ==
-                     bucket.elements * static_cast<std::int64_t>(sizeof(float));
+  const bool moments = kind == StateKind::kMoment1 || kind == StateKind::kMoment2;
+  const bool whole = !moments && rank.buffers[static_cast<std::size_t>(buffer)].bytes ==
+                                     bucket.elements * static_cast<std::int64_t>(sizeof(float));
   return {buffer, whole ? 0 : shard * bucket.shard};
+}
+
+// The moments of a bucket's shard, in fp32.
+std::vector<float> DecodeMoments(Executor& executor, int rank_index, const Bucket& bucket,
+                                 bool first) {
+  const MomentFormat format = executor.program().plan.moments;
+  RankArena& arena = executor.Arena(rank_index);
+  const void* const at = arena.BufferAt(first ? bucket.moment1 : bucket.moment2);
+  std::vector<float> values(static_cast<std::size_t>(bucket.elements / bucket.shards));
+  const auto* const floats = static_cast<const float*>(at);
+  const auto* const halves = static_cast<const std::uint16_t*>(at);
+  const auto* const codes = static_cast<const std::uint8_t*>(at);
+  const float* largest = nullptr;
+  if (format == MomentFormat::kInt8) {
+    largest =
+        reinterpret_cast<const float*>(arena.BufferAt(first ? bucket.absmax1 : bucket.absmax2));
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (format == MomentFormat::kFp32) {
+      values[i] = floats[i];
+    } else if (format == MomentFormat::kBf16) {
+      values[i] = FloatOfBf16(halves[i]);
+    } else {
+      const float scale = largest[i / FT_SCALE_BLOCK];
+      const float root = FloatOfUnsignedDynamic(codes[i]) * scale;
+      values[i] = first ? FloatOfSignedDynamic(codes[i]) * scale : root * root;
+    }
+  }
+  return values;
 }
 
 }  // namespace
@@ -95,8 +126,11 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
 
 TensorMap GatherTensors(Executor& executor, StateKind kind) {
   TensorMap tensors;
+  const bool moments = kind == StateKind::kMoment1 || kind == StateKind::kMoment2;
+  if (moments && executor.program().plan.optimizer == OptimizerKind::kSgd) return tensors;
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // moments
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       const StateBuffer state = BufferOf(rank, bucket, kind);
@@ -104,7 +138,13 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
       tensor.rows = place.rows;
       tensor.cols = place.cols;
       tensor.values.resize(static_cast<std::size_t>(place.rows * place.cols));
-      const auto* values = reinterpret_cast<const float*>(executor.Arena(r).BufferAt(state.buffer));
+      std::vector<float>& decoded = of_bucket[static_cast<std::size_t>(place.bucket)];
+      if (moments && decoded.empty()) {
+        decoded = DecodeMoments(executor, r, bucket, kind == StateKind::kMoment1);
+      }
+      const float* const values =
+          moments ? decoded.data()
+                  : reinterpret_cast<const float*>(executor.Arena(r).BufferAt(state.buffer));
       // Each rank's own shard is the part that it has reduced and updated.
       ForEachPiece(place, ShardOf(bucket), state.first, [&](const Piece& piece) {
         std::copy_n(values + piece.at, piece.count,

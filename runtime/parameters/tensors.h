@@ -37,7 +37,8 @@ using TensorMap = std::map<std::string, Tensor>;
 
 enum class StateKind { kParameters, kGradients, kMoment1, kMoment2 };
 
-// Puts the ranks' pieces together. Gradients are those of the last step run, reduced over replicas.
+// Puts the ranks' pieces together; moments in fp32, and none of SGD. Gradients are those of the
+// last step run, reduced over replicas.
 TensorMap GatherTensors(Executor& executor, StateKind kind);
 
 }  // namespace foretrain

@@ -31,7 +31,7 @@ GroupPlace PlaceOf(const ClusterSpec& cluster, const std::vector<int>& members) 
 double CommunicationSeconds(const ProfileRates& rates, OpKind kind, double bytes,
                             const GroupPlace& place, bool shared) {
   const double n = place.members;
-  const bool p2p = !IsCollective(kind);
+  const bool p2p = !IsCollective(kind) || kind == OpKind::kRotate;
   if (place.members < 2) return 0.0;
   if (shared && place.nodes == 1) return SharedSeconds(rates, kind, bytes, n);
   const double m = place.nodes;

@@ -34,10 +34,13 @@ GroupPlace PlaceOf(const ClusterSpec& cluster, const std::vector<int>& members);
 //   all-gather, reduce-scatter   base + (n - m) a + m b + (n - 1) / n B / R      (one node: (n-1)
 //   a) all-reduce                   the smaller of twice that ring, base once, and a tree:
 //                                base + 2 ((k - 1) a + log2(m) b) + 2 B / R
+//   all-to-all                   base + a or b + the longer of (k - 1) / n B / a link's rate and
+//                                (n - k) / n B / a device's network rate: all pairs at once
+//   rotate                       base + B / R, k = 1: one member of a node sends to the next node
 //   p2p                          base + B / R, k = 1
 // Shared: base + the bytes that one member reads and writes / link rate, the sum taken in parts:
 //   all-reduce B (1 + 1/n) + 2 B (n - 1) / n, reduce-scatter B (1 + 1/n),
-//   all-gather 2 B (n - 1) / n, p2p 2 B
+//   all-gather 2 B (n - 1) / n, all-to-all, rotate and p2p 2 B
 //
 // [1] Thakur et al. 2005, s. 3 and 4; Hu et al. 2025, "Demystifying NCCL", s. V
 double CommunicationSeconds(const ProfileRates& rates, OpKind kind, double bytes,

@@ -20,8 +20,9 @@ constexpr double kSmallestExtrapolatedError = 0.1;
 constexpr double kDeviationsBetweenDeciles = 2.563;
 
 std::size_t ClassOf(OpKind kind) {
-  const bool arithmetic = kind == OpKind::kGemm || kind == OpKind::kGroupedGemm ||
-                          kind == OpKind::kAttentionForward || kind == OpKind::kAttentionBackward;
+  const bool arithmetic =
+      kind == OpKind::kGemm || kind == OpKind::kGroupedGemm ||
+      (kind >= OpKind::kAttentionForward && kind <= OpKind::kAttentionPartBackward);
   return arithmetic ? 0 : 1;
 }
 
@@ -29,8 +30,9 @@ std::size_t ClassOf(OpKind kind) {
 // stay in fp32 whatever the GEMMs compute in [Micikevicius et al. 2018].
 double BytesOf(const Op& op, const ProfileRates& rates) {
   const bool sums = op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter;
-  const bool fp32 = op.kind == OpKind::kAdamW || op.kind == OpKind::kSquaredNorm ||
-                    op.kind == OpKind::kFill || (sums && op.op_class == OpClass::kDpComm);
+  const bool updates = op.kind >= OpKind::kSquaredNorm && op.kind <= OpKind::kFill;
+  const bool fixed = op.format != NumberFormat::kFp32 || updates;
+  const bool fp32 = fixed || (sums && op.op_class == OpClass::kDpComm);
   return WorkOf(op).bytes * (fp32 ? 1.0 : rates.element_bytes.value / 4);
 }
 
@@ -167,9 +169,9 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
     flop_s = work.flop / rates.gemm_flop_per_s.value;
     fixed_s += rates.gemm_fill_s.value;
-  } else if (op.kind == OpKind::kAttentionForward) {
+  } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {
     flop_s = work.flop / rates.attention_forward_flop_per_s.value;
-  } else if (op.kind == OpKind::kAttentionBackward) {
+  } else if (op.kind == OpKind::kAttentionBackward || op.kind == OpKind::kAttentionPartBackward) {
     flop_s = work.flop / rates.attention_backward_flop_per_s.value;
   }
   estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);

@@ -22,6 +22,7 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
   point.trans_a = op.trans_a;
   point.trans_b = op.trans_b;
   point.rms = op.rms;
+  point.format = op.format;
   point.group = group;
   point.nodes = nodes;
   point.concurrency = concurrency;
@@ -30,8 +31,9 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
 
 bool SameKey(const ProfilePoint& a, const ProfilePoint& b) {
   return a.kind == b.kind && a.shape == b.shape && a.accumulate == b.accumulate &&
-         a.trans_a == b.trans_a && a.trans_b == b.trans_b && a.rms == b.rms && a.group == b.group &&
-         a.nodes == b.nodes && a.concurrency == b.concurrency;
+         a.trans_a == b.trans_a && a.trans_b == b.trans_b && a.rms == b.rms &&
+         a.format == b.format && a.group == b.group && a.nodes == b.nodes &&
+         a.concurrency == b.concurrency;
 }
 
 void AddPoint(DeviceProfile& profile, const ProfilePoint& point) {

@@ -32,6 +32,7 @@ struct ProfilePoint {
   bool trans_a = false;
   bool trans_b = false;
   bool rms = false;
+  NumberFormat format = NumberFormat::kFp32;
   int group = 1;        // members of a collective; 2 for p2p
   int nodes = 1;        // that the group spans
   int concurrency = 1;  // ranks of the machine that were busy with it at once; >= group on one node

@@ -21,6 +21,18 @@ OpFeatures AttentionFeatures(const Op& op) {
           3};
 }
 
+// As whole attention of a sequence with as many pairs of a query and a key.
+OpFeatures AttentionPartFeatures(const Op& op) {
+  const OpShape& shape = op.shape;
+  const OpWork work = WorkOf(op);
+  const double gemms = op.kind == OpKind::kAttentionPartForward ? 2 : 5;
+  const double items = static_cast<double>(shape.batch) * shape.heads;
+  const double pairs = work.flop / (gemms * 2 * items * shape.head_dim);
+  return {{std::log(2 * pairs) / 2, std::log(items), std::log(static_cast<double>(shape.head_dim))},
+          {work.flop, 1, work.bytes},
+          3};
+}
+
 }  // namespace
 
 OpFeatures FeaturesOf(const Op& op) {
@@ -32,13 +44,16 @@ OpFeatures FeaturesOf(const Op& op) {
     const OpWork work = WorkOf(op);
     return {{std::log(work.flop), std::log(work.bytes)}, {work.flop, 1, work.bytes}, 2};
   }
+  if (op.kind == OpKind::kAttentionPartForward || op.kind == OpKind::kAttentionPartBackward) {
+    return AttentionPartFeatures(op);
+  }
   const double bytes = WorkOf(op).bytes;
   return {{std::log(bytes)}, {bytes, 1}, 1};
 }
 
 int VariantOf(const Op& op) {
   return (op.accumulate ? kAccumulateBit : 0) + (op.trans_a ? 2 : 0) + (op.trans_b ? 4 : 0) +
-         (op.rms ? 8 : 0);
+         (op.rms ? 8 : 0) + 16 * static_cast<int>(op.format);
 }
 
 Op OpOf(const ProfilePoint& point) {
@@ -49,6 +64,7 @@ Op OpOf(const ProfilePoint& point) {
   op.trans_a = point.trans_a;
   op.trans_b = point.trans_b;
   op.rms = point.rms;
+  op.format = point.format;
   return op;
 }
 

@@ -31,7 +31,7 @@ double FlopsOf(const BlockContext& context, BlockKind kind, RecomputeKind recomp
 // The plan's batches on one rank that does everything once.
 Plan Undivided(const Plan& plan) {
   Plan whole = plan;
-  whole.tp = 1;
+  whole.tp = whole.cp = 1;
   whole.ep = 1;
   whole.capacity_factor = 0;  // no row of an expert is padding
   whole.sequence_parallel = whole.vocab_parallel = false;
@@ -64,10 +64,11 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
       flops.hardware += layer.at({kind, RecomputeOf(plan, stage, block) != RecomputeKind::kNone});
     }
   }
-  // Micro-batches of all replicas; every tensor-parallel rank does its part, or repeats.
+  // Micro-batches of all replicas; every context- or tensor-parallel rank does its part, or
+  // repeats.
   const double passes = static_cast<double>(plan.MicroBatches()) * plan.dp;
   flops.model *= passes;
-  flops.hardware *= passes * plan.tp;
+  flops.hardware *= passes * plan.cp * plan.tp;
   return flops;
 }
 

@@ -1,7 +1,7 @@
 #include "sim/memory/peak_memory.h"
 
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "sim/program/lower/block_registry.h"
 #include "sim/program/lower/lowerings.h"
@@ -29,7 +29,7 @@ class Walker {
  public:
   explicit Walker(const LowerContext& context)
       : context_(context),
-        buckets_differ_(ShardingOf(context.plan).gradients),
+        buckets_differ_(ShardingOf(context.plan).each_micro_batch),
         live_(StateBytes(context)),
         peak_{live_, Total(live_)} {}
 
@@ -59,7 +59,7 @@ class Walker {
             ? key.block
             : 4 * static_cast<int>(context_.stage.KindOf(key.block)) +
                   static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
-    const auto [found, is_new] = blocks_.try_emplace({distinct, key.pass});
+    const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = step.rule->memory(context_, key);
     return found->second;
   }
@@ -68,7 +68,8 @@ class Walker {
   bool buckets_differ_;
   CategoryBytes live_;
   PeakMemory peak_;
-  std::map<std::pair<int, Pass>, StepMemory> blocks_;
+  // By rule, block or its kind, pass and piece.
+  std::map<std::tuple<const StepRule*, int, Pass, int>, StepMemory> blocks_;
 };
 
 }  // namespace

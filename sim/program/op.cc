@@ -18,11 +18,16 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "rope",
     "attention_forward",
     "attention_backward",
+    "attention_part_forward",
+    "attention_part_backward",
+    "key_columns",
+    "head_parts",
     "gelu_forward",
     "gelu_backward",
     "swiglu_forward",
     "swiglu_backward",
     "add",
+    "add_norm_forward",
     "cross_entropy_forward",
     "cross_entropy_backward",
     "vocab_max",
@@ -36,11 +41,17 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "grouped_gemm",
     "squared_norm",
     "adamw",
+    "sgd",
+    "count_not_finite",
+    "count_skipped",
+    "quantize",
+    "dequantize",
     "fill",
     "all_reduce",
     "reduce_scatter",
     "all_gather",
     "all_to_all",
+    "rotate",
     "send",
     "recv",
     "load_batch",
@@ -98,6 +109,39 @@ OpWork AttentionWork(const Op& op, double gemms, double inputs, double outputs) 
   const double qkv_width = (heads + 2.0 * shape.kv_heads) * shape.head_dim;
   return {gemms * 2 * pairs * shape.head_dim,
           rows * (inputs * qkv_width + outputs * width + heads)};
+}
+
+// Pairs of a query and a key of one head of one sample. Each of cp ranks has chunks r and 2 cp - 1
+// - r of 2 cp, c = sequence / 2 tokens each: of S = 2 cp c tokens c (S + 1) pairs over all keys; c
+// (2 c + 1) over its own, 2 c^2 over another's. All queries over all keys: S (S + 1) / 2.
+double PairsOf(const OpShape& shape) {
+  const auto share = static_cast<double>(shape.sequence);
+  const std::int64_t local = shape.batch * shape.sequence;
+  const double whole = share * shape.cp;
+  if (shape.rows > local) return whole * (whole + 1) / 2;
+  if (shape.inner > local) return share / 2 * (whole + 1);
+  return shape.turn == 0 ? share * (share + 1) / 2 : share * share / 2;
+}
+
+// A part that adds to earlier ones reads what it adds to: out and lse, or dq.
+OpWork AttentionPartWork(const Op& op) {
+  const OpShape& shape = op.shape;
+  const bool forward = op.kind == OpKind::kAttentionPartForward;
+  const double pairs = static_cast<double>(shape.batch) * shape.heads * PairsOf(shape);
+  const double heads = shape.heads;
+  const double query = static_cast<double>(shape.rows) * heads * shape.head_dim;
+  const double keys = static_cast<double>(shape.inner) * 2.0 * shape.kv_heads * shape.head_dim;
+  const double lse = static_cast<double>(shape.rows) * heads;
+  const double passes = op.accumulate ? 2 : 1;
+  if (forward) return {4 * pairs * shape.head_dim, query + keys + passes * (query + lse)};
+  return {10 * pairs * shape.head_dim, 3 * query + 2 * keys + lse + passes * query};
+}
+
+// What is copied is read and written.
+OpWork CopyWork(const Op& op) {
+  const double heads = op.kind == OpKind::kKeyColumns ? 0.0 : op.shape.heads;
+  return {0, 2.0 * static_cast<double>(op.shape.rows) * (heads + 2.0 * op.shape.kv_heads) *
+                 op.shape.head_dim};
 }
 
 // Query and key heads are read and written.
@@ -170,6 +214,20 @@ OpWork ExpertWork(const Op& op, const Sizes& s) {
   return {2 * s.rows * s.cols * s.inner, rows + experts * weights};
 }
 
+// Bytes of a number in the format over those of fp32, without scales.
+double BytesPerFloat(NumberFormat format) {
+  if (format == NumberFormat::kFp32) return 1.0;
+  return format == NumberFormat::kBf16 ? 0.5 : 0.25;
+}
+
+// The quantized side of kQuantize and kDequantize, in units of 4 bytes.
+double QuantizedElements(const Op& op) {
+  const std::int64_t pieces = op.shape.rows;
+  if (pieces == 0) return 0;
+  return static_cast<double>(pieces) *
+         static_cast<double>(BytesIn(op.format, op.shape.elements / pieces)) / kElementBytes;
+}
+
 // flop, and *elements* moved.
 OpWork ElementWork(const Op& op) {
   const Sizes s(op);
@@ -191,6 +249,12 @@ OpWork ElementWork(const Op& op) {
       return AttentionWork(op, 2, 1, 1);
     case OpKind::kAttentionBackward:  // Q K^T, dP, dQ, dK, dV; qkv, out, dout, lse -> dqkv
       return AttentionWork(op, 5, 2, 2);
+    case OpKind::kAttentionPartForward:
+    case OpKind::kAttentionPartBackward:
+      return AttentionPartWork(op);
+    case OpKind::kKeyColumns:
+    case OpKind::kHeadParts:
+      return CopyWork(op);
     case OpKind::kGeluForward:
     case OpKind::kGeluBackward:
     case OpKind::kSwigluForward:
@@ -198,6 +262,8 @@ OpWork ElementWork(const Op& op) {
       return ActivationWork(op, s);
     case OpKind::kAdd:
       return {s.matrix, 3 * s.matrix};
+    case OpKind::kAddNormForward:  // a, b -> sum, y
+      return {(op.rms ? 5 : 9) * s.matrix, 4 * s.matrix + s.vectors * (s.cols + s.rows)};
     case OpKind::kCrossEntropyForward:
     case OpKind::kCrossEntropyBackward:
     case OpKind::kVocabMax:
@@ -214,7 +280,16 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kSquaredNorm:
       return {2 * s.elements, s.elements};
     case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read
-      return {14 * s.elements, 7 * s.elements};
+      return {14 * s.elements, (3 + 4 * BytesPerFloat(op.format)) * s.elements};
+    case OpKind::kSgd:
+      return {4 * s.elements, 3 * s.elements};
+    case OpKind::kCountNotFinite:
+      return {s.elements, s.elements};
+    case OpKind::kCountSkipped:
+      return {1, 3};
+    case OpKind::kQuantize:  // once for the largest of each block, once to convert
+    case OpKind::kDequantize:
+      return {2 * s.elements, s.elements + QuantizedElements(op)};
     case OpKind::kOpaque:
       return {};
     case OpKind::kFill:
@@ -222,6 +297,7 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kReduceScatter:
     case OpKind::kAllGather:
     case OpKind::kAllToAll:
+    case OpKind::kRotate:
     case OpKind::kSend:
     case OpKind::kRecv:
     case OpKind::kLoadBatch:

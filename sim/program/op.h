@@ -15,21 +15,28 @@ namespace foretrain {
 
 enum class OpKind : std::uint8_t {
   // arithmetic: one kernel of base/device_api.h each, operands in the order given
-  kGemm,                  // a, b, bias?, c
-  kBiasGrad,              // dy, grad
-  kEmbeddingForward,      // ids, table, positions?, out
-  kEmbeddingBackward,     // ids, dy, table_grad
-  kNormForward,           // x, weight, bias?, y, mean?, rstd
-  kNormBackwardInput,     // dy, x, weight, mean?, rstd, residual?, dx
-  kNormBackwardWeight,    // dy, x, mean?, rstd, weight_grad, bias_grad?
-  kRope,                  // qkv (in place)
-  kAttentionForward,      // qkv, out, lse
-  kAttentionBackward,     // qkv, out, lse, dout, dqkv
+  kGemm,                // a, b, bias?, c
+  kBiasGrad,            // dy, grad
+  kEmbeddingForward,    // ids, table, positions?, out
+  kEmbeddingBackward,   // ids, dy, table_grad, positions_grad? (added to)
+  kNormForward,         // x, weight, bias?, y, mean?, rstd
+  kNormBackwardInput,   // dy, x, weight, mean?, rstd, residual?, dx
+  kNormBackwardWeight,  // dy, x, mean?, rstd, weight_grad, bias_grad?
+  kRope,                // qkv (in place)
+  kAttentionForward,    // qkv, out, lse
+  kAttentionBackward,   // qkv, out, lse, dout, dqkv
+  // context parallelism: queries against keys that come from other ranks. Rows are [q | k | v], or
+  // [k | v] where the keys' tensor is another one than the queries'
+  kAttentionPartForward,   // q, kv, out, lse
+  kAttentionPartBackward,  // q, kv, out, lse, dout, dq, dkv
+  kKeyColumns,             // qkv, kv: takes out [k | v]; inverse: kv, qkv: puts it back
+  kHeadParts,  // x, parts: heads of each row dealt to cp parts, one behind the other; inverse: back
   kGeluForward,           // x, y
   kGeluBackward,          // x, dy, dx
   kSwigluForward,         // x, y
   kSwigluBackward,        // x, dy, dx
   kAdd,                   // a, b, bias?, out
+  kAddNormForward,        // a, b, bias?, weight, norm_bias?, sum, y, mean?, rstd
   kCrossEntropyForward,   // logits, targets, lse, loss
   kCrossEntropyBackward,  // logits (in place), targets, lse
   kVocabMax,              // logits, max: of this rank's share of the vocabulary
@@ -42,13 +49,20 @@ enum class OpKind : std::uint8_t {
   kExpertDots,            // dy, x, places, out
   kGroupedGemm,           // a, b, counts?, c
   kSquaredNorm,           // x, out
-  kAdamW,                 // param, grad, moment1, moment2, squared_norm?
-  kFill,                  // out: set to zero
+  // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?
+  kAdamW,
+  kSgd,             // param, grad, squared_norm?, not_finite?
+  kCountNotFinite,  // x, out
+  kCountSkipped,    // not_finite, skipped (in place)
+  kQuantize,        // x, out
+  kDequantize,      // x, out
+  kFill,            // out: set to zero
   // communication: every member of the group takes part
   kAllReduce,      // in, out: may be the same tensor
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
   kAllGather,      // in [shard], out [whole]: in may lie inside out
   kAllToAll,       // in, out [whole]: part j of in goes to member j, part i of out is member i's
+  kRotate,         // in, out [whole]: in goes to the next member, out is the one before's
   kSend,           // tensor
   kRecv,           // tensor
   // host
@@ -57,7 +71,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 38;
+inline constexpr int kOpKindCount = 49;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -84,6 +98,17 @@ constexpr bool MembersAreAlike(GroupKind group) {
   return group >= GroupKind::kTp && group <= GroupKind::kExpertDp;
 }
 
+// Of what an op moves or keeps, where it is not the fp32 of everything else. kFp8 (e4m3) and kInt8
+// have one fp32 scale a block of kScaleBlock elements.
+enum class NumberFormat : std::uint8_t { kFp32, kBf16, kFp8, kInt8 };
+inline constexpr std::int64_t kScaleBlock = 256;
+// Bytes of `elements` numbers with their scales. For elements >= 0 below 2^56.
+constexpr std::int64_t BytesIn(NumberFormat format, std::int64_t elements) {
+  if (format == NumberFormat::kFp32) return 4 * elements;
+  if (format == NumberFormat::kBf16) return 2 * elements;
+  return elements + 4 * ((elements + kScaleBlock - 1) / kScaleBlock);
+}
+
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
 
 // `slot` indexes the block's slots; kNoSlot leaves an optional operand out.
@@ -97,12 +122,17 @@ struct Operand {
 //   gemm                            c[rows, cols] over inner
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
 //   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
+//   attention parts                 rows queries against inner keys; batch, sequence: of one
+//                                   rank's share; either side is that share or all cp ones
+//   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
 //   route and backward              rows x experts, per_token, capacity; elements: of expert rows
 //   expert gather, combine, dots    rows of the output, cols, per_token; elements: other rows
 //   grouped gemm                    as gemm, of all experts' rows; experts; capacity of a run
 //                                   of rows, 0: counts say
-//   norm², AdamW, collectives, p2p  elements: of the whole tensor
+//   norm², update, collectives, p2p elements: of the whole tensor
+//   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
+//                                   each its numbers and then its scales
 struct OpShape {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -111,7 +141,7 @@ struct OpShape {
   std::int64_t sequence = 0;
   std::int64_t vocab = 0;
   std::int64_t elements = 0;
-  std::int64_t decayed = 0;  // AdamW: leading elements that decay
+  std::int64_t decayed = 0;  // updates: leading elements that decay
   // Where `vocab` is one rank's share: the whole vocabulary. The share of tp coordinate t begins at
   // t * vocab; the last ones may be short or empty.
   std::int64_t vocab_total = 0;
@@ -121,6 +151,8 @@ struct OpShape {
   std::int32_t experts = 0;
   std::int32_t per_token = 0;  // experts of a token
   std::int64_t capacity = 0;   // rows of an expert; 0: as many as it is sent
+  std::int32_t cp = 0;    // ranks that share out each sequence (context_parallel.h); 0: none do
+  std::int32_t turn = 0;  // attention part: the keys are those of the rank `turn` before this one
 
   bool operator==(const OpShape&) const = default;
 };
@@ -138,19 +170,23 @@ struct Op {
   bool maximum = false;        // all-reduce: the largest, not the sum
   bool softmax_first = false;  // route: before the choice of experts
   bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
-  float scale = 1.0F;       // cross-entropy: 1 / tokens of the global batch; route backward: of the
-                            // balance
-  float parameter = 0.0F;   // norm: epsilon; rope: theta; AdamW: clip norm, 0 = none
+  NumberFormat format = NumberFormat::kFp32;  // AdamW: of the moments; gathers: of what is moved
+  float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
+                           // the backward; updates, host read: gradients are this times
+                           // too large; route backward: of the balance
+  float parameter = 0.0F;  // norm: epsilon; rope: theta; updates: clip norm, 0 = none
   double duration_s = 0.0;  // kOpaque alone
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands
   std::int32_t operand_count = 0;
-  std::string name;  // "mlp.up"; dotted, unique in its block
+  std::string name;                      // "mlp.up"; dotted, unique in its block
+  std::vector<std::string> covers = {};  // names of the ops that this one was fused from
 };
 
 // What a tensor of a block is bound to when an instruction is made of it.
 enum class SlotRole : std::uint8_t {
   kTemporary,       // made and dead inside the instruction
+  kCarried,         // made by one piece of a block's pass and read by a later one (pieces.h)
   kInput,           // activations from the block before: [rows, hidden]
   kOutput,          // activations to the block after
   kOutputGradient,  // gradient that comes from the block after
@@ -194,19 +230,21 @@ constexpr bool IsCommunication(OpKind kind) {
   return kind >= OpKind::kAllReduce && kind <= OpKind::kRecv;
 }
 constexpr bool IsCollective(OpKind kind) {
-  return kind >= OpKind::kAllReduce && kind <= OpKind::kAllToAll;
+  return kind >= OpKind::kAllReduce && kind <= OpKind::kRotate;
 }
 
 // Arithmetic and traffic of one op: what every rate is measured against.
 //
-// `bytes` counts each operand once for a read and once for a write, at 4 bytes an element, so that
+// `bytes` counts each operand once for a read and once for a write, at 4 bytes an element (numbers
+// of another format at theirs, without scales of moments), so that
 // what is changed in place or added to counts twice. Operands that may be left out do not count (a
 // bias, learned positions), but the residual of a norm's backward does.
 // `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
 // of a query and a key: forward 2 GEMMs, 2 B heads T (T + 1) head_dim, backward 5 (Dao 2023,
-// s. 3.1); norms, activations and AdamW a few an element. Communication: flop 0, bytes = the tensor
-// this rank brings (all-gather: the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 *
-// elements. kOpaque: 0, its time is given.
+// s. 3.1); an attention part the pairs that it has, as many on every rank; norms, activations and
+// AdamW a few an element. Communication: flop 0, bytes = the tensor this rank brings (all-gather:
+// the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 * elements. kOpaque: 0, its time
+// is given.
 struct OpWork {
   double flop = 0;
   double bytes = 0;

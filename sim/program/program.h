@@ -86,8 +86,10 @@ struct Bucket {
   std::int32_t shard = 0;        // this rank's part: [shard, shard + 1) * elements / shards
   std::int32_t parameters = -1;  // buffer: all of it, or this rank's shard under ZeRO-3
   std::int32_t gradients = -1;   // buffer: all of it, or the shard
-  std::int32_t moment1 = -1;     // buffer: the shard
+  std::int32_t moment1 = -1;     // buffer: the shard's, in the plan's format; -1: none
   std::int32_t moment2 = -1;
+  std::int32_t absmax1 = -1;  // buffer: scales of moments in 8 bits; -1: none
+  std::int32_t absmax2 = -1;
 };
 
 struct RankProgram {

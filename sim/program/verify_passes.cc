@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "sim/program/schedules/placement.h"
 #include "sim/program/verify_checks.h"
@@ -10,11 +10,16 @@
 namespace foretrain {
 namespace {
 
-// Where in the step each pass of one block and micro-batch stands; -1: nowhere.
+// Where in the step each pass of one block and micro-batch begins and ends, its pieces together;
+// -1: nowhere.
 struct Passes {
-  std::array<int, kPassCount> at;
-  Passes() { at.fill(-1); }
-  int operator[](Pass pass) const { return at[static_cast<std::size_t>(pass)]; }
+  std::array<int, kPassCount> first, last;
+  Passes() {
+    first.fill(-1);
+    last.fill(-1);
+  }
+  int Begin(Pass pass) const { return first[static_cast<std::size_t>(pass)]; }
+  int End(Pass pass) const { return last[static_cast<std::size_t>(pass)]; }
 };
 
 // Whether `later` stands, and stands behind `earlier`.
@@ -22,11 +27,11 @@ bool Before(int earlier, int later) { return later >= 0 && earlier < later; }
 
 // What is wrong with the passes of one block and micro-batch, or "".
 std::string FaultOf(const Passes& passes, bool is_first_block) {
-  const int forward = passes[Pass::kForward];
-  const int both = passes[Pass::kBackward];
-  const int input = passes[Pass::kBackwardInput];
-  const int weight = passes[Pass::kBackwardWeight];
-  const int recompute = passes[Pass::kRecompute];
+  const int forward = passes.End(Pass::kForward);
+  const int both = passes.Begin(Pass::kBackward);
+  const int input = passes.Begin(Pass::kBackwardInput);
+  const int weight = passes.Begin(Pass::kBackwardWeight);
+  const int recompute = passes.End(Pass::kRecompute);
   if (forward < 0) return "has no forward";
   if (both < 0 && input < 0 && weight < 0) return "has no backward";
   if (both >= 0 && (input >= 0 || weight >= 0)) return "has a backward and a half of it";
@@ -34,7 +39,8 @@ std::string FaultOf(const Passes& passes, bool is_first_block) {
     // Token ids have no gradient: the embedding's backward is its weight half.
     if (input < 0 && !is_first_block) return "has a weight half and no input half of its backward";
     if (weight < 0) return "has an input half and no weight half of its backward";
-    if (input >= 0 && !Before(input, weight)) return "has its weight half before its input half";
+    if (input >= 0 && !Before(passes.End(Pass::kBackwardInput), weight))
+      return "has its weight half before its input half";
   }
   const int reader = both >= 0 ? both : (input >= 0 ? input : weight);
   if (!Before(forward, reader)) return "has its backward before its forward";
@@ -48,35 +54,35 @@ std::string FaultOf(const Passes& passes, bool is_first_block) {
 }  // namespace
 
 Result<void> CheckPasses(const Program& program, const RankProgram& rank) {
-  std::map<std::tuple<int, int, int>, Passes> all;  // block, part, micro-batch
+  std::map<std::pair<int, int>, Passes> all;  // block, micro-batch
   for (std::size_t i = 0; i < rank.step.size(); ++i) {
     const InstructionKey& key = rank.step[i].key;
     if (key.kind != InstructionKind::kBlock) continue;
-    all[{key.block, key.part, key.micro_batch}].at[static_cast<std::size_t>(key.pass)] =
-        static_cast<int>(i);
+    Passes& passes = all[{key.block, key.micro_batch}];
+    const auto pass = static_cast<std::size_t>(key.pass);
+    if (passes.first[pass] < 0) passes.first[pass] = static_cast<int>(i);
+    passes.last[pass] = static_cast<int>(i);
   }
   const Plan& plan = program.plan;
   const bool counts = plan.micro_batch > 0 && plan.dp > 0;
   const int directions = Placement(plan).directions();
   const std::int64_t micro_batches = counts ? plan.MicroBatches() / directions : 0;
-  std::map<std::pair<int, int>, std::int64_t> found;  // micro-batches by block and part
+  std::map<int, std::int64_t> found;  // micro-batches by block
   for (const auto& [key, passes] : all) {
-    const auto& [block, part, micro_batch] = key;
-    ++found[{block, part}];
+    const auto& [block, micro_batch] = key;
+    ++found[block];
     const std::string fault = FaultOf(passes, block == 0);
     if (fault.empty()) continue;
-    return Fail(ErrorCode::kInvalidArgument,
-                "rank " + std::to_string(rank.rank) + ": block " + std::to_string(block) +
-                    (part == 0 ? "" : " part " + std::to_string(part)) + " mb " +
-                    std::to_string(micro_batch) + " " + fault);
+    return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank.rank) + ": block " +
+                                                 std::to_string(block) + " mb " +
+                                                 std::to_string(micro_batch) + " " + fault);
   }
-  for (const auto& [key, count] : found) {
+  for (const auto& [block, count] : found) {
     if (!counts || count == micro_batches) continue;
     return Fail(ErrorCode::kInvalidArgument,
-                "rank " + std::to_string(rank.rank) + ": block " + std::to_string(key.first) +
+                "rank " + std::to_string(rank.rank) + ": block " + std::to_string(block) +
                     " runs " + std::to_string(count) + " micro-batches of the plan's " +
-                    std::to_string(micro_batches) +
-                    (directions == 1 ? "" : " in each direction"));
+                    std::to_string(micro_batches) + (directions == 1 ? "" : " in each direction"));
   }
   return {};
 }

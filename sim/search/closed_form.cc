@@ -74,7 +74,8 @@ class Estimator {
     StageTime out;
     for (const int block : stage.blocks) {
       const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
-      const double reduce = sharding_.gradients ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
+      const double reduce =
+          sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
       AddBlock(context, stage.KindOf(block), RecomputeOf(plan_, stage, block), gather, reduce, out);
     }
     // A micro-batch passes the blocks of one direction alone.
@@ -93,10 +94,14 @@ class Estimator {
     // Of a middle micro-batch: it adds to what the ones before it left.
     const auto time = [&](Pass pass) {
       const bool adds = pass != Pass::kRecompute;
-      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute}), seconds_);
+      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute, adds}), seconds_);
     };
     const bool split = SplitsBackward(plan_.schedule);
-    Add(out.forward, time(Pass::kForward), gather);
+    // Gathers run beside other blocks, or before their own where nothing is issued ahead.
+    const double beside = plan_.prefetch_depth > 0 ? gather : 0.0;
+    const BlockTime before{gather - beside, 0};
+    Add(out.forward, before);
+    Add(out.forward, time(Pass::kForward), beside);
     if (kind == BlockKind::kEmbedding) {
       Add(out.backward, time(Pass::kBackward), reduce);
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
@@ -107,55 +112,82 @@ class Estimator {
       Add(out.backward, again);
       if (split) Add(out.input, again);
     }
-    Add(out.backward, time(Pass::kBackward), std::max(gather, reduce));
+    Add(out.backward, before);
+    Add(out.backward, time(Pass::kBackward), std::max(beside, reduce));
     if (!split) return;
-    Add(out.input, time(Pass::kBackwardInput), gather);
+    Add(out.input, before);
+    Add(out.input, time(Pass::kBackwardInput), beside);
     Add(out.weight, time(Pass::kBackwardWeight), reduce);
   }
 
-  double CollectiveSeconds(OpKind kind, Queue queue, const Bucket& bucket) const {
-    return TimeOf(
-               CollectiveBlock({kind, "bucket", queue,
-                                kind == OpKind::kAllReduce ? SumGroup(bucket) : ShardGroup(bucket),
-                                bucket.elements, bucket.shards}),
-               seconds_)
+  double SumSeconds(const Bucket& bucket) const {
+    const bool scatters = sharding_.optimizer;
+    const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
+    return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
+                                   Queue::kReduce, group, bucket.elements, bucket.shards}),
+                  seconds_)
         .span_s;
+  }
+  double ReplicaSeconds(const Bucket& bucket) const {
+    return TimeOf(CollectiveBlock({OpKind::kAllReduce, "bucket", Queue::kReduce,
+                                   GroupKind::kReplica, bucket.elements / bucket.shards}),
+                  seconds_)
+        .span_s;
+  }
+  double GatherSeconds(const Bucket& bucket) const {
+    const NumberFormat format = GatherFormatOf(plan_);
+    const Block block =
+        format == NumberFormat::kFp32
+            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather, ShardGroup(bucket),
+                               bucket.elements, bucket.shards})
+            : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
+    return TimeOf(block, seconds_).span_s;
   }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
-      sum += CollectiveSeconds(OpKind::kAllGather, Queue::kGather,
-                               layout.buckets[static_cast<std::size_t>(bucket)]);
+      const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
+      if (!IsHeldOnce(plan_, gathered)) sum += GatherSeconds(gathered);
     }
     return sum;
   }
+  // A bucket of several blocks is summed once: each has its part of the time.
   double ReduceSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
-      sum += CollectiveSeconds(OpKind::kReduceScatter, Queue::kReduce,
-                               layout.buckets[static_cast<std::size_t>(bucket)]);
+      if (IsHeldOnce(plan_, layout.buckets[static_cast<std::size_t>(bucket)])) continue;
+      const auto shares = [bucket](const std::vector<int>& buckets) {
+        return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+      };
+      const auto blocks =
+          std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares);
+      sum += SumSeconds(layout.buckets[static_cast<std::size_t>(bucket)]) /
+             static_cast<double>(blocks);
     }
     return sum;
   }
 
   // Sums run beside the last micro-batch's backward; the last bucket's begins when that ends.
   double After(const BucketLayout& layout, double last_backward_s) const {
-    double sums = 0, last = 0, update = 0;
+    double sums = 0, last = 0, update = 0, replicas = 0;
     for (const Bucket& bucket : layout.buckets) {
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
+      if (plan_.loss_scale > 0)
+        update +=
+            TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
       if (elements > 0)
-        update += TimeOf(OptimizerBlock(elements, elements, plan_.clip_norm), seconds_).span_s;
-      if (plan_.DataParallel() == 1 || sharding_.gradients) continue;
-      if (bucket.experts && ExpertHolders(plan_) == 1) continue;
-      const bool scatters = sharding_.optimizer;
-      last = CollectiveSeconds(scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
-                               Queue::kReduce, bucket);
+        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
+      if (plan_.DataParallel() == 1) continue;
+      if (IsHeldOnce(plan_, bucket)) continue;
+      if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
+      if (sharding_.each_micro_batch) continue;
+      last = SumSeconds(bucket);
       sums += last;
     }
-    return std::max(last, sums - last_backward_s) + update;
+    return std::max(last, sums - last_backward_s) + replicas + update;
   }
 
   const ModelSpec& model_;

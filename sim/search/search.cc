@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "sim/program/groups.h"
+#include "sim/search/balance.h"
 #include "sim/search/closed_form.h"
 #include "sim/spec/plan_json.h"
 
@@ -57,7 +58,9 @@ class Searcher {
       if (plan.World() != options_.ranks) return {};
       any_shape_ = true;
       Simplify(plan);
-      if (seen_.insert(ToJson(plan)).second) Consider(plan);
+      if (!seen_.insert(ToJson(plan)).second) return {};
+      Consider(plan);
+      ConsiderBalanced(plan);
       return {};
     }
     const auto& [field, values] = space_.choices[choice];
@@ -77,6 +80,14 @@ class Searcher {
       plan.vpp = 1;
     }
     if (plan.Shards() == 1) plan.zero_stage = 0;
+  }
+
+  // The same with layers dealt by time, where that differs from an even deal.
+  void ConsiderBalanced(Plan plan) {
+    if (plan.pp == 1 || !plan.stage_layers.empty() || !ValidatePlan(plan, model_)) return;
+    plan.stage_layers =
+        BalancedLayers(model_, plan, [&](const Op& op) { return SecondsOf(plan, op); });
+    if (!plan.stage_layers.empty()) Consider(plan);
   }
 
   void Consider(const Plan& plan) {
@@ -108,6 +119,7 @@ class Searcher {
                     op.trans_a,
                     op.trans_b,
                     op.rms,
+                    static_cast<std::int64_t>(op.format),
                     s.rows,
                     s.cols,
                     s.inner,
@@ -118,6 +130,8 @@ class Searcher {
                     s.heads,
                     s.kv_heads,
                     s.head_dim,
+                    s.cp,
+                    s.turn,
                     place.members,
                     place.nodes};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
@@ -188,7 +202,7 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
-  using OpKey = std::array<std::int64_t, 17>;  // all that an op's cost depends on
+  using OpKey = std::array<std::int64_t, 20>;  // all that an op's cost depends on
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

@@ -226,8 +226,8 @@ std::string Describe(const Plan& plan) {
     // "--hsdp,..." -> "hsdp2", "cp-type-ring": the first name on the command line
     const std::string_view option = field.options.substr(2, field.options.find(',') - 2);
     const std::string value = TextOf(field, plan);
-    const bool number = field.type != PlanFieldType::kChoice;
-    text += fmt::format(" {}{}{}", option, number || value.empty() ? "" : "-", value);
+    const bool dash = field.type == PlanFieldType::kChoice || field.list != nullptr;
+    text += fmt::format(" {}{}{}", option, dash ? "-" : "", value);
   }
   return text;
 }

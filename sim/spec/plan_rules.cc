@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/spec/plan_fields.h"
+
 namespace foretrain {
 namespace {
 
@@ -15,6 +17,45 @@ std::string VppNeedsInterleaving(const Plan& plan) {
       "vpp {} with schedule {}: only the schedule interleaved has chunks; use schedule interleaved "
       "or vpp 1",
       plan.vpp, Name(plan.schedule));
+}
+
+// Largest divisor of `count` that is at most `wanted`; both >= 1.
+int DivisorBelow(int count, int wanted) {
+  int divisor = std::min(count, wanted);
+  while (count % divisor != 0) --divisor;
+  return divisor;
+}
+
+std::string ReplicasDivideRanks(const Plan& plan) {
+  const int ranks = plan.DataParallel();
+  if (ranks % plan.replicas == 0) return {};
+  return fmt::format(
+      "replicas {} with {} data-parallel ranks: each replica holds all shards, so it must divide "
+      "them; use replicas {}",
+      plan.replicas, ranks, DivisorBelow(ranks, plan.replicas));
+}
+
+std::string ReplicasNeedSharding(const Plan& plan) {
+  if (plan.replicas == 1 || plan.zero_stage > 0) return {};
+  return fmt::format(
+      "replicas {} with zero_stage 0: only shards have replicas; use zero_stage 1 or replicas 1",
+      plan.replicas);
+}
+
+std::string GatherFormatNeedsShardedParameters(const Plan& plan) {
+  if (plan.gather_format == GatherFormat::kFp32 || plan.zero_stage == 3) return {};
+  return fmt::format(
+      "gather_format {} with zero_stage {}: only zero_stage 3 gathers copies of parameters, others "
+      "their only ones; use zero_stage 3 or gather_format fp32",
+      PlanFieldOf("gather_format").choices[static_cast<std::size_t>(plan.gather_format)],
+      plan.zero_stage);
+}
+
+std::string SgdHasNoMoments(const Plan& plan) {
+  if (plan.optimizer != OptimizerKind::kSgd || plan.moments == MomentFormat::kFp32) return {};
+  return fmt::format(
+      "moments {} with optimizer sgd: it keeps none; use optimizer adamw or moments fp32",
+      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
 }
 
 // Rounds of micro-batches, each of at least pp, that all have as many.
@@ -38,7 +79,8 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
   const std::int64_t unit = plan.dp * plan.micro_batch;
   if (m < 2 * plan.pp) {
     return fmt::format(
-        "schedule {} with pp {} and {} micro-batches: it needs at least {}; use global_batch {} or "
+        "schedule {} with pp {} and {} micro-batches: it needs at least {}; use global_batch {} "
+        "or "
         "schedule 1f1b",
         Name(plan.schedule), plan.pp, m, 2 * plan.pp, 2 * plan.pp * unit);
   }
@@ -60,9 +102,53 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
 std::string DualPipeKeepsWholeParameters(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kDualPipe || plan.zero_stage < 2) return {};
   return fmt::format(
-      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at once; "
+      "schedule dualpipe with zero_stage {}: both holders of a stage would have to use it at "
+      "once; "
       "use zero_stage 1 or schedule dualpipe-v",
       plan.zero_stage);
+}
+
+// Two chunks a rank, so that causal attention is as much work for each.
+std::string ContextNeedsWholeChunks(const Plan& plan) {
+  const std::int64_t chunks = std::int64_t{2} * plan.cp;
+  if (plan.cp == 1 || plan.sequence % chunks == 0) return {};
+  const std::int64_t below = plan.sequence / chunks * chunks;
+  return fmt::format(
+      "cp {} with sequence {}: it is cut into 2 * cp = {} equal chunks; nearest sequence: {}{}",
+      plan.cp, plan.sequence, chunks, below > 0 ? fmt::format("{} or ", below) : std::string(),
+      below + chunks);
+}
+
+// A turn is up to four ops of a block, whose ids count 4,095.
+std::string RingHasFewTurns(const Plan& plan) {
+  constexpr int kMost = 512;
+  if (plan.cp <= kMost || plan.cp_kind != ContextParallelKind::kRing) return {};
+  return fmt::format(
+      "cp {} with cp_kind ring: at most {} ranks in a ring; use cp {} or cp_kind "
+      "all-gather",
+      plan.cp, kMost, kMost);
+}
+
+std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
+  if (plan.cp == 1 || plan.cp_kind != ContextParallelKind::kAllToAll) return {};
+  const std::int64_t ranks = std::int64_t{plan.cp} * plan.tp;
+  if (model.kv_heads % ranks == 0) return {};
+  int nearest = plan.cp - 1;
+  while (nearest > 1 && model.kv_heads % (std::int64_t{nearest} * plan.tp) != 0) --nearest;
+  return fmt::format(
+      "cp_kind all-to-all with cp {}, tp {} and {} kv_heads: each rank needs whole key heads; use "
+      "cp "
+      "{} or cp_kind ring",
+      plan.cp, plan.tp, model.kv_heads, nearest);
+}
+
+// Nor do they sum the gradients of one micro-batch together.
+std::string DualPipeSumsAtTheEnd(const Plan& plan) {
+  if (plan.schedule != ScheduleKind::kDualPipe || plan.reduction_time == ReductionTime::kEnd) {
+    return {};
+  }
+  return "schedule dualpipe with reduction_time micro-batch: both holders of a stage run it for "
+         "unlike micro-batches; use reduction_time end or schedule dualpipe-v";
 }
 
 std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
@@ -214,9 +300,14 @@ std::string EpNeedsOneReplica(const Plan& plan) {
 std::span<const PlanRule> PlanRules() {
   static const std::vector<PlanRule> rules = {
       {"vpp-needs-interleaving", VppNeedsInterleaving},
+      {"replicas-divide-ranks", ReplicasDivideRanks},
+      {"replicas-need-sharding", ReplicasNeedSharding},
+      {"gather-format-needs-sharded-parameters", GatherFormatNeedsShardedParameters},
+      {"sgd-has-no-moments", SgdHasNoMoments},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
+      {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
       {"vocab-parallel-needs-tp", VocabParallelNeedsTp},
       {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},
       {"sequence-parallel-needs-even-rows", SequenceParallelNeedsEvenRows},
@@ -229,6 +320,8 @@ std::span<const PlanRule> PlanRules() {
       {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
       {"ep-needs-a-capacity", EpNeedsACapacity},
       {"ep-needs-one-replica", EpNeedsOneReplica},
+      {"context-needs-whole-chunks", ContextNeedsWholeChunks},
+      {"ring-has-few-turns", RingHasFewTurns},
   };
   return rules;
 }
@@ -239,6 +332,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"capacity-needs-experts", CapacityNeedsExperts},
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
       {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
+      {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
   };
   return rules;
 }

@@ -40,7 +40,9 @@ TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
                              .first_row = 0,
                              .first_id = 0,
                              .all_ids = 0,
-                             .dtype = FT_F32});
+                             .dtype = FT_F32,
+                             .runs = nullptr,
+                             .run_count = 0});
       ExpectClose(out, reference::EmbeddingForward(shape, ids, ToDouble(table), ToDouble(position)),
                   {2.0 * kUnit}, "out");
     }
@@ -80,7 +82,9 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
                                                        .all_ids = 0,
                                                        .accumulate_table = add_table,
                                                        .accumulate_positions = add_positions,
-                                                       .dtype = FT_F32});
+                                                       .dtype = FT_F32,
+                                                       .runs = nullptr,
+                                                       .run_count = 0});
       ExpectClose(table, expected.table, {26.0 * 27.0 * kUnit}, "table");
       ExpectClose(positions, expected.positions, {26.0 * 27.0 * kUnit}, "positions");
     }
@@ -108,7 +112,9 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                    .first_row = kFirstRow,
                                                    .first_id = first,
                                                    .all_ids = all,
-                                                   .dtype = FT_F32});
+                                                   .dtype = FT_F32,
+                                                   .runs = nullptr,
+                                                   .run_count = 0});
     return out;
   };
   const auto backward = [&](std::int64_t vocab, std::int64_t first, std::int64_t all) {
@@ -125,7 +131,9 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                      .all_ids = all,
                                                      .accumulate_table = 0,
                                                      .accumulate_positions = 0,
-                                                     .dtype = FT_F32});
+                                                     .dtype = FT_F32,
+                                                     .runs = nullptr,
+                                                     .run_count = 0});
     return grad;
   };
   const Floats whole = forward(table.data(), 11, 0, 0);
@@ -147,6 +155,52 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
   EXPECT_EQ(grads, whole_grad);
 }
 
+// Two samples of which a rank has positions 3, 4 and 9.
+TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
+  const std::vector<FtRun> runs = {{0, 3, 2}, {2, 9, 1}};
+  const std::vector<std::int64_t> at = {3, 4, 9, 3, 4, 9};
+  const Ids ids = {1, 2, 3, 4, 5, 1};
+  const Floats table = Random(11 * 5, 1), position = Random(12 * 5, 2), dy = Random(6 * 5, 3);
+  Floats out(6 * 5), table_grad(11 * 5), position_grad = position;
+  Run(api_.embedding_forward, FtEmbeddingForward{.ids = ids.data(),
+                                                 .table = table.data(),
+                                                 .positions = position.data(),
+                                                 .out = out.data(),
+                                                 .rows = 6,
+                                                 .cols = 5,
+                                                 .vocab = 11,
+                                                 .sequence = 3,
+                                                 .first_row = 0,
+                                                 .first_id = 0,
+                                                 .all_ids = 0,
+                                                 .dtype = FT_F32,
+                                                 .runs = runs.data(),
+                                                 .run_count = 2});
+  Run(api_.embedding_backward, FtEmbeddingBackward{.ids = ids.data(),
+                                                   .dy = dy.data(),
+                                                   .table_grad = table_grad.data(),
+                                                   .positions_grad = position_grad.data(),
+                                                   .rows = 6,
+                                                   .cols = 5,
+                                                   .vocab = 11,
+                                                   .sequence = 3,
+                                                   .first_id = 0,
+                                                   .all_ids = 0,
+                                                   .accumulate_table = 0,
+                                                   .accumulate_positions = 1,
+                                                   .dtype = FT_F32,
+                                                   .runs = runs.data(),
+                                                   .run_count = 2});
+  Tensor grad = ToDouble(position);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t row = i / 5, c = i % 5;
+    const auto p = static_cast<std::size_t>(at[row]) * 5 + c;
+    EXPECT_EQ(out[i], table[static_cast<std::size_t>(ids[row]) * 5 + c] + position[p]) << i;
+    grad[p] += static_cast<double>(dy[i]);
+  }
+  ExpectClose(position_grad, grad, {6.0 * kUnit}, "positions");
+}
+
 TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
   const Ids ids = {0, 3, 11};
   const Floats table(11 * 4, 1.0F);
@@ -162,7 +216,9 @@ TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
                                 .first_row = 0,
                                 .first_id = 0,
                                 .all_ids = 0,
-                                .dtype = FT_F32};
+                                .dtype = FT_F32,
+                                .runs = nullptr,
+                                .run_count = 0};
   EXPECT_EQ(api_.embedding_forward(queue_.get(), &call), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()),
                "cpu embedding_forward: row 2 has id 11, outside the vocabulary of 11");

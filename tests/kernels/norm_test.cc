@@ -258,6 +258,37 @@ TEST(NormReference, BackwardIsTheDifferenceGradient) {
   }
 }
 
+// Against the two kernels that it stands for, to the bit; those are held to the reference above.
+TEST_P(NormTest, SumAndNormInOneEqualTheTwoToTheBit) {
+  for (const std::int64_t cols : kRaggedSizes) {
+    for (const bool rms : {false, true}) {
+      for (const bool bias : {false, true}) {
+        SCOPED_TRACE(cols);
+        const auto n = static_cast<std::size_t>(3 * cols);
+        const Floats a = Random(3 * cols, 1), b = Random(3 * cols, 2), weight = Random(cols, 3);
+        const Floats add_bias = Random(cols, 4), norm_bias = Random(cols, 5);
+        Floats sum(n, kNan), y(n, kNan), mean(3, kNan), rstd(3, kNan);
+        Run(api_.add, FtAdd{a.data(), b.data(), bias ? add_bias.data() : nullptr, sum.data(), 3,
+                            cols, FT_F32});
+        Run(api_.norm_forward,
+            FtNormForward{sum.data(), weight.data(), rms ? nullptr : norm_bias.data(), y.data(),
+                          rms ? nullptr : mean.data(), rstd.data(), 3, cols, kEpsilon, rms,
+                          FT_F32});
+        Floats in_place = a, fused_y(n, kNan), fused_mean(3, kNan), fused_rstd(3, kNan);
+        Run(api_.add_norm_forward,
+            FtAddNormForward{in_place.data(), b.data(), bias ? add_bias.data() : nullptr,
+                             weight.data(), rms ? nullptr : norm_bias.data(), in_place.data(),
+                             fused_y.data(), rms ? nullptr : fused_mean.data(), fused_rstd.data(),
+                             3, cols, kEpsilon, rms, FT_F32});
+        EXPECT_EQ(Bits(in_place), Bits(sum));
+        EXPECT_EQ(Bits(fused_y), Bits(y));
+        EXPECT_EQ(Bits(fused_mean), Bits(mean));
+        EXPECT_EQ(Bits(fused_rstd), Bits(rstd));
+      }
+    }
+  }
+}
+
 FT_TEST_ALL_VARIANTS(NormTest);
 
 }  // namespace

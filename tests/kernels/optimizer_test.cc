@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
+#include <vector>
 
+#include "base/number_formats.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -122,6 +126,249 @@ TEST_P(AdamWTest, NanInAGradientOrInTheNormReachesTheParameter) {
     EXPECT_EQ(std::isnan(param[8]), in_norm);
   }
 }
+
+// Moments of one tensor in the format that a test asks for.
+struct Moments {
+  Moments(std::int64_t n, FtDtype format) : dtype(format) {
+    const auto count = static_cast<std::size_t>(n);
+    const std::size_t size = dtype == FT_F32 ? 4 : dtype == FT_BF16 ? 2 : 1;
+    first.resize(count * size);
+    second.resize(count * size);
+    largest1.resize((count + FT_SCALE_BLOCK - 1) / FT_SCALE_BLOCK);
+    largest2.resize(largest1.size());
+  }
+  void BindTo(FtAdamW& g) {
+    g.moments = dtype;
+    g.moment1 = first.data();
+    g.moment2 = second.data();
+    g.absmax1 = largest1.data();
+    g.absmax2 = largest2.data();
+  }
+  // In fp32.
+  Floats Decoded(bool of_first) const {
+    const auto& bytes = of_first ? first : second;
+    Floats out;
+    const std::size_t size = dtype == FT_F32 ? 4 : dtype == FT_BF16 ? 2 : 1;
+    for (std::size_t i = 0; i * size < bytes.size(); ++i) {
+      float value = 0;
+      if (dtype == FT_F32) {
+        std::memcpy(&value, &bytes[4 * i], 4);
+      } else if (dtype == FT_BF16) {
+        std::uint16_t half = 0;
+        std::memcpy(&half, &bytes[2 * i], 2);
+        value = FloatOfBf16(half);
+      } else if (of_first) {
+        value = FloatOfSignedDynamic(bytes[i]) * largest1[i / FT_SCALE_BLOCK];
+      } else {
+        const float root = FloatOfUnsignedDynamic(bytes[i]) * largest2[i / FT_SCALE_BLOCK];
+        value = root * root;
+      }
+      out.push_back(value);
+    }
+    return out;
+  }
+
+  FtDtype dtype;
+  std::vector<std::uint8_t> first, second;
+  Floats largest1, largest2;
+};
+
+// One step from the moments that are stored is AdamW's on what they decode to; the new ones are
+// stored within half a step of the format. bf16: 2^-8 of the number. 8 bits: half
+// a bin of the top decade, 0.45 / 64 of the block's largest first moment; of roots 0.45 / 128 of
+// the largest root r, so that second moments err by 2 r * r * 0.45 / 128 and the square of that.
+TEST_P(AdamWTest, KeepsMomentsInShorterFormats) {
+  for (const FtDtype dtype : {FT_BF16, FT_I8}) {
+    for (const std::int64_t n : {1, 31, 255, 256, 257, 1000}) {
+      SCOPED_TRACE(std::to_string(n) + " elements of dtype " + std::to_string(dtype));
+      FtAdamW g = Settings();
+      g.elements = n;
+      g.decayed = n / 2;
+      Moments moments(n, dtype);
+      moments.BindTo(g);
+      Floats param = Random(n, 1);
+      g.param = param.data();
+      for (std::int64_t step = 1; step <= 3; ++step) {
+        const Floats grad = Random(n, static_cast<std::uint32_t>(10 + step));
+        g.grad = grad.data();
+        g.step = step;
+        Tensor p = ToDouble(param);
+        Tensor m = ToDouble(moments.Decoded(true)), v = ToDouble(moments.Decoded(false));
+        Run(api_.adamw, g);
+        reference::AdamW({.decayed = g.decayed,
+                          .step = step,
+                          .lr = double{g.lr},
+                          .beta1 = double{g.beta1},
+                          .beta2 = double{g.beta2},
+                          .epsilon = double{g.epsilon},
+                          .weight_decay = double{g.weight_decay}},
+                         ToDouble(grad), p, m, v);
+        // A second moment that was stored as 0 beside a first that was not divides by its root:
+        // rounding errors of both grow with the step, which is at most lr * |m| / sqrt(v).
+        Tensor bound1, bound2, bound_param;
+        for (std::size_t i = 0; i < p.size(); ++i) {
+          const std::size_t block = i / FT_SCALE_BLOCK;
+          const double r1 = double{moments.largest1[block]};
+          const double r2 = double{moments.largest2[block]};
+          const double bin = 0.45 / 128 * 1.001;
+          bound1.push_back(dtype == FT_BF16 ? std::abs(m[i]) / 256 + 1e-6
+                                            : 0.45 / 64 * 1.001 * r1 + 1e-6);
+          bound2.push_back(dtype == FT_BF16 ? v[i] / 256 + 1e-6
+                                            : r2 * r2 * (2 * bin + bin * bin) + 1e-6);
+          const double move = std::abs(p[i]) + std::abs(m[i]) / (std::sqrt(v[i]) + 1e-8);
+          bound_param.push_back(32 * kUnit * (1.0 + move));
+        }
+        ExpectClose(param, p, bound_param, "param");
+        ExpectClose(moments.Decoded(true), m, bound1, "moment1");
+        ExpectClose(moments.Decoded(false), v, bound2, "moment2");
+      }
+    }
+  }
+}
+
+TEST_P(AdamWTest, SkipsAStepWithoutATraceAndLeavesItOutOfBiasCorrection) {
+  for (const FtDtype dtype : {FT_F32, FT_BF16, FT_I8}) {
+    FtAdamW g = Settings();
+    g.elements = 300;
+    Moments moments(300, dtype), other(300, dtype);
+    const Floats grad = Random(300, 2);
+    Floats param = Random(300, 1), twin = param;
+    const Floats before = param;
+    const float infinite = 3.0F, finite = 0.0F;
+    float skipped = 0.0F;
+    g.grad = grad.data();
+    g.param = param.data();
+    moments.BindTo(g);
+    g.step = 1;
+    g.not_finite = &infinite;
+    g.skipped = &skipped;
+    Run(api_.adamw, g);
+    EXPECT_EQ(Bits(param), Bits(before));
+    EXPECT_EQ(moments.first, other.first);
+    EXPECT_EQ(moments.largest2, other.largest2);
+    // Step 2 after one that was skipped is step 1 of a run without it.
+    skipped = 1.0F;
+    g.not_finite = &finite;
+    g.step = 2;
+    Run(api_.adamw, g);
+    FtAdamW plain = Settings();
+    plain.elements = 300;
+    plain.grad = grad.data();
+    plain.param = twin.data();
+    other.BindTo(plain);
+    plain.step = 1;
+    Run(api_.adamw, plain);
+    EXPECT_EQ(Bits(param), Bits(twin));
+    EXPECT_EQ(moments.first, other.first);
+  }
+}
+
+// A power of two times the gradients, undone by the update, leaves every bit in place.
+TEST_P(AdamWTest, UndoesALossScaleThatIsAPowerOfTwo) {
+  const Floats grad = Random(65, 2);
+  Floats scaled = grad;
+  for (float& x : scaled) x *= 1024.0F;
+  const float norm = 25.0F, scaled_norm = norm * 1024.0F * 1024.0F;
+  Floats results[2];
+  for (const bool scales : {false, true}) {
+    FtAdamW g = Settings();
+    Moments moments(65, FT_F32);
+    moments.BindTo(g);
+    Floats param = Random(65, 1);
+    g.param = param.data();
+    g.grad = scales ? scaled.data() : grad.data();
+    g.squared_norm = scales ? &scaled_norm : &norm;
+    g.loss_scale = scales ? 1024.0F : 0.0F;
+    g.elements = 65;
+    g.step = 1;
+    Run(api_.adamw, g);
+    results[scales ? 1 : 0] = param;
+  }
+  EXPECT_EQ(Bits(results[0]), Bits(results[1]));
+}
+
+// Moments too small for their scale's inverse are stored as 0.
+TEST_P(AdamWTest, StoresTinyMomentsAsZero) {
+  FtAdamW g = Settings();
+  g.elements = 40;
+  Moments moments(40, FT_I8);
+  moments.BindTo(g);
+  Floats param(40, 1.0F);
+  const Floats grad(40, 1e-39F);
+  g.param = param.data();
+  g.grad = grad.data();
+  g.step = 1;
+  Run(api_.adamw, g);
+  for (const float m : moments.Decoded(true)) EXPECT_EQ(m, 0.0F);
+  for (const float v : moments.Decoded(false)) EXPECT_EQ(v, 0.0F);
+}
+
+class SgdTest : public KernelTest {};
+
+// p - lr * 0.1 * p - lr * factor * g with lr = 0.01: a product, a difference and a fused pair each,
+// 4 roundings of numbers below 1.1.
+TEST_P(SgdTest, EqualsItsFormulaAtRaggedSizes) {
+  for (const std::int64_t n : kRaggedSizes) {
+    for (const float squared_norm : {-1.0F, 0.25F, 25.0F}) {
+      Floats param = Random(n, 1);
+      const Floats grad = Random(n, 2);
+      Tensor expected = ToDouble(param);
+      const double clip =
+          squared_norm < 0 ? 1.0 : std::min(1.0, 1.0 / (std::sqrt(double{squared_norm}) + 1e-6));
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double decay = i < static_cast<std::size_t>(n / 2) ? 0.01 * 0.1 : 0.0;
+        expected[i] -= decay * expected[i] + 0.01 * clip / 8.0 * double{grad[i]};
+      }
+      const float scaled_norm = squared_norm * 64.0F;
+      FtSgd g{};
+      g.param = param.data();
+      g.grad = grad.data();
+      g.squared_norm = squared_norm < 0 ? nullptr : &scaled_norm;
+      g.elements = n;
+      g.decayed = n / 2;
+      g.lr = 1e-2F;
+      g.weight_decay = 0.1F;
+      g.max_norm = 1.0F;
+      g.loss_scale = 8.0F;
+      g.dtype = FT_F32;
+      Run(api_.sgd, g);
+      ExpectClose(param, expected, {8.0 * kUnit}, "param");
+      const Floats before = param;
+      const float infinite = 1.0F;
+      g.not_finite = &infinite;
+      Run(api_.sgd, g);
+      EXPECT_EQ(Bits(param), Bits(before));
+    }
+  }
+}
+
+class NotFiniteTest : public KernelTest {};
+
+TEST_P(NotFiniteTest, CountsInfinitiesAndNans) {
+  for (const std::int64_t n : kRaggedSizes) {
+    Floats x = Random(n, 1);
+    float out = 5.0F;
+    Run(api_.count_not_finite, FtCountNotFinite{x.data(), &out, n, 0, FT_F32});
+    EXPECT_EQ(out, 0.0F);
+    x.back() = -std::numeric_limits<float>::infinity();
+    x.front() = kNan;
+    out = 5.0F;
+    Run(api_.count_not_finite, FtCountNotFinite{x.data(), &out, n, 1, FT_F32});
+    EXPECT_EQ(out, n == 1 ? 6.0F : 7.0F);
+  }
+}
+
+TEST_P(NotFiniteTest, CountsSkippedSteps) {
+  float skipped = 2.0F;
+  const float none = 0.0F, some = 7.0F;
+  Run(api_.count_skipped, FtCountSkipped{&none, &skipped});
+  EXPECT_EQ(skipped, 2.0F);
+  Run(api_.count_skipped, FtCountSkipped{&some, &skipped});
+  EXPECT_EQ(skipped, 3.0F);
+}
+
+FT_TEST_ALL_VARIANTS(SgdTest);
+FT_TEST_ALL_VARIANTS(NotFiniteTest);
 
 class SquaredNormTest : public KernelTest {};
 

@@ -32,7 +32,9 @@ class RopeTest : public KernelTest {
                           .head_dim = static_cast<std::int32_t>(s.head_dim),
                           .inverse = s.inverse,
                           .theta = theta,
-                          .dtype = FT_F32});
+                          .dtype = FT_F32,
+                          .runs = nullptr,
+                          .run_count = 0});
     Floats y(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       y[i] = data[place(i)];
@@ -83,6 +85,35 @@ TEST_P(RopeTest, KeepsNan) {
   for (std::size_t i = 0; i < y.size(); ++i) {
     EXPECT_EQ(std::isnan(y[i]), i == 64 + 40 || i == 64 + 8) << i;
   }
+}
+
+// Rows of two samples that hold pieces of a longer sequence: each is rotated as it is there.
+TEST_P(RopeTest, RotatesRunsByTheirPositions) {
+  const std::int64_t n = 700, width = 6, rows = 4;  // past a renewal of the angles
+  const std::vector<FtRun> runs = {{0, 510, 3}, {3, 2, 1}};
+  const Floats whole = Random(n * width, 1);
+  const Floats expected = Rotate({.sequence = n, .heads = 1, .head_dim = width}, whole, 10000.0F);
+  Floats part, rotated;
+  for (int sample = 0; sample < 2; ++sample) {
+    for (const std::int64_t position : {510, 511, 512, 2}) {
+      for (std::int64_t c = 0; c < width; ++c) {
+        part.push_back(whole[static_cast<std::size_t>(position * width + c)]);
+        rotated.push_back(expected[static_cast<std::size_t>(position * width + c)]);
+      }
+    }
+  }
+  Run(api_.rope, FtRope{.data = part.data(),
+                        .rows = 2 * rows,
+                        .row_stride = width,
+                        .sequence = rows,
+                        .heads = 1,
+                        .head_dim = static_cast<std::int32_t>(width),
+                        .inverse = 0,
+                        .theta = 10000.0F,
+                        .dtype = FT_F32,
+                        .runs = runs.data(),
+                        .run_count = 2});
+  ExpectClose(part, ToDouble(rotated), {kUnit}, "rope");
 }
 
 TEST(RopeReference, InverseIsTheDifferenceGradient) {

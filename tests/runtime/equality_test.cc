@@ -36,6 +36,71 @@ void Chunked(Plan& plan, ScheduleKind schedule) {
   plan.vpp = schedule == ScheduleKind::kInterleaved ? 2 : 1;
 }
 
+constexpr auto kRing = ContextParallelKind::kRing;
+constexpr auto kAllGather = ContextParallelKind::kAllGather;
+constexpr auto kAllToAll = ContextParallelKind::kAllToAll;
+
+// The sequence is shared out among ranks.
+std::vector<Case> ContextCases() {
+  return {
+      {"Cp2AllGather", With([](Plan& p) { p.cp = 2, p.cp_kind = kAllGather; })},
+      {"Cp4AllGather", With([](Plan& p) { p.cp = 4, p.cp_kind = kAllGather; })},
+      {"Cp2Ring", With([](Plan& p) { p.cp = 2, p.cp_kind = kRing; })},
+      {"Cp4Ring", With([](Plan& p) { p.cp = 4, p.cp_kind = kRing; })},
+      {"Cp2AllToAll", With([](Plan& p) { p.cp = 2, p.cp_kind = kAllToAll; })},
+      {"Cp2AllGatherMicroBatch2",
+       With([](Plan& p) { p.cp = 2, p.cp_kind = kAllGather, p.micro_batch = 2; })},
+      {"Cp4RingMicroBatch2", With([](Plan& p) { p.cp = 4, p.cp_kind = kRing, p.micro_batch = 2; })},
+      {"Cp2AllToAllMicroBatch2",
+       With([](Plan& p) { p.cp = 2, p.cp_kind = kAllToAll, p.micro_batch = 2; })},
+      {"Cp2Tp2AllGather", With([](Plan& p) { p.cp = p.tp = 2, p.cp_kind = kAllGather; })},
+      {"Cp2Tp2Ring", With([](Plan& p) { p.cp = p.tp = 2, p.cp_kind = kRing; })},
+      {"Cp2Pp2AllGatherRecompute", With([](Plan& p) {
+         p.cp = p.pp = 2, p.cp_kind = kAllGather, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Cp2Pp2RingZbH1",
+       With([](Plan& p) { p.cp = p.pp = 2, p.cp_kind = kRing, p.schedule = ScheduleKind::kZbH1; })},
+      {"Cp2Pp2AllToAllZbV", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kZbV);
+         p.cp = 2, p.cp_kind = kAllToAll;
+       })},
+      {"Cp2Pp2RingDualPipe", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipe);
+         p.cp = 2, p.cp_kind = kRing;
+       })},
+      {"Cp2Dp2AllGatherZero1",
+       With([](Plan& p) { p.cp = p.dp = 2, p.cp_kind = kAllGather, p.zero_stage = 1; })},
+      {"Cp2Dp2RingZero3Recompute", With([](Plan& p) {
+         p.cp = p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Cp4RingRecompute", With([](Plan& p) { p.cp = 4, p.recompute = RecomputeKind::kFull; })},
+      {"Cp2AllToAllZero3Recompute", With([](Plan& p) {
+         p.cp = 2, p.cp_kind = kAllToAll, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Cp4RingSelective",
+       With([](Plan& p) { p.cp = 4, p.recompute = RecomputeKind::kSelective; })},
+      {"Cp2AllGatherSelectiveZbH1", With([](Plan& p) {
+         p.cp = p.pp = 2, p.cp_kind = kAllGather, p.schedule = ScheduleKind::kZbH1;
+         p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Cp2AllToAllSelective", With([](Plan& p) {
+         p.cp = 2, p.cp_kind = kAllToAll, p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Cp2Tp2RingSequenceParallelVocabParallel",
+       With([](Plan& p) { p.cp = p.tp = 2, p.sequence_parallel = p.vocab_parallel = true; })},
+      {"Cp2Tp2AllGatherSequenceParallel", With([](Plan& p) {
+         p.cp = p.tp = 2, p.cp_kind = kAllGather, p.sequence_parallel = true;
+         p.micro_batch = 2, p.tp_tiles = 2, p.loss_chunks = 3;
+       })},
+      {"Cp2AllToAllMlpTilesZero2", With([](Plan& p) {
+         p.cp = p.dp = 2, p.cp_kind = kAllToAll, p.mlp_tiles = 3, p.zero_stage = 2;
+       })},
+      {"Cp2Dp2RingHsdp", With([](Plan& p) { p.cp = p.dp = 2, p.zero_stage = 3, p.replicas = 2; })},
+      {"Cp2Dp2Tp2Pp2RingZero1",
+       With([](Plan& p) { p.cp = p.dp = p.tp = p.pp = 2, p.cp_kind = kRing, p.zero_stage = 1; })},
+  };
+}
+
 std::vector<Case> Cases() {
   return {
       {"MicroBatch2", With([](Plan& p) { p.micro_batch = 2; })},
@@ -44,6 +109,27 @@ std::vector<Case> Cases() {
       {"Dp4", With([](Plan& p) { p.dp = 4; })},
       {"Dp2Zero1", With([](Plan& p) { p.dp = 2, p.zero_stage = 1; })},
       {"Dp4Zero3", With([](Plan& p) { p.dp = 4, p.zero_stage = 3; })},
+      {"Dp4Zero2", With([](Plan& p) { p.dp = 4, p.zero_stage = 2; })},
+      {"Dp2Pp2Zero2ZbH1", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kZbH1;
+       })},
+      {"Dp2Pp2Zero2DualPipeV", With([](Plan& p) {
+         p.dp = 2, p.pp = 2, p.zero_stage = 2, p.schedule = ScheduleKind::kDualPipeV;
+       })},
+      {"Dp4Zero1Replicas", With([](Plan& p) { p.dp = 4, p.zero_stage = 1, p.replicas = 2; })},
+      {"Dp4Pp2Zero2Replicas",
+       With([](Plan& p) { p.dp = 4, p.pp = 2, p.zero_stage = 2, p.replicas = 2; })},
+      {"Dp4Tp2Zero3Replicas",
+       With([](Plan& p) { p.dp = 4, p.tp = 2, p.zero_stage = 3, p.replicas = 2; })},
+      {"Dp2Zero3Prefetch0",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.prefetch_depth = 0; })},
+      {"Dp2Pp2Zero3Prefetch3",
+       With([](Plan& p) { p.dp = 2, p.pp = 2, p.zero_stage = 3, p.prefetch_depth = 3; })},
+      {"Dp2EachMicroBatch",
+       With([](Plan& p) { p.dp = 2, p.reduction_time = ReductionTime::kMicroBatch; })},
+      {"Dp4Pp2Zero1EachMicroBatch", With([](Plan& p) {
+         p.dp = 4, p.pp = 2, p.zero_stage = 1, p.reduction_time = ReductionTime::kMicroBatch;
+       })},
       {"Dp2Zero3Recompute",
        With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; })},
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
@@ -83,6 +169,15 @@ std::vector<Case> Cases() {
       {"Dp2Pp2DualPipeVZero3", With([](Plan& p) {
          Chunked(p, ScheduleKind::kDualPipeV);
          p.dp = 2, p.zero_stage = 3;
+       })},
+      {"Tp2Pp2DualPipe", With([](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.tp = 2; })},
+      {"Tp2Pp2DualPipeVRecompute", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipeV);
+         p.tp = 2, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Pp2DualPipeZero1", With([](Plan& p) {
+         Chunked(p, ScheduleKind::kDualPipe);
+         p.dp = 2, p.zero_stage = 1;
        })},
       {"Pp3Uneven", With([](Plan& p) {
          p.pp = 3, p.stage_layers = {1, 2, 1};
@@ -134,6 +229,11 @@ std::vector<Case> Cases() {
          p.recompute = RecomputeKind::kSelective;
        })},
       {"Tp2TpTiles3MlpTiles2", With([](Plan& p) { p.tp = 2, p.tp_tiles = 3, p.mlp_tiles = 2; })},
+      {"Tp2Pp2DualPipeVSequenceVocabLossChunks2", With([](Plan& p) {
+         p.tp = p.pp = 2, p.schedule = ScheduleKind::kDualPipeV;
+         p.sequence_parallel = p.vocab_parallel = true, p.loss_chunks = 2, p.tp_tiles = 2;
+         p.recompute = RecomputeKind::kSelective, p.recompute_layers = 1;
+       })},
       {"Tp2SequenceTpTiles3",
        With([](Plan& p) { p.tp = 2, p.sequence_parallel = true, p.tp_tiles = 3; })},
   };
@@ -190,6 +290,27 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
     });
 
+INSTANTIATE_TEST_SUITE_P(ContextPlans, Equality,
+                         testing::Combine(testing::ValuesIn(Families()),
+                                          testing::ValuesIn(ContextCases())),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::get<1>(test.param).name;
+                         });
+
+// Each rank has one key head, of four.
+INSTANTIATE_TEST_SUITE_P(
+    ContextPlansOfManyKeyHeads, Equality,
+    testing::Combine(testing::Values(Families()[1], Families()[2]),
+                     testing::Values(Case{"Cp4AllToAll",
+                                          With([](Plan& p) { p.cp = 4, p.cp_kind = kAllToAll; })},
+                                     Case{"Cp2Tp2Pp2AllToAllRecompute", With([](Plan& p) {
+                                            p.cp = p.tp = p.pp = 2, p.cp_kind = kAllToAll;
+                                            p.recompute = RecomputeKind::kFull;
+                                          })})),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
+    });
 // Four shares of 65 of 257 tokens: the last has 62 and 3 rows of padding, which stay zero.
 TEST(Equality, HoldsWithAVocabularyThatRanksCannotShareEvenly) {
   for (const bool tied : {true, false}) {
@@ -259,6 +380,48 @@ TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   EXPECT_TRUE(SameBits(TrainTiny(model, data_parallel), TrainTiny(model, zero1)));
 }
 
+// Who keeps the sum of a micro-batch changes no bit of it: whole on all ranks, or in shards.
+TEST(EqualityToTheBit, HoldsForAllZeroStagesThatSumEachMicroBatch) {
+  for (const bool tied : {false, true}) {
+    Plan plan = TinyPlan();
+    plan.dp = plan.pp = 2;
+    plan.reduction_time = ReductionTime::kMicroBatch;
+    const Trained whole = TrainTiny(TinyGpt(tied), plan);
+    for (const int zero : {1, 2, 3}) {
+      plan.zero_stage = zero;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+    }
+    for (const int depth : {0, 2, 5}) {
+      plan.prefetch_depth = depth;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+    }
+  }
+}
+
+TEST(EqualityToTheBit, HoldsForALossScaleThatIsAPowerOfTwo) {
+  Plan plan = TinyPlan();
+  plan.dp = 2;
+  plan.zero_stage = 2;
+  plan.clip_norm = 0.5;
+  const Trained plain = TrainTiny(TinyLlama(), plan);
+  plan.loss_scale = 1024;
+  const Trained scaled = TrainTiny(TinyLlama(), plan);
+  EXPECT_TRUE(SameBits(plain, scaled));
+  EXPECT_EQ(plain.squared_norms, scaled.squared_norms);
+}
+
+TEST(EqualityToTheBit, HoldsForFusedOps) {
+  for (const ModelSpec& model : {TinyGpt(), TinyLlama()}) {
+    Plan plan = TinyPlan();
+    plan.tp = 2;
+    plan.sequence_parallel = true;
+    plan.recompute = RecomputeKind::kFull;
+    const Trained apart = TrainTiny(model, plan);
+    plan.fuse = true;
+    EXPECT_TRUE(SameBits(apart, TrainTiny(model, plan)));
+  }
+}
+
 TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {
   struct Jitter : FaultInjector {
     Fault At(int rank, std::int64_t step, std::int32_t op) override {
@@ -306,12 +469,45 @@ TEST(EqualityToTheBit, HoldsWithAndWithoutPoison) {
   plan.dp = 2;
   plan.zero_stage = 3;
   EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+  plan.gather_format = GatherFormat::kInt8;
+  plan.moments = MomentFormat::kInt8;
+  plan.loss_scale = 64;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+  plan.zero_stage = 2;
+  plan.gather_format = GatherFormat::kFp32;
+  plan.optimizer = OptimizerKind::kSgd;
+  plan.moments = MomentFormat::kFp32;
+  EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), plan), TrainTiny(TinyLlama(), plan, plain)));
+}
+
+TEST(EqualityToTheBit, HoldsWithAndWithoutPoisonWhereSequencesAreSharedOut) {
+  TrainingOptions plain;
+  plain.poison = false;
+  for (const Case& one : ContextCases()) {
+    EXPECT_TRUE(SameBits(TrainTiny(TinyLlama(), one.plan), TrainTiny(TinyLlama(), one.plan, plain)))
+        << one.name;
+  }
+}
+
+TEST(EqualityToTheBit, HoldsForRecomputedPartsOfAttention) {
+  for (const ContextParallelKind kind : {kRing, kAllGather, kAllToAll}) {
+    Plan plan = TinyPlan();
+    plan.cp = 2;
+    plan.cp_kind = kind;
+    const Trained kept = TrainTiny(TinyGpt(), plan);
+    plan.recompute = RecomputeKind::kFull;
+    EXPECT_TRUE(SameBits(kept, TrainTiny(TinyGpt(), plan))) << Name(kind);
+    plan.recompute = RecomputeKind::kSelective;
+    EXPECT_TRUE(SameBits(kept, TrainTiny(TinyGpt(), plan))) << Name(kind);
+  }
 }
 
 // The measured peak is the live bytes of the program: equal where one queue does all the work, and
 // never more than the arena holds.
 TEST(MeasuredMemory, StaysWithinTheArena) {
-  for (const Case& one : Cases()) {
+  std::vector<Case> cases = Cases();
+  for (Case& one : ContextCases()) cases.push_back(std::move(one));
+  for (const Case& one : cases) {
     auto program = Compile(TinyGpt(), one.plan);
     ASSERT_TRUE(program.has_value());
     const Trained trained = TrainTiny(TinyGpt(), one.plan);

@@ -160,6 +160,41 @@ TEST_P(InprocSizes, AllGatherPutsShardsInMemberOrderInPlaceAndApart) {
   });
 }
 
+TEST_P(InprocSizes, AllToAllGivesEachItsPartOfEveryMember) {
+  RealClock clock;
+  World world(Ranks(), clock);
+  const std::int64_t whole = Size() * Ranks();
+  RunRanks(clock, Ranks(), [&](int rank) {
+    const std::vector<float> in = Input(rank, whole);
+    std::vector<float> out(static_cast<std::size_t>(whole), -1.0F);
+    ASSERT_TRUE(world.Open(rank)
+                    .Call(MakeCall(OpKind::kAllToAll, whole, in.data(), out.data(), rank), {})
+                    .has_value());
+    for (int other = 0; other < Ranks(); ++other) {
+      const std::vector<float> theirs = Input(other, whole);
+      EXPECT_TRUE(SameBits(out.data() + Size() * other, theirs.data() + Size() * rank, Size()));
+    }
+  });
+}
+
+// After as many turns as there are members each has its own again.
+TEST_P(InprocSizes, RotateGivesEachWhatTheMemberBeforeHad) {
+  RealClock clock;
+  World world(Ranks(), clock);
+  RunRanks(clock, Ranks(), [&](int rank) {
+    std::vector<float> here = Input(rank, Size());
+    for (int turn = 1; turn <= Ranks(); ++turn) {
+      std::vector<float> next(here.size(), -1.0F);
+      ASSERT_TRUE(world.Open(rank)
+                      .Call(MakeCall(OpKind::kRotate, Size(), here.data(), next.data(), rank), {})
+                      .has_value());
+      const int from = (rank - turn + Ranks()) % Ranks();
+      EXPECT_TRUE(SameBits(next.data(), Input(from, Size()).data(), Size()));
+      here = next;
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(AllRanks, InprocSizes,
                          testing::Combine(testing::Range(1, 9),
                                           testing::Values<std::int64_t>(0, 1, 16, 1009)));

@@ -63,6 +63,23 @@ TEST_F(TokenFiles, ReadsTextByteByByteWithTheNextByteAsTarget) {
   EXPECT_EQ(targets.front(), 'b');
 }
 
+// Samples of 8 tokens in chunks of 2: rank 0 has the first and last chunk, rank 1 the middle ones.
+TEST_F(TokenFiles, GivesContextParallelRanksTheirChunksOfEachSample) {
+  plan_ = {.cp = 2, .sequence = 8, .global_batch = 2, .micro_batch = 2};
+  auto data = TokenData::Open(files_, Write("a.txt", "abcdefghijklmnopqrstuvwxyz"), 256, plan_);
+  ASSERT_TRUE(data.has_value()) << data.error().message;
+  const auto text = [&](int cp, bool target) {
+    std::vector<std::int32_t> ids(8), targets(8);
+    EXPECT_TRUE((*data)->Fill({0, 0, 0, cp}, ids, targets).has_value());
+    const std::vector<std::int32_t>& tokens = target ? targets : ids;
+    return std::string(tokens.begin(), tokens.end());
+  };
+  EXPECT_EQ(text(0, false), "abghijop");
+  EXPECT_EQ(text(0, true), "bchijkpq");
+  EXPECT_EQ(text(1, false), "cdefklmn");
+  EXPECT_EQ(text(1, true), "defglmno");
+}
+
 TEST_F(TokenFiles, ReadsAShardOfSixteenBitTokens) {
   std::vector<std::uint16_t> tokens(20);
   std::iota(tokens.begin(), tokens.end(), std::uint16_t{50'000});

@@ -37,6 +37,28 @@ ModelSpec RandomModel(std::mt19937_64& random) {
   return model;
 }
 
+// Context parallelism, in a third of the plans: in place of ranks of dp, so that there are not
+// more.
+void ShareOutSequences(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(~index);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  Plan& plan = out.plan;
+  if (pick(0, 2) != 0) return;
+  plan.cp = pick(2, 4);
+  plan.cp_kind = static_cast<ContextParallelKind>(pick(0, 2));
+  plan.sequence = std::int64_t{2} * plan.cp * pick(1, 8 / plan.cp);
+  plan.global_batch /= plan.dp;
+  plan.dp = std::max(1, plan.dp / plan.cp);
+  plan.global_batch *= plan.dp;
+  if (plan.dp * plan.cp % plan.replicas != 0) plan.replicas = 1;
+  const bool whole_heads = out.model.kv_heads % (std::int64_t{plan.cp} * plan.tp) == 0;
+  if (!whole_heads && plan.cp_kind == ContextParallelKind::kAllToAll) {
+    plan.cp_kind = ContextParallelKind::kRing;
+  }
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -63,12 +85,26 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.recompute = static_cast<RecomputeKind>(pick(0, 2));
   plan.clip_norm = pick(0, 1) == 1 ? 1.0 : 0.0;
   plan.bucket_bytes = 1 << pick(10, 16);
+  if (pick(0, 1) == 1) plan.zero_stage = static_cast<int>(pick(0, 3));
+  if (plan.zero_stage > 0 && plan.dp % 2 == 0 && pick(0, 1) == 1) plan.replicas = 2;
+  plan.prefetch_depth = static_cast<int>(pick(0, 3));
+  plan.reduction_time = static_cast<ReductionTime>(pick(0, 1));
+  if (plan.zero_stage == 3) plan.gather_format = static_cast<GatherFormat>(pick(0, 3));
+  plan.optimizer = static_cast<OptimizerKind>(pick(0, 3) / 3);
+  if (plan.optimizer == OptimizerKind::kAdamW) {
+    plan.moments = static_cast<MomentFormat>(pick(0, 2));
+  }
+  plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
+  if (plan.schedule == ScheduleKind::kDualPipe && plan.zero_stage < 2) {
+    plan.reduction_time = ReductionTime::kEnd;
+  }
+  ShareOutSequences(index, out);
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
     plan.vpp = 1;
   }
-  const std::int64_t rows = plan.micro_batch * plan.sequence;
+  const std::int64_t rows = plan.micro_batch * plan.LocalSequence();
   const auto pieces = [&](int most) {
     return static_cast<int>(std::min<std::int64_t>(pick(0, 1) == 1 ? pick(1, most) : 1, rows));
   };
@@ -83,6 +119,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   }
   if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
+  plan.fuse = pick(0, 3) == 0;
   return out;
 }
 

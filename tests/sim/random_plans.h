@@ -14,8 +14,8 @@ struct PlannedModel {
   Plan plan;
 };
 
-// The `index`-th of a fixed sequence: GPT-2 or Llama shapes of 1-5 layers, dp, tp, pp up to 4,
-// every schedule, ZeRO stage, recomputation and clipping.
+// The `index`-th of a fixed sequence: GPT-2 or Llama shapes of 1-5 layers, dp, cp, tp, pp up to
+// 4, every schedule, ZeRO stage, recomputation and clipping.
 PlannedModel RandomPlannedModel(std::uint64_t index);
 
 // "layers 3 hidden 32 ... dp2 tp1 pp2 ...": for SCOPED_TRACE.

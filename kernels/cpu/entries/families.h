@@ -5,14 +5,16 @@
 
 namespace foretrain {
 
-void SetLinearEntries(FtDeviceApi& api);        // gemm, bias_grad
-void SetEmbeddingEntries(FtDeviceApi& api);     // embedding_forward, _backward
-void SetNormEntries(FtDeviceApi& api);          // norm_forward, _backward_input, _backward_weight
-void SetAttentionEntries(FtDeviceApi& api);     // rope, attention_forward, _backward
-void SetActivationEntries(FtDeviceApi& api);    // gelu, swiglu, add
-void SetCrossEntropyEntries(FtDeviceApi& api);  // cross_entropy_*, vocab_*
-void SetMoeEntries(FtDeviceApi& api);           // route, expert_*, grouped_gemm
-void SetUpdateEntries(FtDeviceApi& api);        // squared_norm, adamw, sum_ranks
+void SetLinearEntries(FtDeviceApi& api);         // gemm, bias_grad
+void SetEmbeddingEntries(FtDeviceApi& api);      // embedding_forward, _backward
+void SetNormEntries(FtDeviceApi& api);           // norm_forward, _backward_input, _backward_weight
+void SetAttentionEntries(FtDeviceApi& api);      // rope, attention_forward, _backward
+void SetAttentionPartEntries(FtDeviceApi& api);  // attention_part_forward, _backward, copy_rows
+void SetActivationEntries(FtDeviceApi& api);     // gelu, swiglu, add
+void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_*, vocab_*
+void SetMoeEntries(FtDeviceApi& api);            // route, expert_*, grouped_gemm
+void SetUpdateEntries(
+    FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, (de)quantize, sum_ranks
 
 // The entry gemm, for entries that are several GEMMs.
 FtStatus RunGemm(FtQueue* queue, const FtGemm* g);

@@ -22,6 +22,24 @@ FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
   return check.status();
 }
 
+FtStatus AddNormForward(FtQueue* queue, const FtAddNormForward* g) {
+  Check check(queue, "add_norm_forward", g->dtype);
+  check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
+  check.Tensor("a", g->a, g->rows, g->cols)
+      .Tensor("b", g->b, g->rows, g->cols)
+      .Tensor("sum", g->sum, g->rows, g->cols)
+      .Tensor("y", g->y, g->rows, g->cols)
+      .Tensor("rstd", g->rstd, g->rows);
+  check.Tensor("weight", g->weight, g->cols);
+  if (g->rms == 0) {
+    check.Tensor("norm_bias", g->norm_bias, g->cols).Tensor("mean", g->mean, g->rows);
+  }
+  if (check.ok()) {
+    queue->kernels->add_norm_forward(*g);
+  }
+  return check.status();
+}
+
 FtStatus NormBackwardInput(FtQueue* queue, const FtNormBackwardInput* g) {
   Check check(queue, "norm_backward_input", g->dtype);
   check.Size("rows", g->rows).AtLeast("cols", g->cols, 1);
@@ -58,6 +76,7 @@ FtStatus NormBackwardWeight(FtQueue* queue, const FtNormBackwardWeight* g) {
 
 void SetNormEntries(FtDeviceApi& api) {
   api.norm_forward = &NormForward;
+  api.add_norm_forward = &AddNormForward;
   api.norm_backward_input = &NormBackwardInput;
   api.norm_backward_weight = &NormBackwardWeight;
 }

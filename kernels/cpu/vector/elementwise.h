@@ -1,5 +1,5 @@
-// Kernels that read and write each element once: activations, additions, the optimizer, norms of
-// gradients, rotations.
+// Kernels that read and write each element once: activations, additions, norms of gradients. Leaves
+// out updates: update.h.
 #pragma once
 
 #include <stdint.h>
@@ -158,53 +158,6 @@ inline void SumRanks(const FtSumRanks& g) {
         }
         access.store(out + i, sum);
       });
-}
-
-struct AdamFactors {
-  float gradient;  // clipping
-  float step;      // lr / (1 - beta1^t)
-  float root;      // 1 / sqrt(1 - beta2^t)
-  float beta1, beta2, epsilon;
-};
-
-// Elements [begin, end) decay by 1 - decay.
-FT_INLINE void AdamWPart(const FtAdamW& g, const AdamFactors& f, float decay, int64_t begin,
-                         int64_t end) {
-  float* param = Floats(g.param) + begin;
-  const float* grad = Floats(g.grad) + begin;
-  float* moment1 = g.moment1 + begin;
-  float* moment2 = g.moment2 + begin;
-  ForEachVector(
-      end - begin, [&](int64_t i, auto access) __attribute__((always_inline)) {
-        const Vector gradient = access.load(grad + i) * f.gradient;
-        const Vector m = access.load(moment1 + i) * f.beta1 + gradient * (1.0F - f.beta1);
-        const Vector v =
-            access.load(moment2 + i) * f.beta2 + gradient * gradient * (1.0F - f.beta2);
-        const Vector p = access.load(param + i);
-        access.store(moment1 + i, m);
-        access.store(moment2 + i, v);
-        access.store(param + i,
-                     (p - p * decay) - f.step * m / (SquareRoot(v) * f.root + f.epsilon));
-      });
-}
-
-inline void AdamW(const FtAdamW& g) {
-  const auto step = static_cast<double>(g.step);
-  AdamFactors f{.gradient = 1.0F,
-                .step = 0.0F,
-                .root = 0.0F,
-                .beta1 = g.beta1,
-                .beta2 = g.beta2,
-                .epsilon = g.epsilon};
-  f.step = static_cast<float>(double{g.lr} / (1.0 - __builtin_pow(double{g.beta1}, step)));
-  f.root = static_cast<float>(1.0 / __builtin_sqrt(1.0 - __builtin_pow(double{g.beta2}, step)));
-  if (g.squared_norm != nullptr) {
-    const float clip = g.max_norm / (__builtin_sqrtf(g.squared_norm[0]) + 1e-6F);
-    f.gradient = clip >= 1.0F ? 1.0F : clip;  // NaN stays NaN
-  }
-  const int64_t decayed = Clamp(g.decayed, 0, g.elements);
-  AdamWPart(g, f, g.lr * g.weight_decay, 0, decayed);
-  AdamWPart(g, f, 0.0F, decayed, g.elements);
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -70,6 +70,16 @@ inline void BiasGrad(const FtBiasGrad& g) {
 // ---- embedding
 // -------------------------------------------------------------------------------------------------------
 
+// Position of row `row` of a sample.
+FT_INLINE int64_t PositionIn(const FtRun* runs, int64_t count, int64_t row) {
+  for (int64_t r = 0; r < count; ++r) {
+    if (row < runs[r].row + runs[r].rows) {
+      return runs[r].position + row - runs[r].row;
+    }
+  }
+  return row;
+}
+
 inline void EmbeddingForward(const FtEmbeddingForward& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const int64_t id = g.ids[row] - g.first_id;
@@ -83,7 +93,8 @@ inline void EmbeddingForward(const FtEmbeddingForward& g) {
       memcpy(to, from, static_cast<size_t>(g.cols) * sizeof(float));
       continue;
     }
-    const float* position = Floats(g.positions) + (g.first_row + row) % g.sequence * g.cols;
+    const int64_t place = (g.first_row + row) % g.sequence;
+    const float* position = Floats(g.positions) + PositionIn(g.runs, g.run_count, place) * g.cols;
     ForEachVector(
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
           access.store(to + c, access.load(from + c) + access.load(position + c));
@@ -112,7 +123,7 @@ inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
           });
     }
     if (positions != nullptr) {
-      float* position = positions + row % g.sequence * g.cols;
+      float* position = positions + PositionIn(g.runs, g.run_count, row % g.sequence) * g.cols;
       ForEachVector(
           g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
             access.store(position + c, access.load(position + c) + access.load(dy + c));

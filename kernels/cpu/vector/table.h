@@ -1,14 +1,18 @@
 // Fills a VectorKernels with the functions of this instruction set.
 #pragma once
 
+#include "kernels/cpu/vector/add_norm.h"
 #include "kernels/cpu/vector/attention_backward.h"
 #include "kernels/cpu/vector/attention_forward.h"
+#include "kernels/cpu/vector/attention_part.h"
 #include "kernels/cpu/vector/cross_entropy.h"
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/experts.h"
 #include "kernels/cpu/vector/gemm.h"
+#include "kernels/cpu/vector/quantize.h"
 #include "kernels/cpu/vector/rope.h"
 #include "kernels/cpu/vector/rows.h"
+#include "kernels/cpu/vector/update.h"
 #include "kernels/cpu/vector_kernels.h"
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
@@ -30,6 +34,7 @@ constexpr VectorKernels MakeTable(const char* name) {
           .swiglu_forward = &SwigluForward,
           .swiglu_backward = &SwigluBackward,
           .add = &Add,
+          .add_norm_forward = &AddNormForward,
           .cross_entropy_forward = &CrossEntropyForward,
           .cross_entropy_backward = &CrossEntropyBackward,
           .vocab_max = &VocabMax,
@@ -40,7 +45,15 @@ constexpr VectorKernels MakeTable(const char* name) {
           .expert_dots = &ExpertDots,
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
-          .sum_ranks = &SumRanks};
+          .sgd = &Sgd,
+          .count_not_finite = &CountNotFinite,
+          .count_skipped = &CountSkipped,
+          .quantize = &Quantize,
+          .dequantize = &Dequantize,
+          .sum_ranks = &SumRanks,
+          .attention_part_forward = &AttentionPartForward,
+          .attention_part_backward = &AttentionPartBackward,
+          .copy_rows = &CopyRowRange};
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -8,10 +8,15 @@ namespace foretrain {
 
 std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
                                 SlotRole role, int index) {
-  if (elements == 0) return kNoSlot;
+  return SlotOfBytes(std::move(name), elements * kFloatBytes, category, role, index);
+}
+
+std::int16_t BlockBuilder::SlotOfBytes(std::string name, std::int64_t bytes, Category category,
+                                       SlotRole role, int index) {
+  if (bytes == 0) return kNoSlot;
   TensorSlot& slot = block_.slots.emplace_back();
   slot.name = std::move(name);
-  slot.bytes = elements * kFloatBytes;
+  slot.bytes = bytes;
   slot.category = category;
   slot.role = role;
   slot.index = index;

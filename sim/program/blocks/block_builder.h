@@ -27,6 +27,9 @@ class BlockBuilder {
   // A tensor of `elements` 4-byte elements; none (and kNoSlot) when elements == 0.
   std::int16_t Slot(std::string name, std::int64_t elements, Category category, SlotRole role,
                     int index = 0);
+  // The same for a tensor of another size of element.
+  std::int16_t SlotOfBytes(std::string name, std::int64_t bytes, Category category, SlotRole role,
+                           int index = 0);
   std::int16_t Temporary(std::string name, std::int64_t elements) {
     return Slot(std::move(name), elements, Category::kWorkspace, SlotRole::kTemporary);
   }

@@ -20,7 +20,7 @@ struct BlockContext {
 
   // Rows that linears and attention work on, and those of norms and residuals: with sequence
   // parallelism each tensor-parallel rank has a share of them, in rank order.
-  std::int64_t Rows() const { return plan.micro_batch * plan.sequence; }
+  std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
   std::int64_t OwnRows() const { return plan.sequence_parallel ? Rows() / plan.tp : Rows(); }
 };
 
@@ -39,6 +39,8 @@ struct BlockRequest {
   bool adds_loss = false;
   // What a layer's backward computes again.
   RecomputeKind recompute = RecomputeKind::kNone;
+  // As `accumulate`, of experts: those that one rank alone holds are summed with nobody.
+  bool accumulate_experts = false;
 };
 
 // The block, one of those below.

@@ -1,9 +1,11 @@
 #include "base/result.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/fuse.h"
 
 namespace foretrain {
+namespace {
 
-Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
+Block Build(const BlockContext& context, const BlockRequest& request) {
   const bool forward = request.pass == Pass::kForward;
   switch (request.kind) {
     case BlockKind::kEmbedding:
@@ -20,6 +22,14 @@ Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
   return {};
 }
 
+}  // namespace
+
+Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
+  Block block = Build(context, request);
+  if (context.plan.fuse) Fuse(block);
+  return block;
+}
+
 std::string NameOf(const BlockRequest& request) {
   const char* kind = request.kind == BlockKind::kEmbedding ? "embedding."
                      : request.kind == BlockKind::kHead    ? "head."
@@ -30,6 +40,7 @@ std::string NameOf(const BlockRequest& request) {
     name += "." + std::string(Name(request.recompute));
   }
   if (request.adds_loss) name += ".add";
+  if (request.accumulate_experts && !request.accumulate) name += ".experts+";
   return name + (request.accumulate ? "+" : "");
 }
 

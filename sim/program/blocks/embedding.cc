@@ -30,12 +30,20 @@ struct Embedding {
                   category, role, index);
   }
 
+  // Positions that this rank has none of get no gradient.
+  void ZeroPositions(std::int16_t positions) {
+    Op& zero =
+        b.Add(OpKind::kFill, OpClass::kMemoryBound, "embedding.positions.zero", {Out(positions)});
+    zero.shape = {.elements = context.model.max_sequence * context.model.hidden};
+  }
+
   OpShape Shape(std::int64_t op_rows) const {
     return {.rows = op_rows,
             .cols = hidden,
-            .sequence = context.plan.sequence,
+            .sequence = context.plan.LocalSequence(),
             .vocab = VocabRows(context.model, context.plan),
-            .vocab_total = split_vocab ? context.model.vocab : 0};
+            .vocab_total = split_vocab ? context.model.vocab : 0,
+            .cp = context.plan.cp > 1 ? context.plan.cp : 0};
   }
 };
 
@@ -83,17 +91,17 @@ Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request
     b.TpAllGather("embedding.output_grad.gather", dy, whole, e.rows * e.hidden);
     dy = whole;
   }
-  Op& op = b.Add(OpKind::kEmbeddingBackward, OpClass::kMemoryBound, "embedding.tokens.grad",
-                 {In(ids), In(dy), add ? InOut(table) : Out(table)});
+  // Shared out, a sequence leaves each rank two pieces of the position table to add to.
+  const bool shared = context.plan.cp > 1 && positions != kNoSlot;
+  if (shared && !accumulate) e.ZeroPositions(positions);
+  Op& op = b.Add(
+      OpKind::kEmbeddingBackward, OpClass::kMemoryBound, "embedding.tokens.grad",
+      {In(ids), In(dy), add ? InOut(table) : Out(table), InOut(shared ? positions : kNoSlot)});
   op.accumulate = add;
   op.shape = e.Shape(e.rows);
-  if (positions != kNoSlot) {
+  if (positions != kNoSlot && !shared) {
     const bool partial = context.plan.sequence < context.model.max_sequence;
-    if (!accumulate && partial) {
-      Op& zero =
-          b.Add(OpKind::kFill, OpClass::kMemoryBound, "embedding.positions.zero", {Out(positions)});
-      zero.shape = {.elements = context.model.max_sequence * context.model.hidden};
-    }
+    if (!accumulate && partial) e.ZeroPositions(positions);
     // dy[batch, sequence * hidden] summed over the batch; positions past the sequence get none.
     Op& sum = b.Add(OpKind::kBiasGrad, OpClass::kMemoryBound, "embedding.positions.grad",
                     {In(dy), accumulate || partial ? InOut(positions) : Out(positions)});

@@ -147,7 +147,7 @@ struct Backward {
   Experts experts;
   const ExpertTensors& e;
   LayerTensors have;
-  bool accumulate;
+  bool accumulate, accumulate_experts;
   std::int16_t dy;  // of all rows
 
   std::int16_t d_up = kNoSlot, d_logits = kNoSlot, d_shared_up = kNoSlot, d_norm2 = kNoSlot;
@@ -189,7 +189,7 @@ void Backward::Down() {
   if (Lacks(kExpertActivated)) experts.Activation(".again");
   experts.Grouped(Product::kWeight, "experts.down.weight_grad", d_out, e.activated,
                   layer.Gradient("d_experts.down.weight", kExpertDownWeight), layer.hidden,
-                  e.ffn_width, accumulate);
+                  e.ffn_width, accumulate_experts);
   ActivationGradient("experts", e.up, d_activated, d_up, e.rows, e.ffn_width);
 }
 
@@ -206,8 +206,9 @@ void Backward::Up() {
   experts.Combine("experts.combine.input_grad", d_rows, kNoSlot, d_norm2);
 }
 
-// The loss is the mean over the micro-batches of the global batch; of tensor-parallel ranks each
-// adds its share of what all know.
+// The loss is the mean over the micro-batches of the global batch, of each over the parts of its
+// sequences that context-parallel ranks have, whose choices are balanced one by one; of
+// tensor-parallel ranks each adds its share of what all know.
 void Backward::Router(std::int16_t d_weights) {
   const Plan& plan = layer.context.plan;
   const std::int16_t weight = layer.Parameter("router.weight", kRouterWeight);
@@ -217,9 +218,10 @@ void Backward::Router(std::int16_t d_weights) {
       b.Add(OpKind::kRouteBackward, OpClass::kMemoryBound, "router.choice.grad",
             {In(e.probs), In(e.weights), In(e.chosen), In(e.counts), In(d_weights), Out(d_logits)});
   op.softmax_first = experts.SoftmaxFirst();
+  const double loss_scale = plan.loss_scale > 0 ? plan.loss_scale : 1.0;
   op.scale = static_cast<float>(layer.context.model.balance_weight *
-                                static_cast<double>(plan.micro_batch) /
-                                static_cast<double>(plan.global_batch * plan.tp));
+                                static_cast<double>(plan.micro_batch) * loss_scale /
+                                static_cast<double>(plan.global_batch * plan.cp * plan.tp));
   op.shape = experts.RouteShape();
   AddGemm(b, "router.input_grad", d_logits, weight, d_norm2, false,
           {.rows = layer.rows, .cols = layer.hidden, .inner = e.experts});
@@ -251,7 +253,7 @@ void Backward::WeightsOfInputs() {
   const std::int16_t in = layer.Gathered("norm2.regather", layer.norm2);
   experts.Grouped(Product::kWeight, "experts.up.weight_grad", d_up, e.dispatched,
                   layer.Gradient("d_experts.up.weight", kExpertUpWeight), e.up_width, layer.hidden,
-                  accumulate);
+                  accumulate_experts);
   b.LinearWeightGradient("router", d_logits, in, layer.Gradient("d_router.weight", kRouterWeight),
                          kNoSlot, layer.rows, e.experts, layer.hidden, accumulate);
   if (!HasShared(layer)) return;
@@ -307,11 +309,19 @@ void ExpertsAgain(Layer& layer) {
   layer.Activation(".shared", layer.up, layer.activated, layer.rows);
 }
 
-std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, bool accumulate, std::int16_t dy) {
+std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, const BlockRequest& request,
+                             std::int16_t dy) {
   BlockBuilder& b = layer.b;
   b.Half(Pass::kBackwardInput);
   const std::int16_t whole_dy = layer.Gathered("experts.output_grad.gather", dy);
-  Backward backward{layer, b, Experts(layer), layer.experts, have, accumulate, whole_dy};
+  Backward backward{layer,
+                    b,
+                    Experts(layer),
+                    layer.experts,
+                    have,
+                    request.accumulate,
+                    request.accumulate_experts,
+                    whole_dy};
   const std::int16_t d_weights = b.Temporary("d_weights", layer.rows * layer.experts.per_token);
   backward.experts.Dots("experts.combine.weight_grad", whole_dy, layer.experts.out, d_weights);
   backward.Down();

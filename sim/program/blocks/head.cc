@@ -115,6 +115,7 @@ struct Head {
     Op& op = b.Add(OpKind::kCrossEntropyBackward, OpClass::kMemoryBound, "head.loss.grad" + suffix,
                    {InOut(logits), In(some_targets), In(lse)});
     op.scale = loss_scale;
+    if (context.plan.loss_scale > 0) op.scale *= static_cast<float>(context.plan.loss_scale);
     op.shape = LossShape(some_rows);
   }
 

@@ -20,13 +20,8 @@ void Residual(Layer& layer, const char* name, std::int16_t a, std::int16_t branc
 
 // From x to the residual behind attention.
 void Attention(Layer& layer) {
-  BlockBuilder& b = layer.b;
   layer.Norm1();
-  const std::int16_t qkv_weight = layer.Parameter("qkv.weight", kQkvWeight);
-  const std::int16_t qkv_bias = layer.Parameter("qkv.bias", kQkvBias);
-  b.Linear("attention.qkv", layer.Gathered("norm1.gather", layer.norm1), qkv_weight, qkv_bias,
-           layer.qkv, layer.rows, layer.qkv_width, layer.hidden);
-  layer.Rope("attention.rope", layer.qkv, /*inverse=*/false);
+  layer.Qkv(layer.Gathered("norm1.gather", layer.norm1));
   layer.AttentionCore();
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);

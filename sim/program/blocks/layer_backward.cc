@@ -182,10 +182,12 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   const std::int16_t d_attention = b.Temporary("d_attention", layer.rows * layer.attention_width);
   const std::int16_t d_qkv = b.Temporary("d_qkv", layer.rows * layer.qkv_width);
   Input();
+  if (layer.SharesSequence()) layer.shared.Prepare();
   const std::int16_t whole = layer.Gathered("attention.out.output_grad.gather", d_residual);
   b.LinearInputGradient("attention.out.input_grad", whole, out_weight, d_attention, layer.rows,
                         layer.hidden, layer.attention_width);
   if (Lacks(kAttention)) layer.AttentionCore();
+  if (layer.SharesSequence()) layer.shared.Backward(d_attention, d_qkv);
   Weight();
   b.LinearWeightGradient("attention.out", whole, layer.attention,
                          layer.Gradient("d_out.weight", kOutWeight), kNoSlot, layer.rows,
@@ -193,9 +195,14 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   b.BiasGradient("attention.out", d_residual, layer.Gradient("d_out.bias", kOutBias),
                  layer.own_rows, layer.hidden, accumulate);
   Input();
-  Op& op = b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
-                 {In(layer.qkv), In(layer.attention), In(layer.lse), In(d_attention), Out(d_qkv)});
-  op.shape = layer.AttentionShape();
+  if (layer.SharesSequence()) {
+    layer.shared.Finish(d_qkv);
+  } else {
+    Op& op =
+        b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
+              {In(layer.qkv), In(layer.attention), In(layer.lse), In(d_attention), Out(d_qkv)});
+    op.shape = layer.AttentionShape();
+  }
   layer.Rope("attention.rope.grad", d_qkv, /*inverse=*/true);
   return d_qkv;
 }
@@ -234,7 +241,7 @@ Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
                                        SlotRole::kInputGradient);
   Backward backward{layer, layer.b, have, request.accumulate};
   const std::int16_t d_norm2 = request.kind == BlockKind::kExpertLayer
-                                   ? ExpertsBackward(layer, have, request.accumulate, dy)
+                                   ? ExpertsBackward(layer, have, request, dy)
                                    : backward.Mlp(dy);
   backward.Attention(backward.Norm2(dy, d_norm2), dx);
   return layer.b.Take(request.pass);

@@ -1,6 +1,7 @@
 #include "sim/program/blocks/layer_ops.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace foretrain {
@@ -37,6 +38,7 @@ RowRange PieceOf(std::int64_t rows, std::int64_t pieces, std::int64_t piece) {
 Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
     : b(std::move(name)),
       context(c),
+      shared(c, b),
       rows(c.Rows()),
       own_rows(c.OwnRows()),
       hidden(c.model.hidden),
@@ -81,6 +83,10 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   qkv = make("qkv", rows * qkv_width, kQkv);
   attention = make("attention", rows * attention_width, kAttention);
   lse = make("lse", rows * (context.model.heads / tp), kLse);
+  if (SharesSequence()) {
+    shared.Bind({qkv, attention, lse},
+                Holds(saved, kAttention) ? std::optional(category) : std::nullopt, otherwise);
+  }
   residual = make("residual", own_rows * hidden, kResidual);
   norm2 = make("norm2", own_rows * hidden, kNorm2);
   mean2 = make("mean2", mean, kMean2);
@@ -140,10 +146,20 @@ void Layer::Norm2() {
 OpShape Layer::AttentionShape() const {
   return {.rows = rows,
           .batch = context.plan.micro_batch,
-          .sequence = context.plan.sequence,
+          .sequence = context.plan.LocalSequence(),
           .heads = static_cast<std::int32_t>(context.model.heads / tp),
           .kv_heads = static_cast<std::int32_t>(context.model.kv_heads / tp),
-          .head_dim = static_cast<std::int32_t>(context.model.head_dim)};
+          .head_dim = static_cast<std::int32_t>(context.model.head_dim),
+          .cp = SharesSequence() ? context.plan.cp : 0};
+}
+
+void Layer::Qkv(std::int16_t in) {
+  const std::int16_t weight = Parameter("qkv.weight", kQkvWeight);
+  const std::int16_t bias = Parameter("qkv.bias", kQkvBias);
+  const std::int16_t out = SharesSequence() ? shared.Projection() : qkv;
+  b.Linear("attention.qkv", in, weight, bias, out, rows, qkv_width, hidden);
+  Rope("attention.rope", out, /*inverse=*/false);
+  if (SharesSequence()) shared.Exchange(out);
 }
 
 void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
@@ -155,6 +171,7 @@ void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
 }
 
 void Layer::AttentionCore() {
+  if (SharesSequence()) return shared.Forward();
   Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
                  {In(qkv), Out(attention), Out(lse)});
   op.shape = AttentionShape();

@@ -8,6 +8,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/context_attention.h"
 
 namespace foretrain {
 
@@ -82,6 +83,7 @@ struct ExpertTensors {
 struct Layer {
   BlockBuilder b;
   const BlockContext& context;
+  ContextAttention shared;  // where the sequence is shared out
   std::int64_t rows, own_rows, hidden, qkv_width, attention_width, up_width, ffn_width;
   int tp;
   bool rms, split_rows;
@@ -110,6 +112,10 @@ struct Layer {
   // ---- steps of a forward, again in a backward that did not keep their outputs
   void Norm1();
   void Norm2();
+  // Context parallelism: rows that are this rank's part of a sequence.
+  bool SharesSequence() const { return context.plan.cp > 1; }
+  // norm1 of all rows -> qkv, with rotary positions.
+  void Qkv(std::int16_t in);
   void AttentionCore();
   void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
   void Activation(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
@@ -161,6 +167,7 @@ void ExpertsForward(Layer& layer, std::int16_t y);
 // What a backward reads of the layer's second part: norm2 and all behind it.
 void ExpertsAgain(Layer& layer);
 // dy -> gradient of norm2's output on this rank's own rows. `have`: tensors that are there before.
-std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, bool accumulate, std::int16_t dy);
+std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, const BlockRequest& request,
+                             std::int16_t dy);
 
 }  // namespace foretrain

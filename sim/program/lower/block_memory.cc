@@ -6,6 +6,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
@@ -65,6 +66,7 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool later) {
   const bool makes_saved = pass == Pass::kForward || pass == Pass::kRecompute;
   switch (slot.role) {
     case SlotRole::kTemporary:
+    case SlotRole::kCarried:
       return {};
     case SlotRole::kOutput:
     case SlotRole::kInputGradient:
@@ -83,39 +85,66 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool later) {
   }
 }
 
+// Whether a later block has made the bucket's gradients of a micro-batch before `block` adds its
+// own.
+bool IsBegun(const LowerContext& context, int block, int bucket) {
+  return std::any_of(context.stage.blocks.begin(), context.stage.blocks.end(), [&](int later) {
+    const std::vector<int>& buckets = context.BucketsOf(later);
+    return later > block && std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+  });
+}
+
+// Whether an earlier piece of the block has touched other tensors of the bucket.
+bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key, SlotRole role,
+                         int bucket) {
+  if (key.part == 0 || role != SlotRole::kGradient) return false;
+  const Block whole = BlockOf(context, key.block, key.pass);
+  for (int part = 0; part < key.part; ++part) {
+    for (const TensorSlot& slot : CutPiece(whole, part).block.slots) {
+      if (slot.role != role) continue;
+      if (context.RangeOf(key.block, slot.index).bucket == bucket) return true;
+    }
+  }
+  return false;
+}
+
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
-void AddBuckets(const LowerContext& context, const InstructionKey& key, const Block& block,
+void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
+  const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
+    if (IsHeldOnce(context.plan, context.BucketAt(bucket))) continue;
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
+    PieceUse use;
+    use.earlier = EarlierPieceTouches(context, key, role, bucket);
     for (std::size_t s = 0; s < slots.size(); ++s) {
       const TensorSlot& slot = block.slots[s];
       if (slot.role != role || slots[s].first < 0) continue;
       if (context.RangeOf(key.block, slot.index).bucket != bucket) continue;
       tenant.first = tenant.first < 0 ? slots[s].first : std::min(tenant.first, slots[s].first);
       tenant.last = std::max(tenant.last, slots[s].last);
+      use.earlier = use.earlier || piece.uses[s].earlier;
+      use.later = use.later || piece.uses[s].later;
     }
     if (tenant.first < 0) continue;
     const bool parameters = role == SlotRole::kParameter;
     tenant.category = parameters ? Category::kCommunication : Category::kGradients;
-    // A shared table's gradient was made by the head, and so was its own by a forward that goes on
-    // to gradients.
-    const bool shared = key.block == 0 && context.stage.shared_table &&
-                        context.RangeOf(key.block, kTokenTable).bucket == bucket;
+    // A forward that goes on to gradients has made the head's own.
     const bool by_forward = key.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                             context.stage.KindOf(key.block) == BlockKind::kHead &&
                             context.RangeOf(key.block, kHeadWeight).bucket == bucket;
-    const bool begun = shared || by_forward;
+    const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
     tenant.enters = parameters || begun;
-    tenant.stays = !parameters || key.pass == Pass::kRecompute;
+    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
     out.push_back(tenant);
   }
 }
 
 // The block's own tensors: all that are not there both before and after.
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
-                                const Block& block, const std::vector<Tenant>& touched) {
+                                const BlockPiece& piece, const std::vector<Tenant>& touched) {
+  const Block& block = piece.block;
   const bool recomputed =
       RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull &&
       key.pass != Pass::kForward;
@@ -129,7 +158,9 @@ std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKe
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
     const TensorSlot& slot = block.slots[s];
     if (slot.base != kNoSlot) continue;
-    const Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    life.enters = life.enters || piece.uses[s].earlier;
+    life.stays = life.stays || piece.uses[s].later;
     if (life.enters && life.stays) continue;
     // A tensor that was rebuilt keeps the category it was rebuilt under.
     const bool rebuilt = recomputed && slot.role == SlotRole::kSaved && slot.index < kFirstHeld;
@@ -154,29 +185,41 @@ CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
   return now;
 }
 
-}  // namespace
-
-StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  const Block block = BlockOf(context, key.block, key.pass);
-  const std::vector<Tenant> touched = Touch(block);
-  std::vector<Tenant> tenants = SlotTenants(context, key, block, touched);
+StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
+                    const BlockPiece& piece) {
+  const std::vector<Tenant> touched = Touch(piece.block);
+  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched);
   const Sharding sharding = ShardingOf(context.plan);
   if (sharding.parameters) {
-    AddBuckets(context, key, block, touched, SlotRole::kParameter, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
   }
-  if (sharding.gradients) {
-    AddBuckets(context, key, block, touched, SlotRole::kGradient, tenants);
+  if (sharding.each_micro_batch) {
+    AddBuckets(context, key, piece, touched, SlotRole::kGradient, tenants);
   }
   StepMemory out;
-  for (int op = 0; op < static_cast<int>(block.ops.size()); ++op) {
+  const int ops = static_cast<int>(piece.block.ops.size());
+  for (int op = 0; op < ops; ++op) {
     const CategoryBytes now = LiveAt(op, tenants);
     if (op == 0 || Total(now) > out.peak_total) {
       out.peak_total = Total(now);
       out.at_peak = now;
     }
   }
-  out.at_end = LiveAt(static_cast<int>(block.ops.size()), tenants);
+  out.at_end = LiveAt(ops, tenants);
   return out;
+}
+
+}  // namespace
+
+StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
+  BlockPiece whole{BlockOf(context, key.block, key.pass), {}};
+  whole.uses.resize(whole.block.slots.size());
+  return MemoryOf(context, key, whole);
+}
+
+StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
+  const Block block = BlockOf(context, key.block, key.pass);
+  return MemoryOf(context, key, CutPiece(block, key.part));
 }
 
 }  // namespace foretrain

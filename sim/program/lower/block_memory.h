@@ -9,4 +9,7 @@ namespace foretrain {
 // gradients of sharded ones from their first writer to the reduction behind.
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key);
 
+// The same for piece key.part of that pass (blocks/pieces.h).
+StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key);
+
 }  // namespace foretrain

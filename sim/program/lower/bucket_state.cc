@@ -13,6 +13,20 @@ Binding RangeOf(const RankBuilder& rank, const Bucket& bucket, bool sharded, int
   return rank.Part(buffer, begin - first, end - begin);
 }
 
+void MakeMoments(RankBuilder& rank, std::int64_t elements, Bucket& bucket) {
+  const Plan& plan = rank.Context().plan;
+  if (plan.optimizer == OptimizerKind::kSgd) return;
+  const NumberFormat format = MomentFormatOf(plan);
+  const bool codes = format == NumberFormat::kInt8;
+  const std::int64_t bytes = codes ? elements : BytesIn(format, elements);
+  bucket.moment1 = rank.NewState(bytes, Category::kOptimizerState);
+  bucket.moment2 = rank.NewState(bytes, Category::kOptimizerState);
+  if (!codes) return;
+  const std::int64_t scales = BytesIn(format, elements) - elements;
+  bucket.absmax1 = rank.NewState(scales, Category::kOptimizerState);
+  bucket.absmax2 = rank.NewState(scales, Category::kOptimizerState);
+}
+
 }  // namespace
 
 void MakeBucketState(RankBuilder& rank) {
@@ -25,8 +39,7 @@ void MakeBucketState(RankBuilder& rank) {
     const std::int64_t shard = whole / bucket.shards;
     bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters);
     bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients);
-    bucket.moment1 = rank.NewState(shard, Category::kOptimizerState);
-    bucket.moment2 = rank.NewState(shard, Category::kOptimizerState);
+    MakeMoments(rank, shard / kFloatBytes, bucket);
   }
 }
 
@@ -45,6 +58,11 @@ Binding GradientRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int6
 Binding OwnShard(const RankBuilder& rank, const Bucket& bucket, int buffer) {
   const std::int64_t shard = bucket.elements / bucket.shards;
   return rank.Part(buffer, shard * bucket.shard, shard);
+}
+
+Binding ShardOfGradients(const RankBuilder& rank, const Bucket& bucket) {
+  if (ShardingOf(rank.Context().plan).gradients) return rank.Whole(bucket.gradients);
+  return OwnShard(rank, bucket, bucket.gradients);
 }
 
 }  // namespace foretrain

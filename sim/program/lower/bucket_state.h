@@ -13,5 +13,7 @@ Binding GradientRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int6
 
 // This rank's shard with its padding, in a buffer that holds the whole bucket.
 Binding OwnShard(const RankBuilder& rank, const Bucket& bucket, int buffer);
+// The same of the gradients, wherever they lie.
+Binding ShardOfGradients(const RankBuilder& rank, const Bucket& bucket);
 
 }  // namespace foretrain

@@ -25,11 +25,18 @@ void Append(const Binding& range, std::vector<Binding>& ranges) {
   }
 }
 
+// One of a shard's replicas counts it.
+bool CountsItsShards(const LowerContext& context) {
+  const Plan& plan = context.plan;
+  return !ShardingOf(plan).optimizer || DataPlaceOf(plan, context.at).replica == 0;
+}
+
 // The gradients whose squares this rank adds: its shard of each bucket, less what another rank of
 // the group counts. Neighbouring ranges are one.
 std::vector<Binding> CountedRanges(RankBuilder& rank) {
   const RankProgram& program = rank.Rank();
   std::vector<Binding> ranges;
+  if (!CountsItsShards(rank.Context())) return ranges;
   for (std::size_t i = 0; i < program.buckets.size(); ++i) {
     const ShardRange shard = ShardOf(program.buckets[i]);
     for (const ParameterPlace& place : program.parameters) {
@@ -59,7 +66,7 @@ void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
 
 void EmitNormSum(RankBuilder& rank, const InstructionKey& key) {
   const Plan& plan = rank.Context().plan;
-  const bool all = plan.zero_stage > 0 || plan.ep > 1;
+  const bool all = ShardingOf(plan).optimizer || plan.ep > 1;
   const GroupKind group = all ? GroupKind::kWorld : GroupKind::kTpPp;
   EmitScalarSum(rank, key, "reduce.norm", group, TensorKind::kNormHere, TensorKind::kNorm);
 }

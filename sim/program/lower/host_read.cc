@@ -6,7 +6,8 @@ namespace {
 
 void EmitHostRead(RankBuilder& rank, const InstructionKey& key) {
   const bool norm = rank.Context().plan.clip_norm > 0;
-  const int block = rank.FindBlock("host_read", [&] { return HostReadBlock(norm); });
+  const double loss_scale = rank.Context().plan.loss_scale;
+  const int block = rank.FindBlock("host_read", [&] { return HostReadBlock(norm, loss_scale); });
   std::vector<Binding> bindings = {rank.Whole(rank.Tensors().At({TensorKind::kLoss}))};
   if (norm) bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNorm})));
   rank.Add(key, block, bindings);

@@ -9,16 +9,9 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 23> kNotLowered = {"cp",
-                                                          "cp_kind",
-                                                          "expert_tp",
+constexpr std::array<std::string_view, 13> kNotLowered = {"expert_tp",
                                                           "post_validation",
-                                                          "replicas",
-                                                          "prefetch_depth",
-                                                          "gather_format",
-                                                          "reduction_time",
                                                           "moe_pieces",
-                                                          "fuse",
                                                           "offload_optimizer",
                                                           "offload_gradients",
                                                           "offload_parameters",
@@ -26,9 +19,6 @@ constexpr std::array<std::string_view, 23> kNotLowered = {"cp",
                                                           "offload_fraction",
                                                           "stream_optimizer",
                                                           "delayed_update",
-                                                          "optimizer",
-                                                          "moments",
-                                                          "loss_scale",
                                                           "method",
                                                           "lora_rank",
                                                           "lora_alpha"};
@@ -37,7 +27,6 @@ std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
-  if (plan.zero_stage == 2) return "zero_stage 2";
   if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
     return "schedule " + std::string(Name(plan.schedule));
   }

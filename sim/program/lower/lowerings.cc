@@ -6,12 +6,19 @@ namespace foretrain {
 namespace {
 
 constexpr std::array kLowerings = {
-    Lowering{MakeBucketState, nullptr},     Lowering{nullptr, LowerPipeline},
-    Lowering{nullptr, LowerRecompute},      Lowering{nullptr, LowerParameterGathering},
-    Lowering{nullptr, LowerShardReduction}, Lowering{nullptr, LowerGradientReduction},
-    Lowering{nullptr, LowerTiedEmbeddings}, Lowering{nullptr, LowerOwnRowGradients},
-    Lowering{MakeLossState, LowerLoss},     Lowering{MakeNormState, LowerGradientNorm},
-    Lowering{nullptr, LowerOptimizer},      Lowering{nullptr, LowerHostRead},
+    Lowering{MakeBucketState, nullptr},
+    Lowering{nullptr, LowerPipeline},
+    Lowering{nullptr, LowerRecompute},
+    Lowering{nullptr, LowerParameterGathering},
+    Lowering{nullptr, LowerMicroBatchReduction},
+    Lowering{nullptr, LowerGradientReduction},
+    Lowering{nullptr, LowerTiedEmbeddings},
+    Lowering{nullptr, LowerOwnRowGradients},
+    Lowering{MakeLossState, LowerLoss},
+    Lowering{MakeNormState, LowerGradientNorm},
+    Lowering{MakeLossScaleState, LowerLossScale},
+    Lowering{nullptr, LowerOptimizer},
+    Lowering{nullptr, LowerHostRead},
 };
 
 }  // namespace

@@ -34,15 +34,16 @@ void LowerPipeline(const LowerContext& context, Skeleton& skeleton);
 // Full recomputation: each layer's backward is preceded by its forward up to the saved tensors.
 void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
 
-// Sharded parameters: gathers a block's before each of its uses, one use ahead of the compute.
+// Sharded parameters: gathers a block's before each of its uses, as many uses ahead of the compute
+// as the plan says, and perhaps in a shorter number format.
 // Rajbhandari et al. 2020, s. 5.3.
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton);
 
-// Sharded gradients: reduces a bucket's to shards after each micro-batch's backward.
-void LowerShardReduction(const LowerContext& context, Skeleton& skeleton);
+// Gradients that are summed after each micro-batch's backward, to shards or to all of a bucket.
+void LowerMicroBatchReduction(const LowerContext& context, Skeleton& skeleton);
 
-// Whole gradients: after the last micro-batch has added to a bucket they are summed over dp
-// (sharded moments: reduce-scattered) while the backward goes on. Li et al. 2020, s. 3.2.
+// Else: after the last micro-batch has added to a bucket its gradients are summed over dp (sharded
+// moments: reduce-scattered) while the backward goes on. Li et al. 2020, s. 3.2.
 void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton);
 
 // Tied embeddings on two stages: both copies get the sum of their gradients.
@@ -59,6 +60,11 @@ void LowerLoss(const LowerContext& context, Skeleton& skeleton);
 // The squared norm of all gradients, where the plan clips.
 void MakeNormState(RankBuilder& rank);
 void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton);
+
+// Scaled losses: counts gradients that are not finite, over all ranks, and the steps that are
+// skipped for them.
+void MakeLossScaleState(RankBuilder& rank);
+void LowerLossScale(const LowerContext& context, Skeleton& skeleton);
 
 // Optimizer steps and, where each rank updates a shard, gathers of the updated parameters, which
 // the next step's forward waits for, block by block.

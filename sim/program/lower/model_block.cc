@@ -1,8 +1,11 @@
 #include "sim/program/lower/model_block.h"
 
+#include <string>
+
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/recompute.h"
@@ -10,6 +13,12 @@
 
 namespace foretrain {
 namespace {
+
+constexpr int kSlotsOfABlock = 4096;
+
+BlockContext BlockContextOf(const LowerContext& context) {
+  return {context.model, context.plan, context.stage.shared_table};
+}
 
 BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) {
   BlockRequest request;
@@ -19,16 +28,23 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   const bool first = key.micro_batch == context.FirstMicroBatch(key.block);
   const bool head_forward = key.pass == Pass::kForward && request.kind == BlockKind::kHead;
   request.adds_loss = head_forward && !first;
-  // Whole gradients of a sharded bucket live for one micro-batch.
+  // Whole gradients may live for one micro-batch.
   const bool gradients = head_forward ? HeadForwardMakesGradients(context.plan)
                                       : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
-  request.accumulate = gradients && !first && !ShardingOf(context.plan).gradients;
+  request.accumulate = gradients && !first && !ShardingOf(context.plan).each_micro_batch;
+  request.accumulate_experts =
+      gradients && !first && (request.accumulate || HoldsExpertsAlone(context.plan));
   return request;
 }
 
 // A tensor that this pass makes.
 int Make(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
   return rank.Tensors().Put(name, rank.NewBuffer(slot.bytes, slot.category));
+}
+
+int FindOrMake(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
+  const int found = rank.Tensors().Find(name);
+  return found >= 0 ? found : Make(rank, name, slot);
 }
 
 // Forward and recomputation make saved tensors; a backward finds them, and its input half makes
@@ -45,16 +61,18 @@ int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey&
 Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
-  FT_CHECK(copy >= 0 || !ShardingOf(rank.Context().plan).parameters);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
+  const Plan& plan = rank.Context().plan;
+  FT_CHECK(copy >= 0 || !ShardingOf(plan).parameters || IsHeldOnce(plan, bucket));
   return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
 }
 
-// The first pass that adds to sharded gradients makes whole ones for its micro-batch.
+// Where each micro-batch is summed, the first pass that adds to a bucket makes whole gradients.
 Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
-  if (!ShardingOf(rank.Context().plan).gradients) {
+  const Plan& plan = rank.Context().plan;
+  if (!ShardingOf(plan).each_micro_batch || IsHeldOnce(plan, bucket)) {
     return rank.Part(bucket.gradients, range.offset, range.elements);
   }
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};
@@ -72,6 +90,10 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
   switch (slot.role) {
     case SlotRole::kTemporary:
       return rank.Whole(rank.NewBuffer(slot.bytes, slot.category));
+    case SlotRole::kCarried: {
+      const int index = static_cast<int>(key.pass) * kSlotsOfABlock + slot.index;
+      return rank.Whole(FindOrMake(rank, {TensorKind::kCarried, block, mb, index}, slot));
+    }
     case SlotRole::kInput:
       return rank.Whole(tensors.At({TensorKind::kActivation, block - 1, mb}));
     case SlotRole::kOutput:
@@ -99,12 +121,8 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
   return {};
 }
 
-void Emit(RankBuilder& rank, const InstructionKey& key) {
-  const LowerContext& context = rank.Context();
-  const BlockRequest request = RequestFor(context, key);
-  const int block = rank.FindBlock(NameOf(request), [&] {
-    return BuildBlock({context.model, context.plan, context.stage.shared_table}, request);
-  });
+// Binds the block's slots; a view lies in its base, elsewhere on each tensor-parallel rank.
+void AddBound(RankBuilder& rank, const InstructionKey& key, int block) {
   std::vector<Binding> bindings;
   const int tp = rank.Rank().tp;
   for (const TensorSlot& slot : rank.SlotsOf(block)) {
@@ -120,9 +138,37 @@ void Emit(RankBuilder& rank, const InstructionKey& key) {
   rank.Add(key, block, bindings);
 }
 
+void Emit(RankBuilder& rank, const InstructionKey& key) {
+  const LowerContext& context = rank.Context();
+  const BlockRequest request = RequestFor(context, key);
+  const int block =
+      rank.FindBlock(NameOf(request), [&] { return BuildBlock(BlockContextOf(context), request); });
+  AddBound(rank, key, block);
+}
+
+void EmitPiece(RankBuilder& rank, const InstructionKey& key) {
+  const LowerContext& context = rank.Context();
+  const BlockRequest request = RequestFor(context, key);
+  const std::string name = NameOf(request) + ".piece" + std::to_string(key.part);
+  const int block = rank.FindBlock(
+      name, [&] { return CutPiece(BuildBlock(BlockContextOf(context), request), key.part).block; });
+  AddBound(rank, key, block);
+}
+
 constexpr StepRule kModelBlock{Emit, MemoryOfBlock};
+constexpr StepRule kModelPiece{EmitPiece, MemoryOfPiece};
 
 }  // namespace
+
+int PiecesOf(const LowerContext& context, Pass pass, int block) {
+  const InstructionKey key = BlockKey(pass, block, context.FirstMicroBatch(block));
+  const BlockRequest request = RequestFor(context, key);
+  return static_cast<int>(PieceBegins(BuildBlock(BlockContextOf(context), request)).size());
+}
+
+SkeletonStep PieceStep(Pass pass, int block, int micro_batch, int piece) {
+  return {{InstructionKind::kBlock, pass, block, micro_batch, piece}, &kModelPiece};
+}
 
 SkeletonStep BlockStep(Pass pass, int block, int micro_batch) {
   return {BlockKey(pass, block, micro_batch), &kModelBlock};

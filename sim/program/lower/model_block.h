@@ -9,6 +9,14 @@ namespace foretrain {
 // One pass of one block for one micro-batch.
 SkeletonStep BlockStep(Pass pass, int block, int micro_batch);
 
+// How many pieces the pass can be cut into so that another block's run between them; 1 where
+// nothing in it waits for communication. Builds the block: O(its ops).
+int PiecesOf(const LowerContext& context, Pass pass, int block);
+
+// Piece `piece` of a pass that has several (blocks/pieces.h); its number is the key's part. All of
+// them, in order, are the pass.
+SkeletonStep PieceStep(Pass pass, int block, int micro_batch, int piece);
+
 // A copy of a bucket's parameters that a strategy makes for the uses of `use.block` and its
 // micro-batch: in the forward or, by any other pass, in the backward. Where there is none, block
 // passes read the bucket's own buffer.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/checked.h"
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/sharding.h"
@@ -9,18 +10,32 @@ namespace {
 
 void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const double clip_norm = rank.Context().plan.clip_norm;
+  const Plan& plan = rank.Context().plan;
   const ShardRange shard = ShardOf(bucket);
   const std::int64_t elements = shard.end - shard.begin;
   const std::int64_t decayed = std::clamp<std::int64_t>(bucket.decayed - shard.begin, 0, elements);
   const std::string name = "optimizer." + std::to_string(elements) + "." + std::to_string(decayed);
-  const int block =
-      rank.FindBlock(name, [&] { return OptimizerBlock(elements, decayed, clip_norm); });
+  const int block = rank.FindBlock(name, [&] { return OptimizerBlock(plan, elements, decayed); });
   std::vector<Binding> bindings = {ParameterRangeOf(rank, bucket, shard.begin, shard.end),
-                                   GradientRangeOf(rank, bucket, shard.begin, shard.end),
-                                   rank.Part(bucket.moment1, 0, elements),
-                                   rank.Part(bucket.moment2, 0, elements)};
-  if (clip_norm > 0) bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNorm})));
+                                   GradientRangeOf(rank, bucket, shard.begin, shard.end)};
+  // In the order of the block's slots, without the padding of the shard.
+  const std::int64_t scales = 4 * CeilDiv(elements, kScaleBlock);
+  if (bucket.moment1 >= 0) {
+    const bool codes = bucket.absmax1 >= 0;
+    const std::int64_t bytes = codes ? elements : BytesIn(MomentFormatOf(plan), elements);
+    bindings.push_back({bucket.moment1, 0, bytes});
+    bindings.push_back({bucket.moment2, 0, bytes});
+  }
+  const auto scalar = [&](TensorKind kind) {
+    bindings.push_back(rank.Whole(rank.Tensors().At({kind})));
+  };
+  if (plan.clip_norm > 0) scalar(TensorKind::kNorm);
+  if (plan.loss_scale > 0) scalar(TensorKind::kNotFinite);
+  if (plan.loss_scale > 0 && bucket.moment1 >= 0) scalar(TensorKind::kSkipped);
+  if (bucket.absmax1 >= 0) {
+    bindings.push_back({bucket.absmax1, 0, scales});
+    bindings.push_back({bucket.absmax2, 0, scales});
+  }
   rank.Add(key, block, bindings);
 }
 

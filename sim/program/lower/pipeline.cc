@@ -1,8 +1,13 @@
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "sim/program/lower/boundaries.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
+#include "sim/program/lower/recompute.h"
+#include "sim/program/lower/sharding.h"
 #include "sim/program/schedules/transfers.h"
 
 namespace foretrain {
@@ -28,7 +33,7 @@ std::vector<SkeletonStep> PassesOf(const Chunk& chunk, const Slot& slot) {
 class Writer {
  public:
   Writer(const LowerContext& context, Skeleton& skeleton)
-      : stage_(context.stage), skeleton_(skeleton) {
+      : context_(context), stage_(context.stage), skeleton_(skeleton) {
     const int stages = Placement(context.plan).stages();
     for (int s = 0; s < stages; ++s) {
       blocks_.push_back(BlocksOfStage(context.model, context.plan, s));
@@ -77,24 +82,50 @@ class Writer {
     skeleton_.push_back(SendStep(t.pass, MakerOf(t), t.micro_batch, t.down));
   }
 
-  // Layer beside layer: a block of the one slot, then a block of the other.
+  // Layer beside layer, and piece beside piece: while a piece of the one waits for communication,
+  // the other computes.
   void AddPair(const SlotWithTransfers& one, const SlotWithTransfers& other) {
     Enter(one);
     Enter(other);
     const std::vector<SkeletonStep> a = PassesOf(ChunkOf(one), one.slot);
     const std::vector<SkeletonStep> b = PassesOf(ChunkOf(other), other.slot);
     for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-      if (i < a.size()) skeleton_.push_back(a[i]);
+      AddInTurn(i < a.size() ? PiecesOfStep(a[i]) : std::vector<SkeletonStep>(),
+                i < b.size() ? PiecesOfStep(b[i]) : std::vector<SkeletonStep>());
       if (i + 1 == a.size()) Leave(one);
-      if (i < b.size()) skeleton_.push_back(b[i]);
     }
     // Behind the other's, as the receiver expects.
     Leave(other);
   }
 
+  void AddInTurn(const std::vector<SkeletonStep>& a, const std::vector<SkeletonStep>& b) {
+    for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+      if (i < a.size()) skeleton_.push_back(a[i]);
+      if (i < b.size()) skeleton_.push_back(b[i]);
+    }
+  }
+
+  // A gathered copy of parameters is there for one instruction, so such blocks stay whole.
+  std::vector<SkeletonStep> PiecesOfStep(const SkeletonStep& step) {
+    const auto& [kind, pass, block, micro_batch, part] = step.key;
+    const auto [count, is_new] = pieces_.try_emplace(
+        {stage_.KindOf(block), pass, RecomputeOf(context_.plan, stage_, block)}, 1);
+    if (is_new && !ShardingOf(context_.plan).parameters) {
+      count->second = PiecesOf(context_, pass, block);
+    }
+    if (count->second == 1) return {step};
+    std::vector<SkeletonStep> pieces;
+    for (int piece = 0; piece < count->second; ++piece) {
+      pieces.push_back(PieceStep(pass, block, micro_batch, piece));
+    }
+    return pieces;
+  }
+
+  const LowerContext& context_;
   const Stage& stage_;
   Skeleton& skeleton_;
   std::vector<Chunk> blocks_;  // by stage
+  std::map<std::tuple<BlockKind, Pass, RecomputeKind>, int> pieces_;
 };
 
 }  // namespace

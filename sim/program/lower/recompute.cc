@@ -11,7 +11,7 @@ void LowerRecompute(const LowerContext& context, Skeleton& skeleton) {
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
     const bool reads_saved = key.pass == Pass::kBackward || key.pass == Pass::kBackwardInput;
-    if (key.kind == InstructionKind::kBlock && reads_saved &&
+    if (key.kind == InstructionKind::kBlock && reads_saved && key.part == 0 &&
         RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull) {
       insertions.Before(i, BlockStep(Pass::kRecompute, key.block, key.micro_batch));
     }

@@ -8,6 +8,7 @@ namespace foretrain {
 // Parts of the keys of scalar reductions.
 inline constexpr int kLossScalar = 0;
 inline constexpr int kNormScalar = 1;
+inline constexpr int kNotFiniteScalar = 2;
 
 // Makes `here`, this rank's part, and `sum`, which is the same buffer where nothing is added up.
 // Both are state, zero before the first step.

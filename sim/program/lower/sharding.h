@@ -9,10 +9,11 @@ namespace foretrain {
 
 // Each flag is off where one rank would hold everything anyhow. Rajbhandari et al. 2020, s. 5.
 struct Sharding {
-  int shards = 1;           // ranks that share a bucket; 1: nothing is sharded
-  bool optimizer = false;   // each rank keeps the moments of its shard, and updates it alone
-  bool gradients = false;   // whole for one micro-batch at a time, then scattered to the shards
-  bool parameters = false;  // gathered for each use
+  int shards = 1;                 // ranks that share a bucket; 1: nothing is sharded
+  bool optimizer = false;         // each rank keeps the moments of its shard, and updates it alone
+  bool gradients = false;         // what micro-batches add up to lies in shards
+  bool parameters = false;        // gathered for each use
+  bool each_micro_batch = false;  // gradients are whole for one micro-batch, and then summed
 };
 
 // Ranks that hold and sum a bucket's gradients, those that share out its state, and how many these
@@ -24,10 +25,26 @@ inline GroupKind ShardGroup(const Bucket& bucket) {
   return bucket.experts ? GroupKind::kExpertDp : GroupKind::kShard;
 }
 inline int ExpertHolders(const Plan& plan) { return plan.DataParallel() / plan.ep; }
+// Nobody else has this rank's experts, or a bucket: it is neither summed nor shared out.
+inline bool HoldsExpertsAlone(const Plan& plan) { return plan.ep > 1 && ExpertHolders(plan) == 1; }
+inline bool IsHeldOnce(const Plan& plan, const Bucket& bucket) {
+  return bucket.experts && HoldsExpertsAlone(plan);
+}
 
 inline Sharding ShardingOf(const Plan& plan) {
-  if (plan.Shards() == 1 || plan.zero_stage == 0) return {};
-  return {plan.Shards(), true, plan.zero_stage >= 2, plan.zero_stage >= 3};
+  Sharding sharding;
+  if (plan.Shards() > 1 && plan.zero_stage > 0) {
+    sharding = {plan.Shards(), true, plan.zero_stage >= 2, plan.zero_stage >= 3};
+  }
+  sharding.each_micro_batch =
+      sharding.gradients ||
+      (plan.DataParallel() > 1 && plan.reduction_time == ReductionTime::kMicroBatch);
+  return sharding;
+}
+
+// Replicas of each shard sum it once a step, when it holds all micro-batches (HSDP).
+inline bool SumsReplicas(const Plan& plan) {
+  return plan.replicas > 1 && ShardingOf(plan).optimizer;
 }
 
 }  // namespace foretrain

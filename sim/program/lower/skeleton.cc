@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace foretrain {
@@ -45,12 +46,14 @@ std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
     }
   }
   std::vector<BucketCompletion> done;
+  std::set<int> begun;
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
     if (!MakesWeightGradients(key)) continue;
     for (const int bucket : context.BucketsOf(key.block)) {
       if (--missing[{key.micro_batch, bucket}] > 0) continue;
-      done.push_back({i, bucket, key.micro_batch, --open[bucket] == 0});
+      const bool first = begun.insert(bucket).second;
+      done.push_back({i, bucket, key.micro_batch, first, --open[bucket] == 0});
     }
   }
   return done;

@@ -32,7 +32,7 @@ struct LowerContext {
   const Bucket& BucketAt(int bucket) const {
     return layout.buckets[static_cast<std::size_t>(bucket)];
   }
-  std::int64_t Rows() const { return plan.micro_batch * plan.sequence; }
+  std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
   // The first of the micro-batches that pass the block.
   int FirstMicroBatch(int block) const {
     const int micro_batches = static_cast<int>(plan.MicroBatches());
@@ -104,7 +104,8 @@ struct BucketCompletion {
   std::size_t position = 0;
   int bucket = 0;
   int micro_batch = 0;
-  bool last = false;  // of the bucket's in the step
+  bool first = false;  // of the bucket's micro-batches in this order
+  bool last = false;
 };
 // All of them, by ascending position. O(steps).
 std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,

@@ -11,6 +11,7 @@ enum class TensorKind : std::uint8_t {
   kActivation,          // block that makes it, micro-batch
   kInputGradient,       // block whose input it is the gradient of, micro-batch
   kSaved,               // block, micro-batch, index of the saved tensor
+  kCarried,             // block, micro-batch, pass and slot: between the pieces of a pass
   kIds,                 // micro-batch
   kTargets,             // micro-batch
   kForwardParameters,   // block and micro-batch that a copy is for, index of the bucket
@@ -20,6 +21,9 @@ enum class TensorKind : std::uint8_t {
   kLoss,
   kNormHere,
   kNorm,
+  kNotFiniteHere,  // numbers in this rank's gradients
+  kNotFinite,
+  kSkipped,  // steps so far
 };
 
 struct TensorName {

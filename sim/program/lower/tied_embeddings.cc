@@ -1,3 +1,4 @@
+#include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/gradient_reduction.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/rank_builder.h"
@@ -6,14 +7,15 @@
 namespace foretrain {
 namespace {
 
-// Over both ends of the pipeline: of the shards where gradients lie in shards.
+// Over both ends of the pipeline: of this rank's shard where sums over dp were made before.
 void EmitTiedSum(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const bool sharded = ShardingOf(rank.Context().plan).gradients;
-  const std::int64_t elements = sharded ? bucket.elements / bucket.shards : bucket.elements;
+  const Sharding sharding = ShardingOf(rank.Context().plan);
+  const bool scattered = sharding.optimizer && sharding.each_micro_batch;
+  const std::int64_t elements = scattered ? bucket.elements / bucket.shards : bucket.elements;
   const int block = rank.FindCollective(
       {OpKind::kAllReduce, "reduce.tied", Queue::kReduce, GroupKind::kEnds, elements});
-  rank.Add(key, block, {rank.Whole(bucket.gradients)});
+  rank.Add(key, block, {scattered ? ShardOfGradients(rank, bucket) : rank.Whole(bucket.gradients)});
 }
 
 constexpr StepRule kTiedSum{EmitTiedSum};
@@ -28,8 +30,8 @@ void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton) {
   skeleton.push_back(
       {{InstructionKind::kAllReduce, Pass::kUpdate, context.stage.layers + 1, 0, bucket},
        &kTiedSum});
-  if (context.plan.DataParallel() > 1 && !ShardingOf(context.plan).gradients) {
-    skeleton.push_back(ReductionStep(context, bucket));
+  if (context.plan.DataParallel() > 1 && !ShardingOf(context.plan).each_micro_batch) {
+    for (const SkeletonStep& step : ReductionSteps(context, bucket)) skeleton.push_back(step);
   }
 }
 

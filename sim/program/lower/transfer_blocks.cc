@@ -1,5 +1,6 @@
 #include "sim/program/lower/transfer_blocks.h"
 
+#include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
 
 namespace foretrain {
@@ -10,7 +11,45 @@ std::int16_t Other(BlockBuilder& b, std::string name, std::int64_t elements, Cat
   return b.Slot(std::move(name), elements, category, SlotRole::kOther, index);
 }
 
+// One op a range, which adds to one number.
+Block RangesBlock(const char* name, const char* result, OpKind kind,
+                  const std::vector<std::int64_t>& range_elements) {
+  BlockBuilder b(name);
+  std::vector<std::int16_t> ranges;
+  for (std::size_t i = 0; i < range_elements.size(); ++i) {
+    ranges.push_back(Other(b, "range" + std::to_string(i), range_elements[i], Category::kGradients,
+                           static_cast<int>(i)));
+  }
+  const std::int16_t out =
+      Other(b, result, 1, Category::kWorkspace, static_cast<int>(range_elements.size()));
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    Op& op = b.Add(kind, OpClass::kMemoryBound, name + (".range" + std::to_string(i)),
+                   {In(ranges[i]), i > 0 ? InOut(out) : Out(out)});
+    op.accumulate = i > 0;
+    op.shape = {.elements = range_elements[i]};
+  }
+  return b.Take();
+}
+
 }  // namespace
+
+NumberFormat MomentFormatOf(const Plan& plan) {
+  switch (plan.moments) {
+    case MomentFormat::kBf16:
+      return NumberFormat::kBf16;
+    case MomentFormat::kInt8:
+      return NumberFormat::kInt8;
+    case MomentFormat::kFp32:
+      break;
+  }
+  return NumberFormat::kFp32;
+}
+
+NumberFormat GatherFormatOf(const Plan& plan) {
+  constexpr NumberFormat formats[] = {NumberFormat::kFp32, NumberFormat::kBf16, NumberFormat::kFp8,
+                                      NumberFormat::kInt8};
+  return formats[static_cast<std::size_t>(plan.gather_format)];
+}
 
 Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets) {
   BlockBuilder b("load");
@@ -64,44 +103,89 @@ Block CollectiveBlock(const CollectiveSpec& spec) {
 }
 
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements) {
-  BlockBuilder b("norm");
-  std::vector<std::int16_t> ranges;
-  for (std::size_t i = 0; i < range_elements.size(); ++i) {
-    ranges.push_back(Other(b, "range" + std::to_string(i), range_elements[i], Category::kGradients,
-                           static_cast<int>(i)));
-  }
-  const std::int16_t out =
-      Other(b, "squared_norm", 1, Category::kWorkspace, static_cast<int>(range_elements.size()));
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    Op& op = b.Add(OpKind::kSquaredNorm, OpClass::kMemoryBound, "norm.range" + std::to_string(i),
-                   {In(ranges[i]), i > 0 ? InOut(out) : Out(out)});
-    op.accumulate = i > 0;
-    op.shape = {.elements = range_elements[i]};
-  }
+  return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements);
+}
+
+Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements) {
+  return RangesBlock("count_not_finite", "not_finite", OpKind::kCountNotFinite, range_elements);
+}
+
+Block CountSkippedBlock() {
+  BlockBuilder b("count_skipped");
+  const std::int16_t not_finite = Other(b, "not_finite", 1, Category::kWorkspace, 0);
+  const std::int16_t skipped = Other(b, "skipped", 1, Category::kWorkspace, 1);
+  b.Add(OpKind::kCountSkipped, OpClass::kMemoryBound, "count_skipped",
+        {In(not_finite), InOut(skipped)});
   return b.Take();
 }
 
-Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm) {
+Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards,
+                           NumberFormat format) {
+  BlockBuilder b("gather.quantized");
+  const std::int64_t shard = elements / shards;
+  const std::int64_t words = shards * BytesIn(format, shard) / kFloatBytes;
+  const std::int16_t in = Other(b, "shard", shard, Category::kParameters, 0);
+  const std::int16_t own = Other(b, "own", words / shards, Category::kCommunication, 1);
+  const std::int16_t sent = Other(b, "quantized", words, Category::kCommunication, 2);
+  const std::int16_t whole = Other(b, "whole", elements, Category::kCommunication, 3);
+  const auto convert = [&](OpKind kind, const char* name, std::int16_t from, std::int16_t to,
+                           std::int64_t count, std::int64_t pieces) {
+    Op& op = b.Add(kind, OpClass::kMemoryBound, name, {In(from), Out(to)});
+    op.queue = Queue::kGather;
+    op.format = format;
+    op.shape = {.rows = pieces, .elements = count};
+  };
+  convert(OpKind::kQuantize, "quantize", in, own, shard, 1);
+  Op& gather = b.Add(OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(sent)});
+  gather.queue = Queue::kGather;
+  gather.group = group;
+  gather.format = format;
+  gather.shape = {.elements = words};
+  convert(OpKind::kDequantize, "dequantize", sent, whole, elements, shards);
+  return b.Take();
+}
+
+Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed) {
   BlockBuilder b("optimizer");
-  const std::int16_t param = Other(b, "param", elements, Category::kParameters, 0);
-  const std::int16_t grad = Other(b, "grad", elements, Category::kGradients, 1);
-  const std::int16_t moment1 = Other(b, "moment1", elements, Category::kOptimizerState, 2);
-  const std::int16_t moment2 = Other(b, "moment2", elements, Category::kOptimizerState, 3);
-  const std::int16_t norm =
-      Other(b, "squared_norm", clip_norm > 0 ? 1 : 0, Category::kWorkspace, 4);
-  Op& op = b.Add(OpKind::kAdamW, OpClass::kMemoryBound, "adamw",
-                 {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm)});
-  op.parameter = static_cast<float>(clip_norm);
+  int index = 0;
+  const auto slot = [&](const char* name, std::int64_t bytes, Category category) {
+    return b.SlotOfBytes(name, bytes, category, SlotRole::kOther, index++);
+  };
+  const bool adam = plan.optimizer == OptimizerKind::kAdamW;
+  const NumberFormat format = MomentFormatOf(plan);
+  const std::int64_t scales =
+      adam && format == NumberFormat::kInt8 ? 4 * CeilDiv(elements, kScaleBlock) : 0;
+  const std::int64_t moment = adam ? BytesIn(format, elements) - scales : 0;
+  const std::int64_t clips = plan.clip_norm > 0 ? kFloatBytes : 0;
+  const std::int64_t skips = plan.loss_scale > 0 ? kFloatBytes : 0;
+  const std::int16_t param = slot("param", elements * kFloatBytes, Category::kParameters);
+  const std::int16_t grad = slot("grad", elements * kFloatBytes, Category::kGradients);
+  const std::int16_t moment1 = slot("moment1", moment, Category::kOptimizerState);
+  const std::int16_t moment2 = slot("moment2", moment, Category::kOptimizerState);
+  const std::int16_t norm = slot("squared_norm", clips, Category::kWorkspace);
+  const std::int16_t not_finite = slot("not_finite", skips, Category::kWorkspace);
+  const std::int16_t skipped = slot("skipped", adam ? skips : 0, Category::kWorkspace);
+  const std::int16_t absmax1 = slot("absmax1", scales, Category::kOptimizerState);
+  const std::int16_t absmax2 = slot("absmax2", scales, Category::kOptimizerState);
+  Op& op = adam ? b.Add(OpKind::kAdamW, OpClass::kMemoryBound, "adamw",
+                        {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm),
+                         In(not_finite), In(skipped), InOut(absmax1), InOut(absmax2)})
+                : b.Add(OpKind::kSgd, OpClass::kMemoryBound, "sgd",
+                        {InOut(param), In(grad), In(norm), In(not_finite)});
+  if (adam) op.format = format;
+  if (plan.loss_scale > 0) op.scale = static_cast<float>(plan.loss_scale);
+  op.parameter = static_cast<float>(plan.clip_norm);
   op.shape = {.elements = elements, .decayed = decayed};
   return b.Take();
 }
 
-Block HostReadBlock(bool norm) {
+Block HostReadBlock(bool norm, double loss_scale) {
   BlockBuilder b("host_read");
   const std::int16_t loss = Other(b, "loss", 1, Category::kWorkspace, 0);
   const std::int16_t norm_slot = Other(b, "squared_norm", norm ? 1 : 0, Category::kWorkspace, 1);
   Op& op = b.Add(OpKind::kHostRead, OpClass::kHost, "host_read", {In(loss), In(norm_slot)});
   op.queue = Queue::kHost;
+  if (norm && loss_scale > 0) op.scale = static_cast<float>(loss_scale);
   return b.Take();
 }
 

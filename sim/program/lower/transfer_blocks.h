@@ -7,8 +7,13 @@
 #include <vector>
 
 #include "sim/program/op.h"
+#include "sim/spec/plan.h"
 
 namespace foretrain {
+
+// Number formats that the plan names.
+NumberFormat MomentFormatOf(const Plan& plan);
+NumberFormat GatherFormatOf(const Plan& plan);
 
 Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets);
 // `to_next`: along the pipeline; the receiving side of it comes from the previous rank.
@@ -33,11 +38,21 @@ Block CollectiveBlock(const CollectiveSpec& spec);
 // Adds up the squares of each range into one number: slots are the ranges, then the number.
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements);
 
-// AdamW on one shard of a bucket: slots param, grad, moment1, moment2, and the squared norm if it
-// clips.
-Block OptimizerBlock(std::int64_t elements, std::int64_t decayed, double clip_norm);
+// Counts what is not finite in each range: slots are the ranges, then the count.
+Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements);
+// Slots not_finite, skipped.
+Block CountSkippedBlock();
 
-// The host waits for the loss and, if there is one, the squared norm.
-Block HostReadBlock(bool norm);
+// A gather of `elements` in another format: slots shard, quantized whole, whole.
+Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards, NumberFormat format);
+
+// The plan's update of one shard of a bucket: slots param, grad, moment1?, moment2?, squared norm
+// if it clips, numbers that are not finite and (AdamW) skipped steps if it scales the loss, scales
+// of moments1? and moments2?.
+Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed);
+
+// The host waits for the loss and, if there is one, the squared norm of gradients that are
+// `loss_scale` times too large.
+Block HostReadBlock(bool norm, double loss_scale);
 
 }  // namespace foretrain

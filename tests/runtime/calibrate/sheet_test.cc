@@ -154,7 +154,7 @@ TEST(CommunicationGrid, HasEachKindAtSeveralSizes) {
     sizes[series.key.kind].insert(series.key.shape.elements);
   }
   for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
-                            OpKind::kSend, OpKind::kRecv}) {
+                            OpKind::kAllToAll, OpKind::kRotate, OpKind::kSend, OpKind::kRecv}) {
     EXPECT_GE(sizes[kind].size(), 5U) << Name(kind);
   }
 }

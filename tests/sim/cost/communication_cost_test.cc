@@ -51,6 +51,21 @@ TEST(CommunicationCost, OfATransferIsALatencyAndItsBytes) {
               1e-9);
 }
 
+// Each of 8 members sends an eighth of 8 GB to each other one, at once: 7 GB over its link, or 3 GB
+// over its link beside 4 GB over its port to the other node.
+TEST(CommunicationCost, OfAnAllToAllIsWhatAMemberSends) {
+  EXPECT_NEAR(Seconds(OpKind::kAllToAll, 8e9, kNode), 5e-6 + 1e-6 + 0.0875, 1e-12);
+  EXPECT_NEAR(Seconds(OpKind::kAllToAll, 8e9, {.members = 8, .nodes = 2, .per_node = 4}),
+              15e-6 + 5e-6 + 4.0 / 8.5, 1e-12);
+}
+
+// The whole tensor goes to the next member, from each to its own.
+TEST(CommunicationCost, OfARotationIsThatOfATransfer) {
+  EXPECT_NEAR(Seconds(OpKind::kRotate, 8e9, kNode), 5e-6 + 0.1, 1e-12);
+  EXPECT_NEAR(Seconds(OpKind::kRotate, 8.5e9, {.members = 8, .nodes = 2, .per_node = 4}),
+              15e-6 + 1.0, 1e-12);
+}
+
 // Threads of one machine at 8 GB/s each, 60 us to meet. Two members of an all-reduce of 8 MB each
 // read 8 MB and write 4 for the sum, and read 4 and write 4 for the other half: 20 MB.
 TEST(CommunicationCost, OfThreadsIsTheMemoryThatAMemberTouches) {
@@ -62,6 +77,8 @@ TEST(CommunicationCost, OfThreadsIsTheMemoryThatAMemberTouches) {
   EXPECT_NEAR(shared(OpKind::kAllReduce), 60e-6 + 20e6 / 8e9, 1e-12);
   EXPECT_NEAR(shared(OpKind::kReduceScatter), 60e-6 + 12e6 / 8e9, 1e-12);
   EXPECT_NEAR(shared(OpKind::kAllGather), 60e-6 + 8e6 / 8e9, 1e-12);
+  EXPECT_NEAR(shared(OpKind::kAllToAll), 60e-6 + 16e6 / 8e9, 1e-12);
+  EXPECT_NEAR(shared(OpKind::kRotate), 60e-6 + 16e6 / 8e9, 1e-12);
   EXPECT_NEAR(shared(OpKind::kRecv), 60e-6 + 16e6 / 8e9, 1e-12);
 }
 

@@ -24,6 +24,7 @@ DeviceProfile Full() {
   Op gemm = GemmOp(64, 128, 256);
   gemm.trans_a = true;
   gemm.accumulate = true;
+  gemm.format = NumberFormat::kFp8;
   AddPoint(profile, Timed(PointOf(gemm, 1, 1, 2), 1.0 / 3));
   AddPoint(profile, Timed(PointOf(AllReduceOp(1000), 4, 2, 4), 1e-4));
   return profile;

@@ -60,6 +60,7 @@ TEST(PeakMemory, HoldsParametersGradientsAndTwoMomentsOfEachParameter) {
 TEST(PeakMemory, ZeroStage3HoldsAShardOfStateOnEachRank) {
   PlannedModel planned = RandomPlannedModel(1);
   Plan plan = planned.plan;
+  plan.cp = 1;
   plan.dp = 2;
   plan.global_batch = 2 * plan.micro_batch;
   plan.zero_stage = 0;

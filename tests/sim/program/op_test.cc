@@ -52,6 +52,37 @@ TEST(WorkOf, CausalAttentionCountsTheLowerTriangle) {
   ExpectWork(Make(OpKind::kAttentionBackward, shape), 5 * 96, 4 * 150);
 }
 
+// Two ranks share out 8 tokens: chunks of 2. Rank 0 has positions 0, 1, 6, 7, which see 1 + 2 + 7 +
+// 8 = 18 keys; rank 1 has 2 to 5: 3 + 4 + 5 + 6 = 18. Over their own keys 1 + 2 + 3 + 4 = 10, over
+// the other's 8: rank 0's later two see all four, rank 1's four see the first two.
+TEST(WorkOf, PartsOfAttentionCountThePairsThatEachRankHas) {
+  OpShape shape{.rows = 4,
+                .inner = 8,
+                .batch = 1,
+                .sequence = 4,
+                .heads = 2,
+                .kv_heads = 1,
+                .head_dim = 4,
+                .cp = 2};
+  // 2 GEMMs of 2 * 18 pairs * 2 heads * 4 = 288. q, out 4 x 8; k, v 8 x 8; lse 4 x 2.
+  ExpectWork(Make(OpKind::kAttentionPartForward, shape), 2 * 288, 4 * (32 + 64 + 32 + 8));
+  // q, out, dout, dq 32 each; kv, dkv 64 each; lse 8.
+  ExpectWork(Make(OpKind::kAttentionPartBackward, shape), 5 * 288, 4 * (128 + 128 + 8));
+  shape.inner = 4;
+  EXPECT_EQ(WorkOf(Make(OpKind::kAttentionPartForward, shape)).flop, 4 * 10 * 2 * 4);
+  shape.turn = 1;
+  Op op = Make(OpKind::kAttentionPartForward, shape);
+  op.accumulate = true;  // out and lse are read as well
+  ExpectWork(op, 4 * 8 * 2 * 4, 4 * (32 + 32 + 2 * (32 + 8)));
+  // All 8 tokens of one of the heads: 36 pairs.
+  shape.turn = 0, shape.rows = shape.inner = 8, shape.heads = 1;
+  EXPECT_EQ(WorkOf(Make(OpKind::kAttentionPartForward, shape)).flop, 4 * 36 * 4);
+  // [k | v] of 4 rows, and all of [q | k | v], read and written.
+  const OpShape columns{.rows = 4, .heads = 2, .kv_heads = 1, .head_dim = 4, .cp = 2};
+  ExpectWork(Make(OpKind::kKeyColumns, columns), 0, 4 * 2 * 32);
+  ExpectWork(Make(OpKind::kHeadParts, columns), 0, 4 * 2 * 64);
+}
+
 TEST(WorkOf, NormsReadAndWriteRowsTimesColumns) {
   const OpShape shape{.rows = 10, .cols = 4};
   // x, y: 80; weight, bias: 8; mean, rstd: 20.
@@ -99,12 +130,35 @@ TEST(WorkOf, LossAndOptimizerCountEachElement) {
   ExpectWork(Make(OpKind::kCrossEntropyBackward, {.rows = 3, .vocab = 7}), 3 * 21, 4 * 48);
   ExpectWork(Make(OpKind::kSquaredNorm, {.elements = 9}), 18, 36);
   // Parameter and two moments read and written, gradient read: 28 bytes an element.
-  ExpectWork(Make(OpKind::kAdamW, {.elements = 10}), 140, 280);
+  Op adam = Make(OpKind::kAdamW, {.elements = 10});
+  ExpectWork(adam, 140, 280);
+  // Moments of 2 bytes: 12 + 4 * 2. Of 1 byte: 12 + 4.
+  adam.format = NumberFormat::kBf16;
+  ExpectWork(adam, 140, 200);
+  adam.format = NumberFormat::kInt8;
+  ExpectWork(adam, 140, 160);
+  ExpectWork(Make(OpKind::kSgd, {.elements = 10}), 40, 120);
+  ExpectWork(Make(OpKind::kCountNotFinite, {.elements = 9}), 9, 36);
+  ExpectWork(Make(OpKind::kCountSkipped, {}), 1, 12);
+}
+
+TEST(WorkOf, QuantizedTensorsAreAsLongAsTheirFormat) {
+  EXPECT_EQ(BytesIn(NumberFormat::kFp32, 300), 1200);
+  EXPECT_EQ(BytesIn(NumberFormat::kBf16, 300), 600);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp8, 300), 308);  // two blocks of at most 256
+  EXPECT_EQ(BytesIn(NumberFormat::kInt8, 256), 260);
+  EXPECT_EQ(BytesIn(NumberFormat::kInt8, 0), 0);
+  // 600 floats in two pieces: 2400 bytes on one side, 2 * 308 on the other.
+  for (const OpKind kind : {OpKind::kQuantize, OpKind::kDequantize}) {
+    Op op = Make(kind, {.rows = 2, .elements = 600});
+    op.format = NumberFormat::kInt8;
+    ExpectWork(op, 1200, 2400 + 616);
+  }
 }
 
 TEST(WorkOf, CommunicationMovesItsTensorAndOpaqueWorkNothing) {
   for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
-                            OpKind::kSend, OpKind::kRecv}) {
+                            OpKind::kAllToAll, OpKind::kRotate, OpKind::kSend, OpKind::kRecv}) {
     EXPECT_TRUE(IsCommunication(kind));
     ExpectWork(Make(kind, {.elements = 6}), 0, 24);
   }

@@ -1,0 +1,219 @@
+// Attention of some queries over some keys, both given as runs of rows with their positions: what
+// ranks that share out a sequence compute. A part starts from the result of earlier ones, so that
+// parts over disjoint keys merge in the running softmax itself (Dao et al. 2022; Liu et al. 2023).
+//
+// The blocks are those of attention_forward.h and attention_backward.h; pairs of blocks of which no
+// query sees a key are left out.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "kernels/cpu/vector/attention_backward.h"
+#include "kernels/cpu/vector/attention_blocks.h"
+#include "kernels/cpu/vector/attention_forward.h"
+#include "kernels/cpu/vector/simd.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+// Below any score, and finite: queries that have seen no key subtract it from -inf.
+constexpr float kNoScore = -1e38F;
+
+// The part in the words of whole attention: rows of keys are row_stride apart.
+FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
+  FtAttentionForward whole{};
+  whole.out = g.out;
+  whole.lse = g.lse;
+  whole.row_stride = g.kv_stride;
+  whole.heads = g.heads;
+  whole.kv_heads = g.kv_heads;
+  whole.head_dim = g.head_dim;
+  return whole;
+}
+
+// And here rows of queries are.
+FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
+  FtAttentionBackward whole{};
+  whole.q = g.q;
+  whole.out = g.out;
+  whole.lse = g.lse;
+  whole.dout = g.dout;
+  whole.row_stride = g.q_stride;
+  whole.heads = g.heads;
+  whole.kv_heads = g.kv_heads;
+  whole.head_dim = g.head_dim;
+  return whole;
+}
+
+// Running maximum, sum and output of the queries from `row` on: nothing yet, or earlier parts'.
+FT_INLINE void PartStart(const FtAttentionPartForward& g, const ForwardBlock& block, int64_t row,
+                         int64_t head, int64_t queries) {
+  for (int64_t c = 0; c < kForwardQueries; c += kLanes) {
+    Store(block.most + c, Set(kNoScore));
+    Store(block.sum + c, Vector{});
+  }
+  memset(block.out, 0, static_cast<size_t>(queries * block.width) * sizeof(float));
+  if (g.merge == 0) {
+    return;
+  }
+  const int64_t out_stride = int64_t{g.heads} * g.head_dim;
+  CopyRows(Floats(g.out) + row * out_stride + head * g.head_dim, out_stride, queries, g.head_dim,
+           block.out, block.width);
+  for (int64_t i = 0; i < queries; ++i) {
+    const float lse = g.lse[(row + i) * g.heads + head];
+    if (lse != -__builtin_inff()) {
+      block.most[i] = lse * kLog2E;
+      block.sum[i] = 1.0F;
+    }
+  }
+}
+
+// Queries that have seen no key: 0, and the logarithm of 0.
+FT_INLINE void PartFinish(const FtAttentionForward& whole, const ForwardBlock& block, int64_t row,
+                          int64_t head, int64_t queries) {
+  for (int64_t i = 0; i < queries; ++i) {
+    if (block.sum[i] == 0.0F) {
+      block.sum[i] = 1.0F;
+      block.most[i] = -__builtin_inff();
+    }
+  }
+  ForwardFinish(whole, block, row, head, queries);
+}
+
+// The queries from i on of a run, of one head of one sample whose rows are `shift` behind.
+FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
+                                    const FtAttentionForward& whole, const ForwardBlock& block,
+                                    const FtRun& run, int64_t shift, int64_t head, int64_t i) {
+  const float scale = kLog2E / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const int64_t kv_column = head / (g.heads / g.kv_heads) * g.head_dim;
+  const int64_t queries = Least(kForwardQueries, run.rows - i);
+  const int64_t row = run.row + shift + i;
+  const int64_t position = run.position + i;
+  CopyTransposed(Floats(g.q) + row * g.q_stride + head * g.head_dim, g.q_stride, queries,
+                 g.head_dim, scale, block.queries, kForwardQueries);
+  PartStart(g, block, row, head, queries);
+  for (int64_t r = 0; r < g.key_run_count; ++r) {
+    const FtRun& keys = g.key_runs[r];
+    const int64_t seen = Least(keys.rows, position + queries - keys.position);
+    for (int64_t j = 0; j < seen; j += kForwardKeys) {
+      const View view{.queries = queries,
+                      .keys = Least(kForwardKeys, seen - j),
+                      .ahead = position - keys.position - j};
+      const int64_t at = (keys.row + shift + j) * g.kv_stride + kv_column;
+      ForwardScores(whole, block, view, Floats(g.k) + at);
+      for (int64_t c = 0; c < queries; c += kLanes) {
+        ForwardSoftmax(block, view, c);
+      }
+      CopyRows(Floats(g.v) + at, g.kv_stride, view.keys, g.head_dim, block.values, block.width);
+      ForwardValues(block, view);
+    }
+  }
+  PartFinish(whole, block, row, head, queries);
+}
+
+inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch) {
+  const ForwardBlock block = TakeForwardBlock(g.head_dim, scratch);
+  const FtAttentionForward whole = AsWhole(g);
+  for (int64_t item = 0; item < g.batch * g.heads; ++item) {
+    for (int64_t r = 0; r < g.query_run_count; ++r) {
+      for (int64_t i = 0; i < g.query_runs[r].rows; i += kForwardQueries) {
+        PartForwardOfQueries(g, whole, block, g.query_runs[r], item / g.heads * g.sample_rows,
+                             item % g.heads, i);
+      }
+    }
+  }
+}
+
+// The queries of a run that see keys [j, j + keys) of another: adds to dq, block.dk and block.dv.
+FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAttentionBackward& whole,
+                                 const BackwardBlock& block, const FtRun& run, int64_t shift,
+                                 int64_t head, int64_t key_position, int64_t keys) {
+  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  for (int64_t i = Greatest(0, key_position - run.position); i < run.rows; i += kBackwardQueries) {
+    const int64_t queries = Least(kBackwardQueries, run.rows - i);
+    const int64_t row = run.row + shift + i;
+    const View view{.queries = queries, .keys = keys, .ahead = run.position + i - key_position};
+    BackwardLoadQueries(whole, block, row, head, queries);
+    float* dq = Floats(g.dq) + row * g.q_stride + head * g.head_dim;
+    for (int64_t q = 0; q < queries; q += kStripRows) {
+      const int64_t rows = Least(kStripRows, queries - q);
+      BackwardScores(whole, block, view, q, rows);
+      for (int64_t one = q; one < q + rows; ++one) {
+        BackwardSoftmax(block, view, one, scale);
+      }
+      BackwardQueries(whole, block, view, q, rows, dq + q * g.q_stride, /*add=*/true);
+    }
+    BackwardKeysValues(block, view);
+  }
+}
+
+// Gradients that flow through the keys from j on of a run, of one key head of one sample.
+FT_INLINE void PartBackwardOfKeys(const FtAttentionPartBackward& g,
+                                  const FtAttentionBackward& whole, const BackwardBlock& block,
+                                  const FtRun& run, int64_t shift, int64_t kv_head, int64_t j) {
+  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const int64_t group = g.heads / g.kv_heads;
+  const int64_t keys = Least(kBackwardKeys, run.rows - j);
+  const int64_t row = run.row + shift + j;
+  const int64_t at = row * g.kv_stride + kv_head * g.head_dim;
+  CopyTransposed(Floats(g.k) + at, g.kv_stride, keys, g.head_dim, kLog2E * scale, block.key_columns,
+                 kBackwardKeys);
+  CopyTransposed(Floats(g.v) + at, g.kv_stride, keys, g.head_dim, 1.0F, block.value_columns,
+                 kBackwardKeys);
+  CopyRows(Floats(g.k) + at, g.kv_stride, keys, g.head_dim, block.keys, block.width);
+  memset(block.dk, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
+  memset(block.dv, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
+  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (int64_t r = 0; r < g.query_run_count; ++r) {
+      PartBackwardOfRun(g, whole, block, g.query_runs[r], shift, head, run.position + j, keys);
+    }
+  }
+  const int64_t to = row * g.dkv_stride + kv_head * g.head_dim;
+  for (int64_t i = 0; i < keys; ++i) {
+    ForEachVector(
+        g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          access.store(Floats(g.dk) + to + i * g.dkv_stride + c,
+                       Load(block.dk + i * block.width + c));
+          access.store(Floats(g.dv) + to + i * g.dkv_stride + c,
+                       Load(block.dv + i * block.width + c));
+        });
+  }
+}
+
+// dq = 0 for the rows of all queries.
+FT_INLINE void PartClearQueries(const FtAttentionPartBackward& g) {
+  const auto bytes = static_cast<size_t>(int64_t{g.heads} * g.head_dim) * sizeof(float);
+  for (int64_t sample = 0; sample < g.batch; ++sample) {
+    for (int64_t r = 0; r < g.query_run_count; ++r) {
+      const int64_t first = g.query_runs[r].row + sample * g.sample_rows;
+      for (int64_t row = first; row < first + g.query_runs[r].rows; ++row) {
+        memset(Floats(g.dq) + row * g.q_stride, 0, bytes);
+      }
+    }
+  }
+}
+
+inline void AttentionPartBackward(const FtAttentionPartBackward& g, float* scratch) {
+  const BackwardBlock block = TakeBackwardBlock(g.head_dim, scratch);
+  const FtAttentionBackward whole = AsWhole(g);
+  if (g.accumulate_dq == 0) {
+    PartClearQueries(g);
+  }
+  for (int64_t item = 0; item < g.batch * g.kv_heads; ++item) {
+    for (int64_t r = 0; r < g.key_run_count; ++r) {
+      for (int64_t j = 0; j < g.key_runs[r].rows; j += kBackwardKeys) {
+        PartBackwardOfKeys(g, whole, block, g.key_runs[r], item / g.kv_heads * g.sample_rows,
+                           item % g.kv_heads, j);
+      }
+    }
+  }
+}
+
+inline void CopyRowRange(const FtCopyRows& g) {
+  const auto bytes = static_cast<size_t>(g.cols) * sizeof(float);
+  for (int64_t row = 0; row < g.rows; ++row) {
+    memcpy(Floats(g.to) + row * g.to_stride, Floats(g.from) + row * g.from_stride, bytes);
+  }
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

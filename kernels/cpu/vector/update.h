@@ -1,0 +1,209 @@
+// Updates of parameters: AdamW with moments in fp32, bf16 or blocks of 8 bits, SGD, and what tells
+// them to skip a step.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/device_api.h"
+#include "base/number_formats.h"
+#include "kernels/cpu/vector/simd.h"
+
+namespace foretrain::FT_VECTOR_NAMESPACE {
+
+FT_INLINE bool Skips(const float* not_finite) {
+  return not_finite != nullptr && not_finite[0] != 0.0F;
+}
+
+// What gradients are multiplied by: clipping, and the loss scale undone.
+FT_INLINE float GradientFactor(const float* squared_norm, float max_norm, float loss_scale) {
+  const float undo = loss_scale == 0.0F ? 1.0F : 1.0F / loss_scale;
+  if (squared_norm == nullptr) return undo;
+  const float clip = max_norm / (__builtin_sqrtf(squared_norm[0]) * undo + 1e-6F);
+  return clip >= 1.0F ? undo : clip * undo;  // NaN stays NaN
+}
+
+struct AdamFactors {
+  float gradient;
+  float step;  // lr / (1 - beta1^t)
+  float root;  // 1 / sqrt(1 - beta2^t)
+  float beta1, beta2, epsilon;
+};
+
+// Elements of one update: pointers of a range, with moments in fp32.
+struct AdamRange {
+  float* param;
+  const float* grad;
+  float* moment1;
+  float* moment2;
+};
+
+// Elements [begin, end) decay by 1 - decay.
+FT_INLINE void AdamWPart(const AdamRange& r, const AdamFactors& f, float decay, int64_t begin,
+                         int64_t end) {
+  float* param = r.param + begin;
+  const float* grad = r.grad + begin;
+  float* moment1 = r.moment1 + begin;
+  float* moment2 = r.moment2 + begin;
+  ForEachVector(
+      end - begin, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector gradient = access.load(grad + i) * f.gradient;
+        const Vector m = access.load(moment1 + i) * f.beta1 + gradient * (1.0F - f.beta1);
+        const Vector v =
+            access.load(moment2 + i) * f.beta2 + gradient * gradient * (1.0F - f.beta2);
+        const Vector p = access.load(param + i);
+        access.store(moment1 + i, m);
+        access.store(moment2 + i, v);
+        access.store(param + i,
+                     (p - p * decay) - f.step * m / (SquareRoot(v) * f.root + f.epsilon));
+      });
+}
+
+// The first `decayed` of `elements` decay.
+FT_INLINE void AdamWRange(const AdamRange& r, const AdamFactors& f, float decay, int64_t decayed,
+                          int64_t elements) {
+  const int64_t edge = Clamp(decayed, 0, elements);
+  AdamWPart(r, f, decay, 0, edge);
+  AdamWPart(r, f, 0.0F, edge, elements);
+}
+
+// The largest |x|; NaN where one is.
+FT_INLINE float LargestOf(const float* x, int64_t n) {
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t size = BitsOfFloat(x[i]) & 0x7fffffffU;
+    largest = size > largest ? size : largest;
+  }
+  return FloatOfBits(largest);
+}
+
+// top / x, or 0 where that has no meaning or may pass fp32: of a block of zeros, or of nothing
+// above 1e-35, all codes are 0.
+FT_INLINE float InverseOf(float x, float top) { return x > 1e-35F ? top / x : 0.0F; }
+
+// Moments of one block in another format, as fp32 while they are updated.
+struct MomentBlock {
+  alignas(64) float first[FT_SCALE_BLOCK];
+  alignas(64) float second[FT_SCALE_BLOCK];
+};
+
+FT_INLINE void LoadBf16(const FtAdamW& g, int64_t begin, int64_t n, MomentBlock& block) {
+  const uint16_t* first = static_cast<const uint16_t*>(g.moment1) + begin;
+  const uint16_t* second = static_cast<const uint16_t*>(g.moment2) + begin;
+  for (int64_t i = 0; i < n; ++i) block.first[i] = FloatOfBf16(first[i]);
+  for (int64_t i = 0; i < n; ++i) block.second[i] = FloatOfBf16(second[i]);
+}
+FT_INLINE void StoreBf16(const FtAdamW& g, int64_t begin, int64_t n, const MomentBlock& block) {
+  uint16_t* first = static_cast<uint16_t*>(g.moment1) + begin;
+  uint16_t* second = static_cast<uint16_t*>(g.moment2) + begin;
+  for (int64_t i = 0; i < n; ++i) first[i] = Bf16OfFloat(block.first[i]);
+  for (int64_t i = 0; i < n; ++i) second[i] = Bf16OfFloat(block.second[i]);
+}
+
+constexpr DynamicTables kSignedCodes(0, 128);
+constexpr DynamicTables kUnsignedCodes(1, 255);
+
+FT_INLINE void LoadCodes(const FtAdamW& g, int64_t begin, int64_t n, MomentBlock& block) {
+  const uint8_t* first = static_cast<const uint8_t*>(g.moment1) + begin;
+  const uint8_t* second = static_cast<const uint8_t*>(g.moment2) + begin;
+  const float scale1 = g.absmax1[begin / FT_SCALE_BLOCK];
+  const float scale2 = g.absmax2[begin / FT_SCALE_BLOCK];
+  for (int64_t i = 0; i < n; ++i) block.first[i] = kSignedCodes.value[first[i]] * scale1;
+  for (int64_t i = 0; i < n; ++i) {
+    const float root = kUnsignedCodes.value[second[i]] * scale2;
+    block.second[i] = root * root;
+  }
+}
+FT_INLINE void StoreCodes(const FtAdamW& g, int64_t begin, int64_t n, const MomentBlock& block) {
+  uint8_t* first = static_cast<uint8_t*>(g.moment1) + begin;
+  uint8_t* second = static_cast<uint8_t*>(g.moment2) + begin;
+  const float largest1 = LargestOf(block.first, n);
+  const float largest2 = __builtin_sqrtf(LargestOf(block.second, n));
+  g.absmax1[begin / FT_SCALE_BLOCK] = largest1;
+  g.absmax2[begin / FT_SCALE_BLOCK] = largest2;
+  alignas(64) float root[FT_SCALE_BLOCK] = {};
+  ForEachVector(
+      n, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        access.store(root + i, SquareRoot(access.load(block.second + i)));
+      });
+  const float inverse1 = InverseOf(largest1, 1.0F);
+  const float inverse2 = InverseOf(largest2, 1.0F);
+  for (int64_t i = 0; i < n; ++i) {
+    first[i] = static_cast<uint8_t>(kSignedCodes.SignedCodeOf(block.first[i] * inverse1));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    second[i] = static_cast<uint8_t>(kUnsignedCodes.CodeOf(root[i] * inverse2));
+  }
+}
+
+FT_INLINE AdamFactors FactorsOf(const FtAdamW& g) {
+  const double skipped = g.skipped == nullptr ? 0.0 : double{g.skipped[0]};
+  const double step = static_cast<double>(g.step) - skipped;
+  AdamFactors f{.gradient = GradientFactor(g.squared_norm, g.max_norm, g.loss_scale),
+                .step = 0.0F,
+                .root = 0.0F,
+                .beta1 = g.beta1,
+                .beta2 = g.beta2,
+                .epsilon = g.epsilon};
+  f.step = static_cast<float>(double{g.lr} / (1.0 - __builtin_pow(double{g.beta1}, step)));
+  f.root = static_cast<float>(1.0 / __builtin_sqrt(1.0 - __builtin_pow(double{g.beta2}, step)));
+  return f;
+}
+
+inline void AdamW(const FtAdamW& g) {
+  if (Skips(g.not_finite)) return;
+  const AdamFactors f = FactorsOf(g);
+  const float decay = g.lr * g.weight_decay;
+  if (g.moments == FT_F32) {
+    const AdamRange all{Floats(g.param), Floats(g.grad), Floats(g.moment1), Floats(g.moment2)};
+    AdamWRange(all, f, decay, g.decayed, g.elements);
+    return;
+  }
+  MomentBlock block = {};
+  for (int64_t begin = 0; begin < g.elements; begin += FT_SCALE_BLOCK) {
+    const int64_t n = Least(FT_SCALE_BLOCK, g.elements - begin);
+    const AdamRange range{Floats(g.param) + begin, Floats(g.grad) + begin, block.first,
+                          block.second};
+    if (g.moments == FT_BF16) {
+      LoadBf16(g, begin, n, block);
+      AdamWRange(range, f, decay, g.decayed - begin, n);
+      StoreBf16(g, begin, n, block);
+    } else {
+      LoadCodes(g, begin, n, block);
+      AdamWRange(range, f, decay, g.decayed - begin, n);
+      StoreCodes(g, begin, n, block);
+    }
+  }
+}
+
+FT_INLINE void SgdPart(const FtSgd& g, float factor, float decay, int64_t begin, int64_t end) {
+  float* param = Floats(g.param) + begin;
+  const float* grad = Floats(g.grad) + begin;
+  ForEachVector(
+      end - begin, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector p = access.load(param + i);
+        access.store(param + i, (p - p * decay) - access.load(grad + i) * factor);
+      });
+}
+
+inline void Sgd(const FtSgd& g) {
+  if (Skips(g.not_finite)) return;
+  const float factor = g.lr * GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
+  const int64_t edge = Clamp(g.decayed, 0, g.elements);
+  SgdPart(g, factor, g.lr * g.weight_decay, 0, edge);
+  SgdPart(g, factor, 0.0F, edge, g.elements);
+}
+
+inline void CountNotFinite(const FtCountNotFinite& g) {
+  const float* x = Floats(g.x);
+  int64_t count = 0;
+  for (int64_t i = 0; i < g.elements; ++i) {
+    count += (BitsOfFloat(x[i]) & 0x7f800000U) == 0x7f800000U ? 1 : 0;
+  }
+  g.out[0] = static_cast<float>(count) + (g.accumulate != 0 ? g.out[0] : 0.0F);
+}
+
+inline void CountSkipped(const FtCountSkipped& g) {
+  g.skipped[0] += Skips(g.not_finite) ? 1.0F : 0.0F;
+}
+
+}  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -1,0 +1,125 @@
+#include "sim/program/blocks/pieces.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t Index(int i) { return static_cast<std::size_t>(i); }
+
+// The slot whose tensor a slot is, or is a view of.
+std::int16_t TensorOf(const Block& block, std::int16_t slot) {
+  const std::int16_t base = block.slots[Index(slot)].base;
+  return base == kNoSlot ? slot : base;
+}
+
+// For each slot the first and the last piece that touches it, itself or through a view; -1: none.
+struct Span {
+  int first = -1;
+  int last = -1;
+
+  void Add(int piece) {
+    if (first < 0) first = piece;
+    last = piece;
+  }
+};
+
+int EndOf(const Block& block, const std::vector<int>& begins, int piece) {
+  const std::size_t next = Index(piece) + 1;
+  return next < begins.size() ? begins[next] : static_cast<int>(block.ops.size());
+}
+
+// Calls `touch` with each slot that an op of the piece touches, and with what that is a view of.
+template <class Touch>
+void ForEachTouch(const Block& block, const std::vector<int>& begins, int piece,
+                  const Touch& touch) {
+  for (int op = begins[Index(piece)]; op < EndOf(block, begins, piece); ++op) {
+    for (const Operand& operand : OperandsOf(block, block.ops[Index(op)])) {
+      if (operand.slot == kNoSlot) continue;
+      touch(operand.slot);
+      touch(TensorOf(block, operand.slot));
+    }
+  }
+}
+
+// Whether two slots have a byte in common, on some tensor-parallel rank.
+bool Overlap(const Block& block, std::int16_t a, std::int16_t b) {
+  if (TensorOf(block, a) != TensorOf(block, b)) return false;
+  const TensorSlot &one = block.slots[Index(a)], &other = block.slots[Index(b)];
+  if (one.rank_offset != other.rank_offset) return true;
+  return one.offset < other.offset + other.bytes && other.offset < one.offset + one.bytes;
+}
+
+}  // namespace
+
+std::vector<int> PieceBegins(const Block& block) {
+  std::vector<int> begins = {0};
+  std::vector<std::int16_t> moving;  // what communication ops of this piece write
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    const Op& op = block.ops[i];
+    if (IsCommunication(op.kind)) {
+      for (const Operand& operand : OperandsOf(block, op)) {
+        // Who reads what a collective only reads need not wait for it.
+        if (operand.slot != kNoSlot && operand.access != Access::kRead)
+          moving.push_back(operand.slot);
+      }
+      continue;
+    }
+    const auto waits = [&](const Operand& operand) {
+      return operand.slot != kNoSlot &&
+             std::any_of(moving.begin(), moving.end(),
+                         [&](std::int16_t slot) { return Overlap(block, slot, operand.slot); });
+    };
+    const auto operands = OperandsOf(block, op);
+    if (std::any_of(operands.begin(), operands.end(), waits)) {
+      begins.push_back(static_cast<int>(i));
+      moving.clear();
+    }
+  }
+  return begins;
+}
+
+BlockPiece CutPiece(const Block& block, int piece) {
+  const std::vector<int> begins = PieceBegins(block);
+  FT_CHECK(piece >= 0 && Index(piece) < begins.size());
+  std::vector<Span> spans(block.slots.size());
+  for (int p = 0; p < static_cast<int>(begins.size()); ++p) {
+    ForEachTouch(block, begins, p, [&](std::int16_t slot) { spans[Index(slot)].Add(p); });
+  }
+  std::vector<bool> touched(block.slots.size());
+  ForEachTouch(block, begins, piece, [&](std::int16_t slot) { touched[Index(slot)] = true; });
+  BlockPiece out;
+  out.block.name = block.name + ".piece" + std::to_string(piece);
+  std::vector<std::int16_t> renumbered(block.slots.size(), kNoSlot);
+  for (std::size_t s = 0; s < block.slots.size(); ++s) {
+    if (!touched[s]) continue;
+    TensorSlot slot = block.slots[s];
+    if (slot.base != kNoSlot) {
+      slot.base = renumbered[Index(slot.base)];
+    } else if (slot.role == SlotRole::kTemporary && spans[s].first != spans[s].last) {
+      slot.role = SlotRole::kCarried;
+      slot.index = static_cast<std::int32_t>(s);
+    }
+    renumbered[s] = static_cast<std::int16_t>(out.block.slots.size());
+    out.block.slots.push_back(std::move(slot));
+    out.uses.push_back({spans[s].first<piece, spans[s].last> piece});
+  }
+  for (int number = begins[Index(piece)]; number < EndOf(block, begins, piece); ++number) {
+    Op op = block.ops[Index(number)];
+    const auto operands = OperandsOf(block, op);
+    op.first_operand = static_cast<std::int32_t>(out.block.operands.size());
+    for (Operand operand : operands) {
+      if (operand.slot != kNoSlot) operand.slot = renumbered[Index(operand.slot)];
+      out.block.operands.push_back(operand);
+    }
+    out.block.ops.push_back(std::move(op));
+  }
+  return out;
+}
+
+}  // namespace foretrain

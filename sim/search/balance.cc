@@ -1,0 +1,94 @@
+#include "sim/search/balance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/result.h"
+#include "sim/program/blocks/blocks.h"
+
+namespace foretrain {
+namespace {
+
+double SecondsOf(const Block& block, const OpSeconds& seconds) {
+  double sum = 0;
+  for (const Op& op : block.ops) {
+    if (op.queue == Queue::kCompute) sum += seconds(op);
+  }
+  return sum;
+}
+
+double BlockSeconds(const ModelSpec& model, const Plan& plan, BlockKind kind,
+                    const OpSeconds& seconds) {
+  const BlockContext context{model, plan};
+  double sum = 0;
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    sum += SecondsOf(BuildBlock(context, {kind, pass, false}), seconds);
+  }
+  return sum;
+}
+
+// Most layers that a stage of at most `limit_s` holds beside blocks of `other_s`; at least one.
+int LayersWithin(double limit_s, double other_s, double layer_s, int layers) {
+  const double fit = std::floor((limit_s - other_s) / layer_s * (1 + 1e-12));
+  return static_cast<int>(std::clamp(fit, 1.0, static_cast<double>(layers)));
+}
+
+}  // namespace
+
+std::vector<int> BalanceLayers(int layers, int stages, double embedding_s, double layer_s,
+                               double head_s) {
+  FT_CHECK(stages >= 1 && layers >= stages && layer_s > 0);
+  const auto other_s = [&](int stage) {
+    return (stage == 0 ? embedding_s : 0) + (stage == stages - 1 ? head_s : 0);
+  };
+  // The longest stage is one of these: some layers and what its end holds.
+  std::vector<double> limits;
+  for (int stage : {0, stages / 2, stages - 1}) {
+    for (int n = 1; n <= layers; ++n) limits.push_back(other_s(stage) + n * layer_s);
+  }
+  std::sort(limits.begin(), limits.end());
+  const auto fits = [&](double limit_s) {
+    int held = 0;
+    for (int stage = 0; stage < stages; ++stage) {
+      if (other_s(stage) + layer_s > limit_s * (1 + 1e-12)) return false;
+      held += LayersWithin(limit_s, other_s(stage), layer_s, layers);
+    }
+    return held >= layers;
+  };
+  const double limit_s = *std::partition_point(limits.begin(), limits.end(),
+                                               [&](double limit) { return !fits(limit); });
+  // Front stages first, and one layer for each that is yet to come.
+  std::vector<int> out;
+  int left = layers;
+  for (int stage = 0; stage < stages; ++stage) {
+    const int behind = stages - 1 - stage;
+    const int fair = (left + behind) / (behind + 1);
+    int most = LayersWithin(limit_s, other_s(stage), layer_s, layers);
+    // What the stages behind cannot take.
+    int rest = 0;
+    for (int next = stage + 1; next < stages; ++next) {
+      rest += LayersWithin(limit_s, other_s(next), layer_s, layers);
+    }
+    most = std::min({most, left - behind, std::max(fair, left - rest)});
+    out.push_back(most);
+    left -= most;
+  }
+  FT_CHECK(left == 0);
+  return out;
+}
+
+std::vector<int> BalancedLayers(const ModelSpec& model, const Plan& plan,
+                                const OpSeconds& seconds) {
+  const int layers = static_cast<int>(model.layers), stages = plan.Stages();
+  const std::vector<int> balanced =
+      BalanceLayers(layers, stages, BlockSeconds(model, plan, BlockKind::kEmbedding, seconds),
+                    BlockSeconds(model, plan, BlockKind::kLayer, seconds),
+                    BlockSeconds(model, plan, BlockKind::kHead, seconds));
+  for (int stage = 0; stage < stages; ++stage) {
+    const int even = layers / stages + (stage < layers % stages ? 1 : 0);
+    if (balanced[static_cast<std::size_t>(stage)] != even) return balanced;
+  }
+  return {};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,136 @@
+#include "base/number_formats.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+namespace foretrain {
+namespace {
+
+// The nearest of `numbers`, of two as near the one with the even index.
+std::size_t Nearest(const std::vector<double>& numbers, double x) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    const double gain = std::fabs(numbers[best] - x) - std::fabs(numbers[i] - x);
+    if (gain > 0 || (gain == 0 && i % 2 == 0)) best = i;
+  }
+  return best;
+}
+
+TEST(NumberFormats, RoundToBf16HalvesToEven) {
+  EXPECT_EQ(Bf16OfFloat(1.0F), 0x3f80);
+  EXPECT_EQ(Bf16OfFloat(1.0F + 1.0F / 256), 0x3f80);  // half of a step of 2^-7: even is below
+  EXPECT_EQ(Bf16OfFloat(1.0F + 3.0F / 256), 0x3f82);  // and here above
+  EXPECT_EQ(Bf16OfFloat(-0.0F), 0x8000);
+  EXPECT_TRUE(std::isnan(FloatOfBf16(Bf16OfFloat(std::nanf("")))));
+  EXPECT_EQ(FloatOfBf16(Bf16OfFloat(INFINITY)), INFINITY);
+  EXPECT_EQ(FloatOfBf16(0xc040), -3.0F);
+}
+
+// e4m3 by its definition: 8 numbers a power of two from 2^-6 on, and below it multiples of 2^-9.
+TEST(NumberFormats, Fp8HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
+  std::vector<double> numbers;
+  for (int code = 0; code < 127; ++code) {  // 127 is NaN
+    const int exponent = code / 8, mantissa = code % 8;
+    numbers.push_back(exponent == 0 ? std::ldexp(mantissa, -9)
+                                    : std::ldexp(8 + mantissa, exponent - 10));
+    EXPECT_EQ(FloatOfFp8(static_cast<std::uint8_t>(code)), numbers.back()) << code;
+    EXPECT_EQ(Fp8OfFloat(static_cast<float>(-numbers.back())), code | 0x80) << code;
+  }
+  EXPECT_EQ(numbers.back(), 448);
+  for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
+    for (const double part : {0.0, 0.25, 0.5, 0.75, 0.99}) {
+      const auto x = static_cast<float>(numbers[i] + part * (numbers[i + 1] - numbers[i]));
+      EXPECT_EQ(Fp8OfFloat(x), Nearest(numbers, x)) << x;
+    }
+  }
+}
+
+TEST(NumberFormats, Int8RoundsHalvesToEven) {
+  EXPECT_EQ(Int8OfFloat(0.5F), 0);
+  EXPECT_EQ(Int8OfFloat(1.5F), 2);
+  EXPECT_EQ(Int8OfFloat(-126.6F), -127);
+  EXPECT_EQ(Int8OfFloat(127.0F), 127);
+}
+
+// The map of Dettmers et al. 2022 as its authors make it: in decade i, i = 0..6, the middles
+// between 2^i + 1 (unsigned 2^(i + 1) + 1) evenly spaced numbers from 0.1 to 1, times 10^(i - 6);
+// with 0 and 1.
+std::vector<double> DynamicMap(int extra) {
+  std::vector<double> map = {0.0};
+  for (int decade = 0; decade < 7; ++decade) {
+    const int bins = 1 << (decade + extra);
+    for (int bin = 0; bin < bins; ++bin) {
+      map.push_back(std::pow(10.0, decade - 6) * (0.1 + 0.9 * (bin + 0.5) / bins));
+    }
+  }
+  map.push_back(1.0);
+  return map;
+}
+
+TEST(NumberFormats, DynamicCodesAreThoseOfTheMap) {
+  const std::vector<double> signed_map = DynamicMap(0), unsigned_map = DynamicMap(1);
+  ASSERT_EQ(signed_map.size(), 129U);
+  ASSERT_EQ(unsigned_map.size(), 256U);
+  for (int code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    const double expected = code > 128 ? -signed_map[static_cast<std::size_t>(code) - 128]
+                                       : signed_map[static_cast<std::size_t>(code)];
+    EXPECT_NEAR(FloatOfSignedDynamic(byte), expected, 1e-6 * std::fabs(expected)) << code;
+    EXPECT_EQ(SignedDynamicOfFloat(FloatOfSignedDynamic(byte)), code);
+    const double positive = unsigned_map[static_cast<std::size_t>(code)];
+    EXPECT_NEAR(FloatOfUnsignedDynamic(byte), positive, 1e-6 * positive) << code;
+    EXPECT_EQ(UnsignedDynamicOfFloat(FloatOfUnsignedDynamic(byte)), code);
+  }
+}
+
+TEST(NumberFormats, TablesGiveTheSameCodesAndValues) {
+  constexpr DynamicTables kSigned(0, 128), kUnsigned(1, 255);
+  // Each of 2^25 / 61 numbers between 2^-26 and 1, and 0.
+  for (std::uint32_t bits = 0x32800000U; bits <= 0x3f800000U; bits += 61) {
+    const float x = FloatOfBits(bits);
+    ASSERT_EQ(kSigned.SignedCodeOf(x), SignedDynamicOfFloat(x)) << x;
+    ASSERT_EQ(kSigned.SignedCodeOf(-x), SignedDynamicOfFloat(-x)) << -x;
+    ASSERT_EQ(kUnsigned.CodeOf(x), UnsignedDynamicOfFloat(x)) << x;
+  }
+  EXPECT_EQ(kSigned.CodeOf(0.0F), 0U);
+  EXPECT_EQ(kUnsigned.CodeOf(1.0F), 255U);
+  EXPECT_EQ(kSigned.CodeOf(1.0F), 128U);
+  for (int code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::uint8_t>(code);
+    EXPECT_EQ(kUnsigned.value[code], FloatOfUnsignedDynamic(byte));
+    EXPECT_EQ(kSigned.value[code], FloatOfSignedDynamic(byte));
+  }
+}
+
+// Half a bin: of the decade that ends at 10^k, 0.45 * 10^k over its number of bins; what lies below
+// 10^-7 becomes 0.
+TEST(NumberFormats, DynamicCodesErrByHalfABinAtMost) {
+  for (double x = 1e-9; x <= 1.0; x *= 1.0007) {
+    const auto value = static_cast<float>(x);
+    const int decade = std::clamp(static_cast<int>(std::floor(std::log10(x))) + 7, 0, 6);
+    const double end = std::pow(10.0, decade - 6);
+    for (const int extra : {0, 1}) {
+      const double half_bin = 0.45 * end / (1 << (decade + extra));
+      const double bound = x < 1e-7 ? 1e-7 : half_bin * 1.0001;
+      const double got = extra == 0 ? FloatOfSignedDynamic(SignedDynamicOfFloat(value))
+                                    : FloatOfUnsignedDynamic(UnsignedDynamicOfFloat(value));
+      ASSERT_LE(std::fabs(got - x), bound) << x << " extra " << extra;
+      if (extra == 0) {
+        // The largest negative number has no code of its own: half a bin of the top decade.
+        ASSERT_LE(std::fabs(FloatOfSignedDynamic(SignedDynamicOfFloat(-value)) + x),
+                  std::max(bound, x > 0.99 ? 0.45 / 64 * 1.0001 : 0.0))
+            << -x;
+      }
+    }
+  }
+  EXPECT_EQ(FloatOfSignedDynamic(SignedDynamicOfFloat(1.0F)), 1.0F);
+  EXPECT_EQ(FloatOfUnsignedDynamic(UnsignedDynamicOfFloat(1.0F)), 1.0F);
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,105 @@
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+class QuantizeTest : public KernelTest {
+ protected:
+  // Quantized and back, in `pieces` pieces.
+  Floats RoundTrip(const Floats& x, std::int64_t pieces, FtDtype format) {
+    const auto n = static_cast<std::int64_t>(x.size());
+    std::vector<float> sent(x.size() + 64);
+    Floats out(x.size(), std::numeric_limits<float>::quiet_NaN());
+    Run(api_.quantize, FtQuantize{x.data(), sent.data(), n, pieces, format, FT_F32});
+    Run(api_.dequantize, FtQuantize{sent.data(), out.data(), n, pieces, format, FT_F32});
+    return out;
+  }
+};
+
+// Largest absolute value of the block of each element.
+Tensor BlockLargest(const Floats& x, std::int64_t pieces) {
+  const std::size_t n = x.size() / static_cast<std::size_t>(pieces);
+  Tensor largest(x.size(), 0.0);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t begin = i / n * n + i % n / FT_SCALE_BLOCK * FT_SCALE_BLOCK;
+    const std::size_t end = std::min(begin + FT_SCALE_BLOCK, (i / n + 1) * n);
+    for (std::size_t j = begin; j < end; ++j) {
+      largest[i] = std::max(largest[i], std::abs(double{x[j]}));
+    }
+  }
+  return largest;
+}
+
+// Half a step: bf16 2^-8 of the number; e4m3 2^-4 of it, or half of the smallest step, 2^-10 of
+// 1/448 of the block's largest; int8 half of 1/127 of the largest. And 4 roundings of the scaling.
+TEST_P(QuantizeTest, ErrsByHalfAStepAtMost) {
+  for (const FtDtype format : {FT_BF16, FT_FP8, FT_I8}) {
+    for (const std::int64_t pieces : {1, 3}) {
+      for (const std::int64_t each : {4, 16, 252, 256, 260, 1040}) {
+        SCOPED_TRACE("format " + std::to_string(format) + ", " + std::to_string(pieces) + " x " +
+                     std::to_string(each));
+        const Floats x = Random(pieces * each, 7, 0.02F);
+        const Tensor largest = BlockLargest(x, pieces);
+        Tensor bound;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const double size = std::abs(double{x[i]});
+          const double step = format == FT_BF16  ? size / 256
+                              : format == FT_FP8 ? std::max(size / 16, largest[i] / 448 / 1024)
+                                                 : largest[i] / 254;
+          bound.push_back(step + 4 * kUnit * largest[i]);
+        }
+        ExpectClose(RoundTrip(x, pieces, format), ToDouble(x), bound, "round trip");
+      }
+    }
+  }
+}
+
+TEST_P(QuantizeTest, KeepsZerosAndTheLargestOfABlock) {
+  Floats x(512, 0.0F);
+  x[300] = -3.0F;
+  for (const FtDtype format : {FT_BF16, FT_FP8, FT_I8}) {
+    const Floats out = RoundTrip(x, 1, format);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_NEAR(out[i], x[i], i == 300 ? 3e-7F : 0.0F) << i;
+    }
+  }
+}
+
+TEST_P(QuantizeTest, FlushesBlocksOfTinyNumbersToZero) {
+  Floats x(256, 1e-40F);
+  x[3] = -std::numeric_limits<float>::denorm_min();
+  for (const FtDtype format : {FT_FP8, FT_I8}) {
+    for (const float out : RoundTrip(x, 1, format)) EXPECT_EQ(std::abs(out), 0.0F);
+  }
+}
+
+TEST_P(QuantizeTest, HidesNoInfinityAndNoNan) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    Floats x = Random(512, 1);
+    x[5] = bad;
+    for (const FtDtype format : {FT_BF16, FT_FP8, FT_I8}) {
+      const Floats out = RoundTrip(x, 1, format);
+      EXPECT_FALSE(std::isfinite(out[5])) << format;
+      EXPECT_TRUE(std::isfinite(out[256])) << format;
+    }
+  }
+}
+
+TEST_P(QuantizeTest, RefusesOddPiecesAndOtherFormats) {
+  Floats x(8), out(16);
+  const FtQuantize odd{x.data(), out.data(), 6, 1, FT_I8, FT_F32};
+  EXPECT_EQ(api_.quantize(queue_.get(), &odd), FT_FAILED);
+  const FtQuantize other{x.data(), out.data(), 8, 1, FT_F16, FT_F32};
+  EXPECT_EQ(api_.dequantize(queue_.get(), &other), FT_UNSUPPORTED);
+}
+
+FT_TEST_ALL_VARIANTS(QuantizeTest);
+
+}  // namespace
+}  // namespace foretrain::test
