@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/program/lower/lowered.h"
 #include "sim/spec/cluster_json.h"
 #include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_json.h"
@@ -198,11 +199,8 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
 
 PlanFlags::PlanFlags() : texts(PlanFields().size(), "auto") {}
 
-std::string& PlanFlags::Text(std::string_view field) {
-  return texts[static_cast<std::size_t>(&PlanFieldOf(field) - PlanFields().data())];
-}
-const std::string& PlanFlags::Text(std::string_view field) const {
-  return const_cast<PlanFlags*>(this)->Text(field);
+std::size_t PlanFlags::IndexOf(std::string_view field) {
+  return static_cast<std::size_t>(&PlanFieldOf(field) - PlanFields().data());
 }
 
 void PlanFlags::Declare(Arguments& arguments) {
@@ -210,7 +208,9 @@ void PlanFlags::Declare(Arguments& arguments) {
   arguments.Option("--plan", plan_file, "FILE", "Plan file; options given beside it overrule it");
   const auto fields = PlanFields();
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string options(fields[i].options), help(fields[i].help);
+    const std::string options(fields[i].options);
+    std::string help(fields[i].help);
+    if (!IsLowered(fields[i].name)) help += " (not in this version)";
     if (fields[i].type == PlanFieldType::kFlag) {
       arguments.Switch(options, texts[i], help);
     } else {

@@ -1,7 +1,8 @@
 // The one seam between the program's executor and a device: a C struct of function pointers with
 // plain data only. kernels/cpu fills it statically, a plugin fills it for CUDA, tests fill it with
 // a mock that fails the n-th call. Leaves out order, memory plans and ids: they lie above the
-// table, once for every device.
+// table, once for every device. Longer than other headers, because a plugin's whole contract stands
+// in one file.
 //
 // Every entry returns FT_OK or another FtStatus and, when it fails, a sentence in `queue`'s text
 // buffer or in the caller's. Pointers are device pointers. Tensors are dense row-major; a row

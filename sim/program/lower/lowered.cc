@@ -1,5 +1,6 @@
 #include "sim/program/lower/lowered.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -34,6 +35,10 @@ std::string NotLowered(const Plan& plan) {
 }
 
 }  // namespace
+
+bool IsLowered(std::string_view field) {
+  return std::find(kNotLowered.begin(), kNotLowered.end(), field) == kNotLowered.end();
+}
 
 Result<void> CheckLowered(const Plan& plan) {
   const std::string what = NotLowered(plan);
