@@ -69,7 +69,14 @@ const Case kExchangeCases[] = {
     {"Ep2Zero1", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 1; }},
     {"Dp4Ep2Zero3Recompute",
      [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; }},
+    {"Ep2Zero2", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 2; }},
     {"Ep2Zero3", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 3; }},
+    {"Ep2EachMicroBatch",
+     [](Plan& p) { p.dp = p.ep = 2, p.reduction_time = ReductionTime::kMicroBatch; }},
+    {"Dp4Ep2Zero1EachMicroBatch",
+     [](Plan& p) {
+       p.dp = 4, p.ep = 2, p.zero_stage = 1, p.reduction_time = ReductionTime::kMicroBatch;
+     }},
     {"Ep2Tp2SequenceParallelSelective",
      [](Plan& p) {
        p.dp = p.ep = p.tp = 2, p.sequence_parallel = true;
@@ -141,6 +148,38 @@ INSTANTIATE_TEST_SUITE_P(ExpertParallel, ExpertsEquality,
                            return std::string(std::get<0>(test.param).name) + "_" +
                                   std::get<1>(test.param).name;
                          });
+
+// A rank's share of the sequences is what its choices are balanced over, so that of a balance
+// another loss would come.
+TEST(Experts, TrainAlikeOnShareOutSequences) {
+  ModelSpec model = TinyExperts();
+  model.balance_weight = 0;
+  const Trained expected = TrainTiny(model, TinyPlan());
+  for (const int dp : {1, 2}) {
+    Plan plan = TinyPlan();
+    plan.dp = dp;
+    plan.cp = 2;
+    plan.zero_stage = 3 * (dp - 1);
+    const Trained actual = TrainTiny(model, plan);
+    for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+      EXPECT_NEAR(actual.losses[step], expected.losses[step],
+                  kLossTolerance * expected.losses[step])
+          << "step " << step;
+    }
+  }
+}
+
+// All of the router's gradient is scaled, that of the balance too.
+TEST(Experts, TrainAlikeUnderAScaledLoss) {
+  Plan plan = TinyPlan();
+  plan.dp = 4;
+  plan.ep = plan.zero_stage = 2;
+  plan.capacity_factor = 1.25;
+  const Trained expected = TrainTiny(TinyExperts(), plan);
+  plan.loss_scale = 1024;
+  const Trained actual = TrainTiny(TinyExperts(), plan);
+  EXPECT_EQ(actual.losses, expected.losses) << "a power of two scales without rounding";
+}
 
 bool SameBits(const Trained& a, const Trained& b) {
   bool same = a.losses == b.losses;

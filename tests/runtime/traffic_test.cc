@@ -30,10 +30,7 @@ using Traffic = std::map<std::tuple<int, OpClass, Queue>, std::pair<std::int64_t
 Traffic TrafficOf(const Timeline& timeline) {
   Traffic traffic;
   for (const Span& span : timeline.spans) {
-    const bool communicates = span.op_class == OpClass::kTpComm ||
-                              span.op_class == OpClass::kDpComm ||
-                              span.op_class == OpClass::kPpComm;
-    if (span.step != 0 || !communicates) continue;
+    if (span.step != 0 || !IsCommunication(span.op_class)) continue;
     auto& [bytes, count] = traffic[{span.rank, span.op_class, span.queue}];
     bytes += span.bytes;
     ++count;

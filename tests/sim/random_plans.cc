@@ -113,8 +113,8 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (plan.recompute != RecomputeKind::kNone) plan.recompute_layers = static_cast<int>(pick(0, 2));
   plan.loss_chunks = pieces(5);
   if (out.model.experts > 0 && pick(0, 1) == 1) plan.capacity_factor = 1.5;
-  if (plan.capacity_factor > 0 && plan.dp % 2 == 0 && out.model.experts % 2 == 0 &&
-      pick(0, 1) == 1) {
+  if (plan.capacity_factor > 0 && plan.dp * plan.cp % 2 == 0 && plan.replicas == 1 &&
+      out.model.experts % 2 == 0 && pick(0, 1) == 1) {
     plan.ep = 2;
   }
   if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);

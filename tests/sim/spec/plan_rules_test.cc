@@ -123,7 +123,9 @@ const Row kRows[] = {
     {"ep-needs-a-capacity", [](Plan& p) { p.dp = p.ep = 2, p.global_batch = 4; },
      "ep 2 with capacity_factor 0", [](Plan& p) { p.capacity_factor = 1.25; }, true},
     {"ep-needs-one-replica",
-     [](Plan& p) { p.dp = 4, p.global_batch = 4, p.ep = p.zero_stage = 1, p.replicas = 2, p.capacity_factor = 1; },
+     [](Plan& p) {
+       p.dp = 4, p.global_batch = 4, p.ep = p.replicas = 2, p.zero_stage = 1, p.capacity_factor = 1;
+     },
      "ep 2 with replicas 2", [](Plan& p) { p.replicas = 1; }, true},
     {"mlp-tiles-need-an-mlp", [](Plan& p) { p.mlp_tiles = 2; },
      "mlp_tiles 2 with a model of 4 experts", [](Plan& p) { p.mlp_tiles = 1; }, true},
