@@ -177,6 +177,9 @@ void SpreadRanks(const Preset& preset, const ModelSpec& model, int ranks,
     }
     taker->set(plan, taker->get(plan) * factor);
   }
+  const PlanField& ep = PlanFieldOf("ep");
+  if (!preset.Has(ep) || Contains(kept, &ep) || model.experts == 0) return;
+  ep.set(plan, std::gcd(std::int64_t{plan.dp} * plan.cp, model.experts));
 }
 
 }  // namespace foretrain

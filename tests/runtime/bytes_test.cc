@@ -1,40 +1,24 @@
 // What a forecast says that each op of communication moves is what a run moves.
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include "sim/simulate/simulate.h"
+#include "step_bytes.h"
 #include "training.h"
 
 namespace foretrain {
 namespace {
 
-using Bytes = std::map<std::pair<int, OpId>, std::int64_t>;  // by rank and op, of step 0
-
-Bytes BytesOf(const Timeline& timeline) {
-  Bytes bytes;
-  for (const Span& span : timeline.spans) {
-    if (span.step == 0 && IsCommunication(span.op_class)) bytes[{span.rank, span.op}] = span.bytes;
-  }
-  return bytes;
+void ExpectBytesOfTheForecast(const ModelSpec& model, const Plan& plan) {
+  SCOPED_TRACE(Describe(plan));
+  const auto program = Compile(model, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  TrainingOptions one;
+  one.steps = 1;
+  const StepBytes predicted = PredictedBytes(*program);
+  EXPECT_GE(predicted.size(), 8U);
+  EXPECT_EQ(predicted, BytesOf(TrainTiny(model, plan, one).timeline));
 }
 
-// Every op takes as long as any other.
-ProgramCosts EvenCosts(const Program& program) {
-  ProgramCosts costs;
-  costs.seconds = {1e-6};
-  costs.launch_s = costs.load = costs.error = {0.0};
-  costs.measured_threads = {1.0};
-  costs.provenance = {Provenance::kMeasured};
-  for (const RankProgram& rank : program.ranks) {
-    costs.row_of.emplace_back(static_cast<std::size_t>(rank.op_count), 0);
-    costs.domain.push_back(rank.rank);
-    costs.weight.push_back(1);
-  }
-  return costs;
-}
-
-TEST(Bytes, OfAForecastAreThoseOfTheRun) {
+TEST(Bytes, OfShardsAreThoseOfTheRun) {
   for (int zero = 0; zero < 4; ++zero) {
     for (const GatherFormat format :
          {GatherFormat::kFp32, GatherFormat::kBf16, GatherFormat::kFp8, GatherFormat::kInt8}) {
@@ -47,18 +31,67 @@ TEST(Bytes, OfAForecastAreThoseOfTheRun) {
       plan.replicas = zero > 0 ? 2 : 1;
       plan.loss_scale = 256;
       plan.clip_norm = 1;
-      SCOPED_TRACE(Describe(plan));
-      const auto program = Compile(TinyGpt(), plan);
-      ASSERT_TRUE(program.has_value()) << program.error().message;
-      const auto forecast =
-          Simulate(*program, EvenCosts(*program), {.min_steps = 1, .max_steps = 1});
-      ASSERT_TRUE(forecast.has_value()) << forecast.error().message;
-      TrainingOptions one;
-      one.steps = 1;
-      const Bytes predicted = BytesOf(forecast->timeline);
-      EXPECT_GT(predicted.size(), 8U * 4U);
-      EXPECT_EQ(predicted, BytesOf(TrainTiny(TinyGpt(), plan, one).timeline));
+      ExpectBytesOfTheForecast(TinyGpt(), plan);
     }
+  }
+}
+
+TEST(Bytes, OfExpertsAreThoseOfTheRun) {
+  Plan plan = TinyPlan();
+  plan.dp = 4;
+  plan.ep = 2;
+  plan.capacity_factor = 1.25;
+  for (const int zero_stage : {0, 1, 3}) {
+    plan.zero_stage = zero_stage;
+    ExpectBytesOfTheForecast(TinyExperts(), plan);
+  }
+}
+
+TEST(Bytes, OfTensorParallelSumsAreThoseOfTheRun) {
+  Plan plan = TinyPlan();
+  plan.tp = 2;
+  std::vector<Plan> plans(5, plan);
+  plans[1].sequence_parallel = true;
+  plans[2].sequence_parallel = plans[2].vocab_parallel = true;
+  plans[2].pp = 2;
+  plans[3].vocab_parallel = true;
+  plans[3].loss_chunks = 3;
+  plans[3].tp_tiles = 3;
+  plans[4].sequence_parallel = plans[4].vocab_parallel = true;
+  plans[4].tp_tiles = 3;
+  plans[4].dp = 2;
+  plans[4].zero_stage = 1;
+  plans[4].recompute = RecomputeKind::kFull;
+  for (const Plan& one : plans) ExpectBytesOfTheForecast(TinyGpt(), one);
+}
+
+// By a hand count too.
+TEST(Bytes, OfContextParallelismAreThoseOfTheRun) {
+  Plan plan = TinyPlan();
+  plan.cp = 2;
+  plan.dp = 2;
+  plan.zero_stage = 1;
+  // 4 samples of 8 tokens a rank, 4 layers. Llama: 32 columns of q, 16 each of k and v; 4 bytes.
+  const std::int64_t tokens = std::int64_t{4} * 8 * 4 * 4;
+  const std::map<ContextParallelKind, std::int64_t> expected = {
+      // [k | v] goes once forward, once backward, and its gradient twice.
+      {ContextParallelKind::kRing, tokens * 32 * 4},
+      // Its own [k | v] twice, and the gradient of both ranks'.
+      {ContextParallelKind::kAllGather, tokens * 32 * 4},
+      // [q | k | v] and the output, and their gradients.
+      {ContextParallelKind::kAllToAll, tokens * (64 + 32) * 2},
+  };
+  for (const auto& [kind, bytes] : expected) {
+    plan.cp_kind = kind;
+    ExpectBytesOfTheForecast(TinyLlama(), plan);
+    TrainingOptions one;
+    one.steps = 1;
+    std::vector<std::int64_t> of_rank(static_cast<std::size_t>(plan.World()), 0);
+    for (const Span& span : TrainTiny(TinyLlama(), plan, one).timeline.spans) {
+      if (span.op_class == OpClass::kCpComm)
+        of_rank[static_cast<std::size_t>(span.rank)] += span.bytes;
+    }
+    for (const std::int64_t moved : of_rank) EXPECT_EQ(moved, bytes) << Name(kind);
   }
 }
 

@@ -111,7 +111,8 @@ TEST(NvmeFile, SaysThatTheDiskIsTooSmall) {
   ASSERT_FALSE(file.has_value());
   EXPECT_EQ(file.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(file.error().message, HasSubstr("nvme: 8.00 TiB do not fit on "));
-  EXPECT_THAT(file.error().message, HasSubstr(" free: No space left on device; give another folder with --nvme"));
+  EXPECT_THAT(file.error().message,
+              HasSubstr(" free: No space left on device; give another folder with --nvme"));
 }
 
 TEST(NvmeFile, SaysThatTheFolderIsMissing) {

@@ -15,6 +15,8 @@ namespace foretrain {
 namespace {
 
 constexpr int kMostRanks = 8;
+// Of TinyExperts, which send a token to half of the experts: an expert has room for all tokens.
+constexpr double kRoomForAll = 2.0;
 constexpr int kTries = 300;  // random plans before a pair counts as impossible
 
 using Change = std::function<void(MatrixCase&)>;
@@ -39,7 +41,9 @@ Factor Values(std::string name, Value Plan::*field, std::vector<Value> values) {
   return factor;
 }
 
-Factor Flag(std::string name, bool Plan::*field) { return Values<bool>(std::move(name), field, {false, true}); }
+Factor Flag(std::string name, bool Plan::*field) {
+  return Values<bool>(std::move(name), field, {false, true});
+}
 
 Factor Schedules() {
   Factor factor{"schedule", {}};
@@ -56,7 +60,18 @@ Factor Models() {
   return {"model",
           {{"gpt", [](MatrixCase& one) { one.model = TinyGpt(); }},
            {"gpt-untied", [](MatrixCase& one) { one.model = TinyGpt(false); }},
-           {"llama", [](MatrixCase& one) { one.model = TinyLlama(); }}}};
+           {"llama", [](MatrixCase& one) { one.model = TinyLlama(); }},
+           {"experts",
+            [](MatrixCase& one) {
+              one.model = TinyExperts();
+              one.plan.capacity_factor = 1.25;
+            }},
+           {"experts-not-balanced", [](MatrixCase& one) {
+              one.model = TinyExperts();
+              one.model.name = "tiny-experts-not-balanced";
+              one.model.balance_weight = 0;
+              one.plan.capacity_factor = kRoomForAll;
+            }}}};
 }
 
 Factor ContextKinds() {
@@ -72,25 +87,21 @@ Factor ContextKinds() {
 
 Factor Offloads() {
   using Target = OffloadTarget;
-  return {
-      "offload",
-      {{"none", OfPlan([](Plan&) {})},
-       {"activations", OfPlan([](Plan& p) { p.offload_activations = Target::kHost; })},
-       {"activations-nvme", OfPlan([](Plan& p) { p.offload_activations = Target::kNvme; })},
-       {"optimizer", OfPlan([](Plan& p) { p.offload_optimizer = Target::kHost; })},
-       {"optimizer-nvme", OfPlan([](Plan& p) { p.offload_optimizer = Target::kNvme; })},
-       {"optimizer-half", OfPlan([](Plan& p) {
-          p.offload_optimizer = Target::kHost, p.offload_fraction = 0.5;
-        })},
-       {"optimizer-streamed", OfPlan([](Plan& p) {
-          p.offload_optimizer = Target::kHost, p.stream_optimizer = true;
-        })},
-       {"parameters", OfPlan([](Plan& p) {
-          p.offload_optimizer = p.offload_parameters = Target::kHost;
-        })},
-       {"parameters-nvme", OfPlan([](Plan& p) {
-          p.offload_optimizer = p.offload_parameters = Target::kNvme;
-        })}}};
+  return {"offload",
+          {{"none", OfPlan([](Plan&) {})},
+           {"activations", OfPlan([](Plan& p) { p.offload_activations = Target::kHost; })},
+           {"activations-nvme", OfPlan([](Plan& p) { p.offload_activations = Target::kNvme; })},
+           {"optimizer", OfPlan([](Plan& p) { p.offload_optimizer = Target::kHost; })},
+           {"optimizer-nvme", OfPlan([](Plan& p) { p.offload_optimizer = Target::kNvme; })},
+           {"optimizer-half",
+            OfPlan([](Plan& p) { p.offload_optimizer = Target::kHost, p.offload_fraction = 0.5; })},
+           {"optimizer-streamed", OfPlan([](Plan& p) {
+              p.offload_optimizer = Target::kHost, p.stream_optimizer = true;
+            })},
+           {"parameters",
+            OfPlan([](Plan& p) { p.offload_optimizer = p.offload_parameters = Target::kHost; })},
+           {"parameters-nvme",
+            OfPlan([](Plan& p) { p.offload_optimizer = p.offload_parameters = Target::kNvme; })}}};
 }
 
 std::vector<Factor> Factors() {
@@ -102,6 +113,7 @@ std::vector<Factor> Factors() {
       Values<int>("pp", &Plan::pp, {1, 2, 4}),
       Values<int>("dp", &Plan::dp, {1, 2, 4}),
       Values<int>("tp", &Plan::tp, {1, 2}),
+      Values<int>("ep", &Plan::ep, {1, 2}),
       Values<int>("vpp", &Plan::vpp, {1, 2}),
       Values<int>("zero_stage", &Plan::zero_stage, {0, 1, 2, 3}),
       Values<int>("replicas", &Plan::replicas, {1, 2}),
@@ -145,13 +157,13 @@ class Coverer {
 
  private:
   static std::size_t At(int index) { return static_cast<std::size_t>(index); }
-  int Factors_() const { return static_cast<int>(factors_.size()); }
+  int FactorCount() const { return static_cast<int>(factors_.size()); }
   int ValuesOf(int factor) const { return static_cast<int>(factors_[At(factor)].values.size()); }
 
   template <class Function>
   void ForEachPair(const Function& function) const {
-    for (int a = 0; a < Factors_(); ++a) {
-      for (int b = a + 1; b < Factors_(); ++b) {
+    for (int a = 0; a < FactorCount(); ++a) {
+      for (int b = a + 1; b < FactorCount(); ++b) {
         for (int x = 0; x < ValuesOf(a); ++x) {
           for (int y = 0; y < ValuesOf(b); ++y) function(a, x, b, y);
         }
@@ -167,7 +179,7 @@ class Coverer {
     MatrixCase made;
     made.plan = TinyPlan();
     made.plan.global_batch = 16;
-    for (int f = 0; f < Factors_(); ++f) factors_[At(f)].values[At(choice[At(f)])].second(made);
+    for (int f = 0; f < FactorCount(); ++f) factors_[At(f)].values[At(choice[At(f)])].second(made);
     if (made.plan.World() > kMostRanks || !ValidatePlan(made.plan, made.model)) return std::nullopt;
     if (!CheckLowered(made.plan)) return std::nullopt;
     made.name = Describe(made.plan);
@@ -177,8 +189,8 @@ class Coverer {
   // Pairs of the choice that are in fewer than `round` plans.
   int Gain(int round, const Choice& choice) {
     int gain = 0;
-    for (int a = 0; a < Factors_(); ++a) {
-      for (int b = a + 1; b < Factors_(); ++b) {
+    for (int a = 0; a < FactorCount(); ++a) {
+      for (int b = a + 1; b < FactorCount(); ++b) {
         if (Covered(a, choice[At(a)], b, choice[At(b)]) < round) ++gain;
       }
     }
@@ -192,7 +204,7 @@ class Coverer {
       choice[At(a)] = x;
       choice[At(b)] = y;
       if (Make(choice)) return choice;
-      for (int f = 0; f < Factors_(); ++f) {
+      for (int f = 0; f < FactorCount(); ++f) {
         const bool keeps = random_() % 2 == 0;
         choice[At(f)] = keeps ? 0 : static_cast<int>(random_() % At(ValuesOf(f)));
       }
@@ -235,8 +247,8 @@ class Coverer {
   }
 
   void Take(const Choice& choice) {
-    for (int f = 0; f < Factors_(); ++f) {
-      for (int g = f + 1; g < Factors_(); ++g) ++Covered(f, choice[At(f)], g, choice[At(g)]);
+    for (int f = 0; f < FactorCount(); ++f) {
+      for (int g = f + 1; g < FactorCount(); ++g) ++Covered(f, choice[At(f)], g, choice[At(g)]);
     }
     MatrixCase made = *Make(choice);
     if (names_.insert(made.model.name + made.name).second) {
@@ -260,7 +272,7 @@ class Coverer {
 
 }  // namespace
 
-Plan MatrixCase::OneRank() const {
+Plan MatrixCase::Reference() const {
   Plan one = TinyPlan();
   one.global_batch = plan.global_batch;
   one.capacity_factor = plan.capacity_factor;
@@ -270,6 +282,8 @@ Plan MatrixCase::OneRank() const {
   one.method = plan.method;
   one.lora_rank = plan.lora_rank;
   one.lora_alpha = plan.lora_alpha;
+  const bool drops = plan.capacity_factor > 0 && plan.capacity_factor < kRoomForAll;
+  if (model.experts > 0 && (drops || model.balance_weight > 0)) one.cp = plan.cp;
   return one;
 }
 

@@ -15,8 +15,10 @@ struct MatrixCase {
   ModelSpec model;
   Plan plan;
 
-  // The same training on one rank: what the case must give.
-  Plan OneRank() const;
+  // The same training on one rank, whose losses and gradients the case must have. Where each rank
+  // balances its experts, or drops what they have no room for, among its own share of a sequence:
+  // on as many ranks as share it, and no more.
+  Plan Reference() const;
 };
 
 struct Covering {

@@ -6,28 +6,16 @@
 #include <cstddef>
 #include <vector>
 
-#include "sim/cost/cost_model.h"
-#include "sim/cost/derive_profile.h"
 #include "sim/memory/linked_peak.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/random_plans.h"
+#include "tests/sim/simulate/play.h"
 
 namespace foretrain {
 namespace {
 
 constexpr int kPlans = 24;
-
-Simulation Play(const Program& program, const ClusterSpec& cluster,
-                const SimulateOptions& options = {}) {
-  const auto model = CostModel::Make(cluster, DeriveProfile(cluster));
-  EXPECT_TRUE(model.has_value()) << model.error().message;
-  const auto costs = model->CostsOf(program);
-  EXPECT_TRUE(costs.has_value()) << costs.error().message;
-  auto simulation = Simulate(program, *costs, options);
-  EXPECT_TRUE(simulation.has_value()) << simulation.error().message;
-  return simulation.has_value() ? *std::move(simulation) : Simulation{};
-}
 
 std::vector<OpShape> ShapesOf(const Program& program, const RankProgram& rank) {
   std::vector<OpShape> shapes;

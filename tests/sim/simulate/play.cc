@@ -1,5 +1,8 @@
 #include "tests/sim/simulate/play.h"
 
+#include "sim/cost/cost_model.h"
+#include "sim/cost/derive_profile.h"
+
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -32,6 +35,17 @@ Span SpanOf(const Simulation& simulation, int rank, int op) {
 std::vector<double> StartAndEnd(const Simulation& simulation, int rank, int op) {
   const Span span = SpanOf(simulation, rank, op);
   return {static_cast<double>(span.start_ns) * 1e-9, static_cast<double>(span.end_ns) * 1e-9};
+}
+
+Simulation Play(const Program& program, const ClusterSpec& cluster,
+                const SimulateOptions& options) {
+  const auto model = CostModel::Make(cluster, DeriveProfile(cluster));
+  EXPECT_TRUE(model.has_value()) << model.error().message;
+  const auto costs = model->CostsOf(program);
+  EXPECT_TRUE(costs.has_value()) << costs.error().message;
+  auto simulation = Simulate(program, *costs, options);
+  EXPECT_TRUE(simulation.has_value()) << simulation.error().message;
+  return simulation.has_value() ? *std::move(simulation) : Simulation{};
 }
 
 }  // namespace foretrain

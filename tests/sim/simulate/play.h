@@ -1,4 +1,4 @@
-// Plays a hand-made program once, and looks its spans up.
+// Plays programs, and looks spans of hand-made ones up.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/simulate/simulate.h"
+#include "sim/spec/cluster_spec.h"
 #include "tests/sim/simulate/hand_made.h"
 
 namespace foretrain {
@@ -15,6 +16,10 @@ inline constexpr SimulateOptions kOneStep{.min_steps = 1, .max_steps = 1};
 // A failure of the test where the simulation refuses, or does not.
 Simulation Play(const HandMade& made, const SimulateOptions& options = kOneStep);
 Error Refused(const HandMade& made, const SimulateOptions& options = kOneStep);
+
+// A compiled program at the rates derived for the cluster. Fails the test on an error.
+Simulation Play(const Program& program, const ClusterSpec& cluster,
+                const SimulateOptions& options = {});
 
 // The span of an op in the first step.
 Span SpanOf(const Simulation& simulation, int rank, int op);

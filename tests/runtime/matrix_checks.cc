@@ -1,0 +1,114 @@
+#include "matrix_checks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/memory/linked_peak.h"
+#include "sim/memory/peak_memory.h"
+#include "sim/spec/model_json.h"
+#include "sim/spec/plan_json.h"
+#include "step_bytes.h"
+#include "training.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kLossTolerance = 1e-5;
+constexpr double kGradientTolerance = 1e-4;
+
+void CheckMemory(const MatrixCase& one, const Program& program) {
+  for (const RankProgram& rank : program.ranks) {
+    for (int s = 0; s < kSpaceCount; ++s) {
+      const auto space = static_cast<Space>(s);
+      const PeakMemory linked = LinkedPeak(rank, space);
+      const PeakMemory predicted =
+          PredictPeakMemory(one.model, one.plan, rank.Coordinates(), space);
+      EXPECT_EQ(predicted.bytes, linked.bytes) << "rank " << rank.rank << ' ' << Name(space);
+      EXPECT_EQ(predicted.total, linked.total) << "rank " << rank.rank << ' ' << Name(space);
+    }
+  }
+}
+
+double Norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * value;
+  return std::sqrt(sum);
+}
+
+// |a - b| <= 1e-4 |b| for each tensor. A key's bias shifts all scores of a query alike, which the
+// softmax takes out: such a gradient is rounding alone, and counts by a thousandth of the largest
+// norm. The gradients of `actual` are `loss_scale` times too large.
+void CheckGradients(const TensorMap& actual, double loss_scale, const TensorMap& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  double largest = 0;
+  for (const auto& [name, tensor] : expected) largest = std::max(largest, Norm(tensor.values));
+  for (const auto& [name, tensor] : expected) {
+    const auto found = actual.find(name);
+    ASSERT_NE(found, actual.end()) << name;
+    ASSERT_EQ(found->second.values.size(), tensor.values.size()) << name;
+    std::vector<float> difference = found->second.values;
+    for (std::size_t i = 0; i < difference.size(); ++i) {
+      difference[i] = static_cast<float>(difference[i] / loss_scale - tensor.values[i]);
+    }
+    const double scale = std::max(Norm(tensor.values), 1e-3 * largest);
+    EXPECT_LE(Norm(difference), kGradientTolerance * scale) << name;
+  }
+}
+
+// Reference runs, which many cases share.
+const Trained& ReferenceRun(const ModelSpec& model, const Plan& plan,
+                            const TrainingOptions& options) {
+  static std::map<std::string, Trained> runs;
+  const std::string key = ToJson(model) + ToJson(plan) + std::to_string(options.steps);
+  const auto found = runs.find(key);
+  if (found != runs.end()) return found->second;
+  return runs.emplace(key, TrainTiny(model, plan, options)).first->second;
+}
+
+void CheckLosses(const Trained& actual, const Trained& expected) {
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+    EXPECT_NEAR(actual.losses[step], expected.losses[step], kLossTolerance * expected.losses[step])
+        << "step " << step;
+  }
+}
+
+// Whether a step computes with whole numbers and with parameters that know all gradients before:
+// others are held against definitions of their own elsewhere.
+bool IsExact(const Plan& plan) {
+  return plan.gather_format == GatherFormat::kFp32 && !plan.delayed_update && plan.schedule != ScheduleKind::kPipeDream &&
+         plan.schedule != ScheduleKind::kPipeDream2bw;
+}
+
+}  // namespace
+
+void CheckCase(const MatrixCase& one, int steps) {
+  SCOPED_TRACE(one.model.name + ": " + one.name);
+  const auto program = Compile(one.model, one.plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  CheckMemory(one, *program);
+  TrainingOptions all;
+  all.steps = steps;
+  all.learning_rate = 3e-3F;
+  TrainingOptions first = all;
+  first.steps = 1;
+  const Trained trained = TrainTiny(one.model, one.plan, all);
+  EXPECT_LT(trained.losses.back(), trained.losses.front() - 0.1) << "it does not learn";
+  if (IsExact(one.plan)) {
+    const Trained& expected = ReferenceRun(one.model, one.Reference(), all);
+    CheckLosses(trained, expected);
+    const double scale = one.plan.loss_scale > 0 ? one.plan.loss_scale : 1.0;
+    CheckGradients(trained.gradients, scale, expected.gradients);
+    CheckGradients(TrainTiny(one.model, one.plan, first).gradients, scale,
+                   ReferenceRun(one.model, one.Reference(), first).gradients);
+  }
+  EXPECT_EQ(BytesOf(trained.timeline), PredictedBytes(*program));
+  TrainingOptions plain = all;
+  plain.poison = false;
+  EXPECT_TRUE(SameBits(trained, TrainTiny(one.model, one.plan, plain)));
+}
+
+}  // namespace foretrain

@@ -1,0 +1,53 @@
+// A quick subset of the plans of matrix_slow_test.cc, over fewer steps, and every preset.
+#include <gtest/gtest.h>
+
+#include "matrix_checks.h"
+#include "sim/program/lower/lowered.h"
+#include "tests/sim/preset_plans.h"
+#include "training.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::size_t kQuick = 40;
+constexpr int kSteps = 4;
+
+const Covering& Quick() {
+  static const Covering covering = CoverPairs(1);
+  return covering;
+}
+
+TEST(Matrix, CoversEveryPairThatIsPossible) {
+  EXPECT_GE(Quick().cases.size(), kQuick);
+  EXPECT_GT(Quick().pairs, 800);
+  // Pipelines that none of two schedules or splits can share, and the like.
+  EXPECT_LT(Quick().impossible.size(), 0.1 * Quick().pairs)
+      << testing::PrintToString(Quick().impossible);
+}
+
+class QuickMatrix : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(QuickMatrix, TrainsAsOneRankDoes) {
+  const std::vector<MatrixCase>& cases = Quick().cases;
+  CheckCase(cases[GetParam() * cases.size() / kQuick], kSteps);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, QuickMatrix, testing::Range(std::size_t{0}, kQuick));
+
+class PresetMatrix : public testing::TestWithParam<Preset> {};
+
+TEST_P(PresetMatrix, TrainsAsOneRankDoes) {
+  MatrixCase one;
+  one.model = GetParam().Has(PlanFieldOf("ep")) ? TinyExperts() : TinyGpt();
+  one.model.layers = 8;
+  one.plan = ToyPlan(GetParam(), one.model, 8);
+  one.plan.bucket_bytes = std::min(one.plan.bucket_bytes, TinyPlan().bucket_bytes);
+  one.name = GetParam().name + " " + Describe(one.plan);
+  if (!CheckLowered(one.plan)) GTEST_SKIP() << CheckLowered(one.plan).error().message;
+  CheckCase(one, kSteps);
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, PresetMatrix, testing::ValuesIn(AllPresets()), NameOfPreset);
+
+}  // namespace
+}  // namespace foretrain

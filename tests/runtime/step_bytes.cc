@@ -1,0 +1,42 @@
+#include "step_bytes.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/simulate/simulate.h"
+
+namespace foretrain {
+namespace {
+
+// Every op takes as long as any other.
+ProgramCosts EvenCosts(const Program& program) {
+  ProgramCosts costs;
+  costs.seconds = {1e-6};
+  costs.launch_s = costs.load = costs.error = {0.0};
+  costs.measured_threads = {1.0};
+  costs.provenance = {Provenance::kMeasured};
+  for (const RankProgram& rank : program.ranks) {
+    costs.row_of.emplace_back(static_cast<std::size_t>(rank.op_count), 0);
+    costs.domain.push_back(rank.rank);
+    costs.weight.push_back(1);
+  }
+  return costs;
+}
+
+}  // namespace
+
+StepBytes BytesOf(const Timeline& timeline) {
+  StepBytes bytes;
+  for (const Span& span : timeline.spans) {
+    const bool moves = IsCommunication(span.op_class) || span.op_class == OpClass::kCopy;
+    if (span.step == 0 && moves) bytes[{span.rank, span.op}] = span.bytes;
+  }
+  return bytes;
+}
+
+StepBytes PredictedBytes(const Program& program) {
+  const auto played = Simulate(program, EvenCosts(program), {.min_steps = 1, .max_steps = 1});
+  EXPECT_TRUE(played.has_value()) << played.error().message;
+  return played.has_value() ? BytesOf(played->timeline) : StepBytes{};
+}
+
+}  // namespace foretrain
