@@ -26,6 +26,7 @@ struct OptimizerSettings {
 struct StepValues {
   std::int64_t step = 0;  // from 0
   float learning_rate = 0.0F;
+  float learning_rate_before = 0.0F;  // of the step before
 };
 
 class SequenceRuns;

@@ -17,7 +17,8 @@ struct OpFeatures {
 // 1, bytes}. Else one, {bytes, 1}; bytes by WorkOf. Sizes of 0 give infinite logarithms.
 OpFeatures FeaturesOf(const Op& op);
 
-// Bits of what makes a table of its own among the ops of one kind that do not communicate.
+// Bits of what makes a table of its own among the ops of one kind that do not communicate; copies
+// have one a route.
 inline constexpr int kAccumulateBit = 1;
 int VariantOf(const Op& op);
 

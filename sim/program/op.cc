@@ -54,6 +54,7 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "rotate",
     "send",
     "recv",
+    "copy",
     "load_batch",
     "host_read",
     "opaque",
@@ -300,6 +301,7 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kRotate:
     case OpKind::kSend:
     case OpKind::kRecv:
+    case OpKind::kCopy:
     case OpKind::kLoadBatch:
     case OpKind::kHostRead:
       return {0, s.elements};

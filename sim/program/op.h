@@ -65,13 +65,15 @@ enum class OpKind : std::uint8_t {
   kRotate,         // in, out [whole]: in goes to the next member, out is the one before's
   kSend,           // tensor
   kRecv,           // tensor
+  // copies
+  kCopy,  // from, to: of equal bytes, in the spaces that the op names
   // host
   kLoadBatch,  // ids?, targets?
   kHostRead,   // loss, squared_norm?
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 49;
+inline constexpr int kOpKindCount = 50;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -130,7 +132,8 @@ struct Operand {
 //   expert gather, combine, dots    rows of the output, cols, per_token; elements: other rows
 //   grouped gemm                    as gemm, of all experts' rows; experts; capacity of a run
 //                                   of rows, 0: counts say
-//   norm², update, collectives, p2p elements: of the whole tensor
+//   norm², updates, copies          elements: of the tensor
+//   collectives, p2p                elements: of the whole tensor
 //   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
 //                                   each its numbers and then its scales
 struct OpShape {
@@ -170,6 +173,10 @@ struct Op {
   bool maximum = false;        // all-reduce: the largest, not the sum
   bool softmax_first = false;  // route: before the choice of experts
   bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
+  bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
+  bool state = false;          // copy: of fp32 state, whatever the model computes in
+  Space from = Space::kDevice;                // copy
+  Space to = Space::kDevice;                  // copy
   NumberFormat format = NumberFormat::kFp32;  // AdamW: of the moments; gathers: of what is moved
   float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
                            // the backward; updates, host read: gradients are this times

@@ -90,6 +90,8 @@ struct Bucket {
   std::int32_t moment2 = -1;
   std::int32_t absmax1 = -1;  // buffer: scales of moments in 8 bits; -1: none
   std::int32_t absmax2 = -1;
+  std::int32_t master = -1;  // buffer: the shard that the host updates, of which `parameters` is a
+                             // copy; -1: there is none
 };
 
 struct RankProgram {
@@ -181,6 +183,8 @@ inline constexpr int kRunAheadOps = 1024;
 //   run_ahead_ops  > 0; smaller ones are for tests of the check
 //
 //   - instructions, bindings and edges lie in their tables, and ids are unique in a rank's step
+//   - copies touch the spaces they name, ops on the queue cpu the host's memory, others the
+//   device's
 //   - each (block, micro-batch) has a forward and then either a backward or both halves, input half
 //     first (block 0 may have its weight half alone); a recomputation lies between
 //   - sends and receives pair up with equal bytes; all members of a group issue its collectives in

@@ -4,7 +4,9 @@
 #include <array>
 #include <vector>
 
+#include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
@@ -73,10 +75,15 @@ class Estimator {
     const BlockContext context{model_, plan_, stage.shared_table};
     StageTime out;
     for (const int block : stage.blocks) {
-      const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
-      const double reduce =
-          sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
-      AddBlock(context, stage.KindOf(block), RecomputeOf(plan_, stage, block), gather, reduce, out);
+      double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
+      double reduce = sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
+      const RecomputeKind recompute = RecomputeOf(plan_, stage, block);
+      if (stage.KindOf(block) == BlockKind::kLayer) {
+        // Copies hide behind one block, like gathers.
+        gather = std::max(gather, KeptSeconds(context, recompute));
+        reduce = std::max(reduce, KeptSeconds(context, recompute));
+      }
+      AddBlock(context, stage.KindOf(block), recompute, gather, reduce, out);
     }
     // A micro-batch passes the blocks of one direction alone.
     const double share = 1.0 / Placement(plan_).directions();
@@ -84,7 +91,8 @@ class Estimator {
       time->span_s *= share;
       time->compute_s *= share;
     }
-    out.after_s = After(layout, out.backward.span_s);
+    const LowerContext lower{model_, plan_, stage, layout, {.pp = pp}};
+    out.after_s = std::max(After(lower, out.backward.span_s), AwaySeconds(lower));
     return out;
   }
 
@@ -168,9 +176,11 @@ class Estimator {
   }
 
   // Sums run beside the last micro-batch's backward; the last bucket's begins when that ends.
-  double After(const BucketLayout& layout, double last_backward_s) const {
+  double After(const LowerContext& context, double last_backward_s) const {
     double sums = 0, last = 0, update = 0, replicas = 0;
-    for (const Bucket& bucket : layout.buckets) {
+    int number = 0;
+    for (const Bucket& bucket : context.layout.buckets) {
+      const bool away = OffloadOf(context, number++).away;
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
@@ -178,7 +188,7 @@ class Estimator {
       if (plan_.loss_scale > 0)
         update +=
             TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
-      if (elements > 0)
+      if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
       if (plan_.DataParallel() == 1) continue;
       if (IsHeldOnce(plan_, bucket)) continue;
@@ -188,6 +198,50 @@ class Estimator {
       sums += last;
     }
     return std::max(last, sums - last_backward_s) + replicas + update;
+  }
+
+  double CopySeconds(Space from, Space to, std::int64_t elements, bool state) const {
+    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_).span_s;
+  }
+
+  // The slowest hop of what one layer keeps for its backward.
+  double KeptSeconds(const BlockContext& c, RecomputeKind recompute) const {
+    if (plan_.offload_activations == OffloadTarget::kNone) return 0;
+    std::int64_t bytes = 0;
+    const Block forward = BuildBlock(c, {.pass = Pass::kForward, .recompute = recompute});
+    for (const TensorSlot& slot : forward.slots) {
+      const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
+      if (kept) bytes += slot.bytes;
+    }
+    const std::int64_t elements = bytes / kFloatBytes;
+    double slowest = CopySeconds(Space::kDevice, Space::kPinned, elements, false);
+    if (plan_.offload_activations == OffloadTarget::kNvme) {
+      slowest = std::max({slowest, CopySeconds(Space::kPinned, Space::kNvme, elements, false),
+                          CopySeconds(Space::kNvme, Space::kPinned, elements, false)});
+    }
+    return slowest;
+  }
+
+  // Updates of offloaded state are a pipeline of pieces: its slowest queue counts. A delayed one is
+  // hidden but for the copies to the device.
+  double AwaySeconds(const LowerContext& context) const {
+    double in = 0, out = 0, update = 0, disk = 0;
+    for (int bucket = 0; bucket < static_cast<int>(context.layout.buckets.size()); ++bucket) {
+      const OptimizerOffload offload = OffloadOf(context, bucket);
+      const ShardRange shard = ShardOf(context.BucketAt(bucket));
+      const std::int64_t n = shard.end - shard.begin;
+      if (!offload.away || n == 0) continue;
+      const Queue queue = offload.stream ? Queue::kCompute : Queue::kCpu;
+      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_).span_s;
+      const std::int64_t moved = offload.stream ? 2 * n : n;
+      in += CopySeconds(Space::kPinned, Space::kDevice, moved, offload.stream);
+      out += CopySeconds(Space::kDevice, Space::kPinned, moved, true);
+      if (offload.moments != Space::kNvme) continue;
+      const std::int64_t stored = offload.master == Space::kNvme ? 3 * n : 2 * n;
+      disk += CopySeconds(Space::kNvme, Space::kPinned, stored, true) +
+              CopySeconds(Space::kPinned, Space::kNvme, stored, true);
+    }
+    return plan_.delayed_update ? in : std::max({in, out, update, disk});
   }
 
   const ModelSpec& model_;

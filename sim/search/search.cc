@@ -115,6 +115,10 @@ class Searcher {
       place = PlaceOf(costs_.cluster(), GroupMembers(plan, {}, op.group));
     }
     const OpKey key{static_cast<std::int64_t>(op.kind),
+                    static_cast<std::int64_t>(op.queue),
+                    static_cast<std::int64_t>(op.from),
+                    static_cast<std::int64_t>(op.to),
+                    op.state,
                     op.accumulate,
                     op.trans_a,
                     op.trans_b,
@@ -202,7 +206,7 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
-  using OpKey = std::array<std::int64_t, 20>;  // all that an op's cost depends on
+  using OpKey = std::array<std::int64_t, 24>;  // all that an op's cost depends on
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

@@ -19,6 +19,62 @@ std::string VppNeedsInterleaving(const Plan& plan) {
       plan.vpp, Name(plan.schedule));
 }
 
+std::string FractionNeedsOffload(const Plan& plan) {
+  if (plan.offload_fraction == 1.0 || plan.offload_optimizer != OffloadTarget::kNone) return {};
+  return fmt::format(
+      "offload_fraction {} with offload_optimizer none: it is a share of offloaded state; use "
+      "offload_optimizer host or offload_fraction 1",
+      plan.offload_fraction);
+}
+
+std::string StreamNeedsOffload(const Plan& plan) {
+  if (!plan.stream_optimizer || plan.offload_optimizer != OffloadTarget::kNone) return {};
+  return "stream_optimizer with offload_optimizer none: state that lies on the device is updated "
+         "there; use offload_optimizer host or leave stream_optimizer out";
+}
+
+std::string DelayNeedsHostUpdate(const Plan& plan) {
+  if (!plan.delayed_update) return {};
+  if (plan.offload_optimizer == OffloadTarget::kNone) {
+    return "delayed_update with offload_optimizer none: only the host's processors can update "
+           "beside the next step; use offload_optimizer host or leave delayed_update out";
+  }
+  if (plan.stream_optimizer) {
+    return "delayed_update with stream_optimizer: the device is busy with the next step; leave one "
+           "of them out";
+  }
+  if (plan.offload_fraction == 1.0) return {};
+  return fmt::format(
+      "delayed_update with offload_fraction {}: all parameters must miss the same gradient; use "
+      "offload_fraction 1",
+      plan.offload_fraction);
+}
+
+std::string OffloadedMomentsAreFp32(const Plan& plan) {
+  if (plan.offload_optimizer == OffloadTarget::kNone) return {};
+  if (plan.optimizer == OptimizerKind::kSgd) {
+    return fmt::format(
+        "offload_optimizer {} with optimizer sgd: it keeps no state; use optimizer adamw or "
+        "offload_optimizer none",
+        Name(plan.offload_optimizer));
+  }
+  if (plan.moments == MomentFormat::kFp32) return {};
+  return fmt::format(
+      "offload_optimizer {} with moments {}: what is moved in pieces is fp32; use moments fp32 or "
+      "offload_optimizer none",
+      Name(plan.offload_optimizer),
+      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
+}
+
+// The count of skipped steps is of the step that runs, not of the one whose gradients come late.
+std::string DelayNeedsPlainLoss(const Plan& plan) {
+  if (!plan.delayed_update || plan.loss_scale <= 0) return {};
+  return fmt::format(
+      "delayed_update with loss_scale {}: a skipped step would be known one step late; leave "
+      "delayed_update out or use loss_scale 0",
+      plan.loss_scale);
+}
+
 // Largest divisor of `count` that is at most `wanted`; both >= 1.
 int DivisorBelow(int count, int wanted) {
   int divisor = std::min(count, wanted);
@@ -171,6 +227,27 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
       std::max<std::int64_t>(1, model.layers * plan.pp / stages));
 }
 
+std::string ParametersNeedUpdatesAway(const Plan& plan) {
+  if (plan.offload_parameters == OffloadTarget::kNone) return {};
+  const std::string what = fmt::format("offload_parameters {}", Name(plan.offload_parameters));
+  if (plan.offload_optimizer == OffloadTarget::kNone || plan.offload_fraction != 1.0) {
+    return fmt::format(
+        "{} with offload_optimizer {} and offload_fraction {}: updates of parameters that are not "
+        "on the device bring all state in; use offload_optimizer host and offload_fraction 1",
+        what, Name(plan.offload_optimizer), plan.offload_fraction);
+  }
+  if (plan.delayed_update) {
+    return what +
+           " with delayed_update: the step that runs beside the update reads what it "
+           "changes; leave delayed_update out";
+  }
+  if (plan.DataParallel() == 1 || plan.zero_stage == 3) return {};
+  return fmt::format(
+      "{} with zero_stage {} on {} data-parallel ranks: each host would hold all parameters; use "
+      "zero_stage 3",
+      what, plan.zero_stage, plan.DataParallel());
+}
+
 std::string VocabParallelNeedsTp(const Plan& plan) {
   if (!plan.vocab_parallel || plan.tp > 1) return {};
   return "vocab_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or vocab_parallel 0";
@@ -307,6 +384,12 @@ std::span<const PlanRule> PlanRules() {
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
+      {"fraction-needs-offload", FractionNeedsOffload},
+      {"stream-needs-offload", StreamNeedsOffload},
+      {"delay-needs-host-update", DelayNeedsHostUpdate},
+      {"offloaded-moments-are-fp32", OffloadedMomentsAreFp32},
+      {"delay-needs-plain-loss", DelayNeedsPlainLoss},
+      {"parameters-need-updates-away", ParametersNeedUpdatesAway},
       {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
       {"vocab-parallel-needs-tp", VocabParallelNeedsTp},
       {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},

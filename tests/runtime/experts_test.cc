@@ -181,14 +181,6 @@ TEST(Experts, TrainAlikeUnderAScaledLoss) {
   EXPECT_EQ(actual.losses, expected.losses) << "a power of two scales without rounding";
 }
 
-bool SameBits(const Trained& a, const Trained& b) {
-  bool same = a.losses == b.losses;
-  for (const auto& [name, tensor] : a.parameters) {
-    same = same && tensor.values == b.parameters.at(name).values;
-  }
-  return same && !a.losses.empty();
-}
-
 TEST(ExpertsToTheBit, RecomputationSchedulesAndPoisonLeaveEveryBitInPlace) {
   const ModelSpec model = TinyExperts();
   for (const double capacity : {0.0, 1.0}) {

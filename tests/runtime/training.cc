@@ -112,6 +112,14 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   return trained;
 }
 
+bool SameBits(const Trained& a, const Trained& b) {
+  bool same = a.losses == b.losses;
+  for (const auto& [name, tensor] : a.parameters) {
+    same = same && tensor.values == b.parameters.at(name).values;
+  }
+  return same && !a.losses.empty();
+}
+
 double LargestDifference(const TensorMap& a, const TensorMap& b) {
   EXPECT_EQ(a.size(), b.size());
   double largest = 0, floor = 0;

@@ -56,4 +56,7 @@ const std::string& TrainingText();
 // where names or shapes differ.
 double LargestDifference(const TensorMap& a, const TensorMap& b);
 
+// Whether both trained: the same losses and parameters, bit by bit.
+bool SameBits(const Trained& a, const Trained& b);
+
 }  // namespace foretrain

@@ -90,15 +90,27 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.prefetch_depth = static_cast<int>(pick(0, 3));
   plan.reduction_time = static_cast<ReductionTime>(pick(0, 1));
   if (plan.zero_stage == 3) plan.gather_format = static_cast<GatherFormat>(pick(0, 3));
+  plan.offload_activations = static_cast<OffloadTarget>(pick(0, 2));
+  plan.offload_optimizer = static_cast<OffloadTarget>(pick(0, 2));
   plan.optimizer = static_cast<OptimizerKind>(pick(0, 3) / 3);
-  if (plan.optimizer == OptimizerKind::kAdamW) {
+  if (plan.optimizer == OptimizerKind::kSgd) plan.offload_optimizer = OffloadTarget::kNone;
+  plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
+  if (plan.offload_optimizer != OffloadTarget::kNone) {
+    const std::int64_t way = pick(0, 2);  // host, streamed, delayed
+    plan.stream_optimizer = way == 1;
+    plan.delayed_update = way == 2 && plan.loss_scale == 0;
+    if (!plan.delayed_update) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
+    plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
+  } else if (plan.optimizer == OptimizerKind::kAdamW) {
     plan.moments = static_cast<MomentFormat>(pick(0, 2));
   }
-  plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
   if (plan.schedule == ScheduleKind::kDualPipe && plan.zero_stage < 2) {
     plan.reduction_time = ReductionTime::kEnd;
   }
   ShareOutSequences(index, out);
+  if (plan.offload_parameters != OffloadTarget::kNone && !ValidatePlan(plan, out.model)) {
+    plan.offload_parameters = OffloadTarget::kNone;
+  }
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -56,7 +57,7 @@ void LowerOptimizer(const LowerContext& context, Skeleton& skeleton) {
   // Forward order: the next step's first blocks get their parameters first.
   for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
     const ShardRange shard = ShardOf(context.BucketAt(bucket));
-    if (shard.end > shard.begin) {
+    if (shard.end > shard.begin && !OffloadOf(context, bucket).away) {
       skeleton.push_back({UpdateKey(InstructionKind::kOptimizerStep, bucket), &kOptimizerStep});
     }
     if (sharding.optimizer && !sharding.parameters && context.BucketAt(bucket).shards > 1) {

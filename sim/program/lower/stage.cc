@@ -69,7 +69,8 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
       open.members.push_back(std::move(member));
     }
-    close(plan.zero_stage == 3 ? 0 : plan.bucket_bytes);
+    const bool alone = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
+    close(alone ? 0 : plan.bucket_bytes);
   }
   close(0);
   for (Member& table : tables) groups.push_back({std::move(table)});

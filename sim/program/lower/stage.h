@@ -73,9 +73,10 @@ struct BucketLayout {
   int twin_bucket = -1;  // the token table's, where HoldsTwin()
 };
 
-// Buckets of one rank. Without ZeRO-3 consecutive blocks share a bucket up to plan.bucket_bytes;
-// with it each block is one, so that it can be gathered alone. A tied token table is always one by
-// itself. In a bucket tensors that decay come first; a bucket is padded to 16 elements a shard.
+// Buckets of one rank. Consecutive blocks share a bucket up to plan.bucket_bytes; with ZeRO-3 or
+// offloaded parameters each block is one, so that it can be gathered or copied alone. A tied token
+// table is always one by itself. In a bucket tensors that decay come first; a bucket is padded to
+// 16 elements a shard.
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at);
 

@@ -49,6 +49,53 @@ const Row kRows[] = {
     {"dualpipe-keeps-whole-parameters",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
      "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"fraction-needs-offload", [](Plan& p) { p.offload_fraction = 0.5; },
+     "offload_fraction 0.5 with offload_optimizer none",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
+    {"stream-needs-offload", [](Plan& p) { p.stream_optimizer = true; },
+     "stream_optimizer with offload_optimizer none",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
+    {"delay-needs-host-update", [](Plan& p) { p.delayed_update = true; },
+     "delayed_update with offload_optimizer none",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
+    {"delay-needs-host-update",
+     [](Plan& p) {
+       p.offload_optimizer = OffloadTarget::kHost, p.delayed_update = p.stream_optimizer = true;
+     },
+     "delayed_update with stream_optimizer", [](Plan& p) { p.stream_optimizer = false; }},
+    {"delay-needs-host-update",
+     [](Plan& p) {
+       p.offload_optimizer = OffloadTarget::kNvme, p.delayed_update = true;
+       p.offload_fraction = 0.25;
+     },
+     "delayed_update with offload_fraction 0.25", [](Plan& p) { p.offload_fraction = 1; }},
+    {"offloaded-moments-are-fp32",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost, p.moments = MomentFormat::kBf16; },
+     "offload_optimizer host with moments bf16", [](Plan& p) { p.moments = MomentFormat::kFp32; }},
+    {"offloaded-moments-are-fp32",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kNvme, p.optimizer = OptimizerKind::kSgd; },
+     "offload_optimizer nvme with optimizer sgd",
+     [](Plan& p) { p.optimizer = OptimizerKind::kAdamW; }},
+    {"delay-needs-plain-loss",
+     [](Plan& p) {
+       p.offload_optimizer = OffloadTarget::kHost, p.delayed_update = true, p.loss_scale = 1024;
+     },
+     "delayed_update with loss_scale 1024", [](Plan& p) { p.loss_scale = 0; }},
+    {"parameters-need-updates-away", [](Plan& p) { p.offload_parameters = OffloadTarget::kHost; },
+     "offload_parameters host with offload_optimizer none and offload_fraction 1",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kNvme; }},
+    {"parameters-need-updates-away",
+     [](Plan& p) {
+       p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
+       p.delayed_update = true;
+     },
+     "offload_parameters nvme with delayed_update", [](Plan& p) { p.delayed_update = false; }},
+    {"parameters-need-updates-away",
+     [](Plan& p) {
+       p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
+       p.dp = 2, p.zero_stage = 1;
+     },
+     "zero_stage 1 on 2 data-parallel ranks", [](Plan& p) { p.zero_stage = 3; }},
     {"dualpipe-sums-at-the-end",
      [](Plan& p) {
        p.pp = 2, p.schedule = ScheduleKind::kDualPipe;
