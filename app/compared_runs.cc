@@ -33,7 +33,7 @@ void Attribute(const StoreReader& reader, ComparedRuns& runs) {
     return;
   }
   const auto forecast = MakeForecast(stored->context.model, stored->plan, stored->context.costs,
-                                     /*representatives=*/false, /*timeline=*/false);
+                                     RankChoice::kAll, /*timeline=*/false);
   if (!forecast.has_value()) {
     runs.view.notes.push_back("gap not attributed: " + forecast.error().message);
     return;

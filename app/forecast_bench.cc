@@ -121,7 +121,7 @@ Result<BenchResult> RunBenchPlan(const ModelSpec& model, const BenchPlan& plan,
   const int ranks = plan.plan.World();
   FT_ASSIGN(const ClusterSpec cluster, LocalCluster(machine.cores, machine.memory_bytes, ranks));
   FT_ASSIGN(const CostModel costs, CostModel::Make(cluster, profile));
-  FT_ASSIGN(Forecast forecast, MakeForecast(model, plan.plan, costs, false, false));
+  FT_ASSIGN(Forecast forecast, MakeForecast(model, plan.plan, costs, RankChoice::kAll, false));
   BenchResult result;
   result.plan = plan;
   result.predicted_s = forecast.simulation.step_s;

@@ -278,7 +278,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
                                    const TrainingOptions& options) {
   FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
   FT_ASSIGN(TrainJob job, JobOf(context, options));
-  FT_ASSIGN(Forecast forecast, MakeForecast(context.model, plan, context.costs, false, true));
+  FT_ASSIGN(Forecast forecast,
+            MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
   job.program = std::make_shared<const Program>(std::move(forecast.program));

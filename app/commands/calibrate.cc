@@ -51,8 +51,7 @@ class CalibrateCommand final : public Command {
 
  private:
   bool OnePlan() const {
-    return !plan_.plan_file.empty() || plan_.Given("dp") || plan_.Given("tp") ||
-           plan_.Given("pp");
+    return !plan_.plan_file.empty() || plan_.Given("dp") || plan_.Given("tp") || plan_.Given("pp");
   }
 
   Result<std::vector<CalibrationTarget>> Targets() const {

@@ -137,7 +137,7 @@ class Demo final : public Command {
   Result<TrainingResult> TrainPlan(Store& store, const ForecastContext& context,
                                    const Plan& plan) const {
     FT_ASSIGN(const Forecast forecast,
-              MakeForecast(context.model, plan, context.costs, false, true));
+              MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
     const Metrics metrics = ForecastMetrics(context, forecast);
     Say("3. Forecast of " + Describe(plan) + "\n\n" + StepText(*metrics.overall));
     Say(MemoryText(PeaksOf(metrics)));

@@ -37,7 +37,8 @@ class Predict final : public Command {
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     FT_ASSIGN(const Forecast forecast,
               MakeForecast(context.model, plan, context.costs,
-                           /*representatives=*/!context.cluster.is_cpu, /*timeline=*/true));
+                           context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses,
+                           /*timeline=*/true));
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
         std::fputs(Listing(forecast.program, rank, ops_).c_str(), stdout);

@@ -4,6 +4,7 @@
 #include "sim/program/lower/emit.h"
 #include "sim/program/lower/lowered.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/rank_class.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/program.h"
 
@@ -44,20 +45,25 @@ Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileO
   Program program;
   program.model = model;
   program.plan = plan;
+  program.stands_for = Representatives(model, plan, options.ranks);
   BlockRegistry registry;
   GroupTable groups(program);
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
-    for (const RankCoordinates& at : RanksOfStage(plan, pp, options.representatives)) {
+    for (const RankCoordinates& at : RanksOfStage(plan, pp)) {
+      const int number = RankOf(plan, at);
+      if (!program.stands_for.empty() &&
+          program.stands_for[static_cast<std::size_t>(number)] != number)
+        continue;
+      const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
+      const LowerContext context{model, plan, stage, layout, at};
       RankProgram& rank = program.ranks.emplace_back();
-      rank.rank = RankOf(plan, at);
+      rank.rank = number;
       rank.pp = at.pp;
       rank.dp = at.dp;
       rank.cp = at.cp;
       rank.tp = at.tp;
       groups.Fill(rank);
-      const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
-      const LowerContext context{model, plan, stage, layout, at};
       EmitRank(context, LowerStep(context), registry, rank);
     }
   }

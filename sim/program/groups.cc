@@ -110,8 +110,7 @@ int RankOf(const Plan& plan, const RankCoordinates& at) {
   return ((at.pp * plan.dp + at.dp) * plan.cp + at.cp) * plan.tp + at.tp;
 }
 
-std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp, bool representatives) {
-  if (representatives) return {{pp, 0, 0, 0}};
+std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp) {
   std::vector<RankCoordinates> ranks;
   for (int dp = 0; dp < plan.dp; ++dp) {
     for (int cp = 0; cp < plan.cp; ++cp) {

@@ -20,8 +20,8 @@ struct RankCoordinates {
   bool operator==(const RankCoordinates&) const = default;
 };
 int RankOf(const Plan& plan, const RankCoordinates& at);
-// All ranks of pipeline stage `pp`, ascending; just the first one where `representatives`.
-std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp, bool representatives = false);
+// All ranks of pipeline stage `pp`, ascending.
+std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp);
 
 // Members of the group of this kind that the rank at `at` is in, ascending, which is the order of
 // sums; empty where it is in none (no neighbour, not at an end of the pipeline).

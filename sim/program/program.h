@@ -121,6 +121,8 @@ struct Program {
   std::vector<std::vector<int>>
       groups;  // members in ascending rank order; kNext and kPrev: the pair {lower, upper}
   std::vector<RankProgram> ranks;  // all of them, or one a class (docs/program.md)
+  // [rank of the plan]: the rank among `ranks` that does what it does; empty where all are there.
+  std::vector<std::int32_t> stands_for;
   std::uint64_t hash = 0;  // of instructions, blocks and layout; joins a forecast with its run
 };
 
@@ -152,9 +154,15 @@ std::string Listing(const Program& program, int rank_index, bool ops);
 // ---- the steps of Compile, each usable alone
 // -------------------------------------------------------------------------
 
+// Which ranks of each stage a program has.
+enum class RankChoice : std::uint8_t {
+  kAll,
+  kClasses,  // one of those that a simulation cannot tell apart (lower/rank_class.h)
+  kFirst,    // the first, for all of the stage: others may have more or less padding and norm to do
+};
+
 struct CompileOptions {
-  bool representatives = false;  // only the first rank of each stage (RankCoordinates); others of
-                                 // their class behave alike
+  RankChoice ranks = RankChoice::kAll;
 };
 
 // model and plan -> linked and verified Program.

@@ -24,9 +24,9 @@ double RelativeError(const ProgramCosts& costs) {
 }  // namespace
 
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
-                              bool representatives, bool timeline) {
+                              RankChoice ranks, bool timeline) {
   Forecast out;
-  FT_ASSIGN(out.program, Compile(model, plan, {.representatives = representatives}));
+  FT_ASSIGN(out.program, Compile(model, plan, {.ranks = ranks}));
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
   SimulateOptions options;
   options.timeline = timeline;

@@ -156,9 +156,10 @@ class Searcher {
     for (int i = 0; i < most; ++i) {
       if (Cancelled()) return Aborted();
       const Candidate& candidate = candidates_[static_cast<std::size_t>(i)];
-      FT_ASSIGN(const Forecast forecast, MakeForecast(model_, candidate.plan, costs_,
-                                                      /*representatives=*/!costs_.cluster().is_cpu,
-                                                      /*timeline=*/false));
+      FT_ASSIGN(const Forecast forecast,
+                MakeForecast(model_, candidate.plan, costs_,
+                             costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst,
+                             /*timeline=*/false));
       const double step = forecast.simulation.step_s;
       result_.plans.push_back({candidate.plan, candidate.memory, candidate.estimate.step_s, step,
                                step * (1 - forecast.relative_error),

@@ -87,9 +87,9 @@ struct Forecast {
   double relative_error = 0;       // of step_s: mean of the ops' errors, weighted by their time
 };
 
-// Forecasts `plan`. `representatives`: one rank a class, for large clusters; attribution needs all.
+// Forecasts `plan` by these of its ranks; attribution needs all.
 // Errors: those of Compile, CostsOf and Simulate.
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
-                              bool representatives, bool timeline);
+                              RankChoice ranks, bool timeline);
 
 }  // namespace foretrain

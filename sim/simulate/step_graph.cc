@@ -26,10 +26,13 @@ class Channels {
     for (std::size_t i = 0; i < program.ranks.size(); ++i) {
       index_of_rank_[program.ranks[i].rank] = static_cast<std::int32_t>(i);
     }
-    for (std::vector<int> members : program.groups) {
-      std::sort(members.begin(), members.end());
-      same_.push_back(groups_.emplace(std::move(members), static_cast<std::int32_t>(groups_.size()))
-                          .first->second);
+    for (const std::vector<int>& members : program.groups) {
+      std::vector<int>& present = present_.emplace_back();
+      for (const int member : members) present.push_back(PresentFor(member));
+      std::sort(present.begin(), present.end());
+      present.erase(std::unique(present.begin(), present.end()), present.end());
+      same_.push_back(
+          groups_.emplace(present, static_cast<std::int32_t>(groups_.size())).first->second);
     }
   }
 
@@ -52,9 +55,8 @@ class Channels {
   // Each present member must come equally often: else the last op of some rank waits for ever.
   Result<void> Close() {
     for (std::size_t c = 0; c < uses_.size(); ++c) {
-      const std::vector<int>& members = program_.groups[At(group_of_[c])];
       const auto [first, count] = *uses_[c].begin();
-      for (const int member : members) {
+      for (const int member : present_[At(group_of_[c])]) {
         const auto index = index_of_rank_.find(member);
         if (index == index_of_rank_.end()) continue;
         const auto use = uses_[c].find(index->second);
@@ -72,6 +74,11 @@ class Channels {
   }
 
  private:
+  // The rank of the program that does what `rank` does.
+  int PresentFor(int rank) const {
+    return program_.stands_for.empty() ? rank : program_.stands_for[At(rank)];
+  }
+
   // In a ring of two both neighbours are one rank, and either sends to its next one.
   int SenderOf(const RankProgram& rank, std::int32_t group, const Op& op) const {
     if (op.kind == OpKind::kSend) return rank.rank;
@@ -79,7 +86,7 @@ class Channels {
     const std::vector<int>& members = program_.groups[At(group)];
     const auto other = std::find_if(members.begin(), members.end(),
                                     [&rank](int member) { return member != rank.rank; });
-    return other == members.end() ? -1 : *other;
+    return other == members.end() ? -1 : PresentFor(*other);
   }
 
   // Collectives match on a queue; p2p by direction, as the two sides use different queues.
@@ -94,8 +101,9 @@ class Channels {
   const Program& program_;
   StepGraph& graph_;
   std::map<int, std::int32_t> index_of_rank_;
-  std::map<std::vector<int>, std::int32_t> groups_;  // by members
-  std::vector<std::int32_t> same_;                   // [group]: number by members
+  std::vector<std::vector<int>> present_;            // [group]: who stands for its members
+  std::map<std::vector<int>, std::int32_t> groups_;  // by those
+  std::vector<std::int32_t> same_;                   // [group]: number by those
   std::map<std::tuple<std::int32_t, int, int>, std::int32_t> numbers_;
   std::vector<std::map<int, std::int64_t>> uses_;  // [channel]: rank index -> ops
   std::vector<std::int32_t> group_of_;             // [channel]

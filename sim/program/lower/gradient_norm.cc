@@ -2,6 +2,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/gradient_norm.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/scalars.h"
 #include "sim/program/lower/sharding.h"
@@ -31,28 +32,13 @@ bool CountsItsShards(const LowerContext& context) {
   return !ShardingOf(plan).optimizer || DataPlaceOf(plan, context.at).replica == 0;
 }
 
-// The gradients whose squares this rank adds: its shard of each bucket, less what another rank of
-// the group counts. Neighbouring ranges are one.
-std::vector<Binding> CountedRanges(RankBuilder& rank) {
-  const RankProgram& program = rank.Rank();
-  std::vector<Binding> ranges;
-  if (!CountsItsShards(rank.Context())) return ranges;
-  for (std::size_t i = 0; i < program.buckets.size(); ++i) {
-    const ShardRange shard = ShardOf(program.buckets[i]);
-    for (const ParameterPlace& place : program.parameters) {
-      if (place.bucket != static_cast<int>(i) || !place.counted) continue;
-      const std::int64_t size =
-          (place.row_end - place.row_begin) * (place.col_end - place.col_begin);
-      const std::int64_t begin = std::max(shard.begin, place.offset);
-      const std::int64_t end = std::min(shard.end, place.offset + size);
-      if (begin < end) Append(GradientRangeOf(rank, program.buckets[i], begin, end), ranges);
+void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
+  std::vector<Binding> bindings;
+  for (std::size_t i = 0; i < rank.Rank().buckets.size(); ++i) {
+    for (const ShardRange& range : CountedGradients(rank.Context(), static_cast<int>(i))) {
+      Append(GradientRangeOf(rank, rank.Rank().buckets[i], range.begin, range.end), bindings);
     }
   }
-  return ranges;
-}
-
-void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
-  std::vector<Binding> bindings = CountedRanges(rank);
   std::vector<std::int64_t> elements;
   std::string name = "norm";
   for (const Binding& range : bindings) {
@@ -75,6 +61,25 @@ constexpr StepRule kNorm{EmitNorm};
 constexpr StepRule kNormSum{EmitNormSum};
 
 }  // namespace
+
+std::vector<ShardRange> CountedGradients(const LowerContext& context, int bucket) {
+  std::vector<ShardRange> ranges;
+  if (!CountsItsShards(context)) return ranges;
+  const ShardRange shard = ShardOf(context.BucketAt(bucket));
+  for (const ParameterPlace& place : context.layout.places) {
+    if (place.bucket != bucket || !place.counted) continue;
+    const std::int64_t size = (place.row_end - place.row_begin) * (place.col_end - place.col_begin);
+    const std::int64_t begin = std::max(shard.begin, place.offset);
+    const std::int64_t end = std::min(shard.end, place.offset + size);
+    if (begin >= end) continue;
+    if (!ranges.empty() && ranges.back().end == begin) {
+      ranges.back().end = end;
+    } else {
+      ranges.push_back({begin, end});
+    }
+  }
+  return ranges;
+}
 
 void MakeNormState(RankBuilder& rank) {
   const Plan& plan = rank.Context().plan;

@@ -2,18 +2,11 @@
 
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/own_row_gradients.h"
 #include "sim/program/lower/rank_builder.h"
 
 namespace foretrain {
 namespace {
-
-// What of the gradients this rank updates is made of own rows; empty: nothing.
-ShardRange OwnRowGradients(const LowerContext& context, int bucket) {
-  const ShardRange& all = context.layout.own_row_gradients[static_cast<std::size_t>(bucket)];
-  const ShardRange shard = ShardOf(context.BucketAt(bucket));
-  const std::int64_t begin = std::max(all.begin, shard.begin);
-  return {begin, std::max(begin, std::min(all.end, shard.end))};
-}
 
 void EmitSum(RankBuilder& rank, const InstructionKey& key) {
   const ShardRange range = OwnRowGradients(rank.Context(), key.part);
@@ -27,6 +20,13 @@ void EmitSum(RankBuilder& rank, const InstructionKey& key) {
 constexpr StepRule kSum{EmitSum};
 
 }  // namespace
+
+ShardRange OwnRowGradients(const LowerContext& context, int bucket) {
+  const ShardRange& all = context.layout.own_row_gradients[static_cast<std::size_t>(bucket)];
+  const ShardRange shard = ShardOf(context.BucketAt(bucket));
+  const std::int64_t begin = std::max(all.begin, shard.begin);
+  return {begin, std::max(begin, std::min(all.end, shard.end))};
+}
 
 void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton) {
   for (int bucket = 0; bucket < static_cast<int>(context.layout.buckets.size()); ++bucket) {

@@ -40,7 +40,7 @@ TEST_P(PresetClasses, TakeAsLongWithOneRankAsWithAll) {
   ASSERT_TRUE(all.has_value()) << all.error().message;
   const auto verified = Verify(*all);
   EXPECT_TRUE(verified.has_value()) << verified.error().message;
-  const auto some = Compile(model, plan, {.representatives = true});
+  const auto some = Compile(model, plan, {.ranks = RankChoice::kClasses});
   ASSERT_TRUE(some.has_value()) << some.error().message;
   EXPECT_EQ(all->ranks.size(), 16U);
   EXPECT_LT(some->ranks.size(), 16U);
