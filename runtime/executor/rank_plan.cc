@@ -43,6 +43,7 @@ class Planner {
     PlannedOp planned;
     planned.id = IdOf(rank_, ref);
     planned.queue = op.queue;
+    planned.ahead = rank_.step[Index(ref.instruction)].ahead;
     planned.op_class = op.op_class;
     planned.bytes = MovedBytes(op, ref);
     AddTouched(op, ref, planned);

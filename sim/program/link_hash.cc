@@ -52,14 +52,14 @@ void AddRank(const RankProgram& rank, const std::vector<std::uint64_t>& blocks, 
   hash.Add(rank.pp).Add(rank.step.size()).Add(rank.bindings.size()).Add(rank.buffers.size());
   for (const Instruction& instruction : rank.step) {
     hash.Add(PackId(instruction.key)).Add(blocks[static_cast<std::size_t>(instruction.block)]);
-    hash.Add(instruction.first_binding).Add(instruction.after);
+    hash.Add(instruction.first_binding).Add(instruction.after).Add(instruction.ahead);
   }
   for (const Binding& binding : rank.bindings) {
     hash.Add(binding.buffer).Add(binding.offset).Add(binding.bytes);
   }
   for (const Buffer& buffer : rank.buffers) {
     hash.Add(buffer.bytes).Add(buffer.category).Add(buffer.space).Add(buffer.persistent);
-    hash.Add(buffer.offset);
+    hash.Add(buffer.holds).Add(buffer.offset);
   }
   for (const std::int64_t bytes : rank.arena_bytes) hash.Add(bytes);
 }

@@ -96,6 +96,27 @@ TEST(ExecutorGolden, AgreesWithTheClosedFormForUnequalTimes) {
   }
 }
 
+// F = I = W = 1, p = 4, m = 8. A first step fills the pipeline: rank 0 gets its first backward
+// after 4 forwards and 3 backwards, at 10, and goes on without a pause: 8 backwards and, where a
+// step follows, 8 forwards, or else 5, as 4 came before. So n steps end at 10 + 16 + 5 + 24 (n -
+// 1).
+TEST(ExecutorGolden, NeverDrainsBetweenStepsThatOverlap) {
+  for (int steps = 1; steps <= 4; ++steps) {
+    const Timeline timeline = Execute(ScheduleKind::kPipeDream, {4, 8}, kUnit, false, steps);
+    EXPECT_EQ(EndOf(timeline), (31 + 24 * (steps - 1)) * kSecond);
+    const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 8}, kUnit, false);
+    // Each step runs once, and none behind the last.
+    std::map<std::pair<int, int>, std::int64_t> spans;
+    for (const Span& span : timeline.spans) ++spans[{span.rank, span.step}];
+    EXPECT_EQ(spans.size(), 4U * static_cast<std::size_t>(steps));
+    for (const auto& [key, count] : spans) {
+      EXPECT_EQ(count, program.ranks[static_cast<std::size_t>(key.first)].op_count);
+      EXPECT_LT(key.second, steps);
+    }
+    EXPECT_EQ(timeline.steps.size(), 4U * static_cast<std::size_t>(steps));
+  }
+}
+
 // Nothing joins the steps of this program but the order of its queues: each rank goes on with the
 // next step as soon as it is done, so that rank 0 idles at the start and the end of the run alone.
 TEST(ExecutorGolden, RunsConsecutiveStepsInTheSameOrderEachTime) {
