@@ -79,9 +79,9 @@ TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   }
 }
 
-// Rank 0 is never idle: 8 * 3. The first step also fills the pipeline: the first backward comes
-// back to it after 4 forwards and 3 backwards more, 10; from then on a backward and a forward in
-// turn, with a last backward: 10 + 8 * 3 - 1.
+// Rank 0 is never idle: 8 * 3. The first step also fills the pipeline: rank 0 begins its first
+// backward after 4 forwards and 3 backwards, at 10, and then has a forward between two: the 8th
+// ends at 10 + 8 * 2 + 7.
 TEST(PipelineSteps, NeverDrainWhereTheyOverlap) {
   const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 8}, {1, 1, 1}, false);
   const Simulation simulation = Play(program, {});
