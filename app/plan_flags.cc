@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/program/lower/lowered.h"
 #include "sim/spec/cluster_json.h"
 #include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_json.h"
@@ -142,7 +143,10 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   }
   if (hidden > 0) {
     // The width of the MLP keeps its proportion.
-    spec.ffn_hidden = spec.ffn_hidden * hidden / spec.hidden;
+    for (std::int64_t* width :
+         {&spec.ffn_hidden, &spec.expert_ffn_hidden, &spec.shared_ffn_hidden}) {
+      *width = *width * hidden / spec.hidden;
+    }
     spec.hidden = hidden;
   }
   if (hidden > 0 || heads > 0) {
@@ -195,11 +199,8 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
 
 PlanFlags::PlanFlags() : texts(PlanFields().size(), "auto") {}
 
-std::string& PlanFlags::Text(std::string_view field) {
-  return texts[static_cast<std::size_t>(&PlanFieldOf(field) - PlanFields().data())];
-}
-const std::string& PlanFlags::Text(std::string_view field) const {
-  return const_cast<PlanFlags*>(this)->Text(field);
+std::size_t PlanFlags::IndexOf(std::string_view field) {
+  return static_cast<std::size_t>(&PlanFieldOf(field) - PlanFields().data());
 }
 
 void PlanFlags::Declare(Arguments& arguments) {
@@ -207,7 +208,9 @@ void PlanFlags::Declare(Arguments& arguments) {
   arguments.Option("--plan", plan_file, "FILE", "Plan file; options given beside it overrule it");
   const auto fields = PlanFields();
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string options(fields[i].options), help(fields[i].help);
+    const std::string options(fields[i].options);
+    std::string help(fields[i].help);
+    if (!IsLowered(fields[i].name)) help += " (not in this version)";
     if (fields[i].type == PlanFieldType::kFlag) {
       arguments.Switch(options, texts[i], help);
     } else {

@@ -45,9 +45,12 @@ struct PlanFlags {
 
   PlanFlags();
   void Declare(Arguments& arguments);
-  std::string& Text(std::string_view field);
-  const std::string& Text(std::string_view field) const;
+  std::string& Text(std::string_view field) { return texts[IndexOf(field)]; }
+  const std::string& Text(std::string_view field) const { return texts[IndexOf(field)]; }
   bool Given(std::string_view field) const { return Text(field) != "auto"; }
+
+ private:
+  static std::size_t IndexOf(std::string_view field);
 };
 
 // Integers of "4", "1,2,4" or "1..8"; powers of two for a range where `powers`. "auto":

@@ -1,29 +1,15 @@
 // Causal attention over packed rows [q | k | v], and the rotation of q and k.
 #include "runtime/ops/kernel_call.h"
+#include "runtime/ops/qkv_columns.h"
 #include "runtime/ops/sequence_runs.h"
 
 namespace foretrain {
-namespace {
-
-// q, k and v of one row lie one after the other.
-struct Packed {
-  explicit Packed(const OpShape& s)
-      : k(std::int64_t{s.heads} * s.head_dim),
-        v(k + std::int64_t{s.kv_heads} * s.head_dim),
-        stride(v + std::int64_t{s.kv_heads} * s.head_dim) {}
-  std::int64_t k;  // elements from the row's start
-  std::int64_t v;
-  std::int64_t stride;
-};
-
-}  // namespace
-
 KernelCall MakeRope(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   KernelCall call;
   call.args.rope = {.data = op.Pointer(0),
                     .rows = s.rows,
-                    .row_stride = Packed(s).stride,
+                    .row_stride = QkvColumns(s).stride,
                     .sequence = s.sequence,
                     .heads = s.heads + s.kv_heads,
                     .head_dim = s.head_dim,
@@ -39,7 +25,7 @@ KernelCall MakeRope(const BoundOp& op) {
 
 KernelCall MakeAttentionForward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  const Packed packed(s);
+  const QkvColumns packed(s);
   const float* const qkv = op.Pointer<float>(0);
   KernelCall call;
   call.args.attention_forward = {.q = qkv,
@@ -63,7 +49,7 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
 
 KernelCall MakeAttentionBackward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  const Packed packed(s);
+  const QkvColumns packed(s);
   const float* const qkv = op.Pointer<float>(0);
   float* const dqkv = op.Pointer<float>(4);
   KernelCall call;

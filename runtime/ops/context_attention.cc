@@ -1,22 +1,10 @@
 // Parts of attention and the copies around their communication, where a sequence is shared out.
 #include "runtime/ops/kernel_call.h"
+#include "runtime/ops/qkv_columns.h"
 #include "runtime/ops/sequence_runs.h"
 
 namespace foretrain {
 namespace {
-
-// Columns of rows [q | k | v] or, in a tensor of their own, [k | v].
-struct Columns {
-  Columns(const OpShape& s, bool own)
-      : width(std::int64_t{s.kv_heads} * s.head_dim),
-        k(own ? 0 : std::int64_t{s.heads} * s.head_dim),
-        v(k + width),
-        stride(v + width) {}
-  std::int64_t width;
-  std::int64_t k;
-  std::int64_t v;
-  std::int64_t stride;
-};
 
 struct Runs {
   const FtRun* at;
@@ -39,7 +27,7 @@ bool Same(const BoundOp& op, std::size_t a, std::size_t b) {
 
 KernelCall MakeAttentionPartForward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  const Columns q(s, /*own=*/false), kv(s, !Same(op, 0, 1));
+  const QkvColumns q(s), kv(s, !Same(op, 0, 1));
   const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
   const float* const keys_at = op.Pointer<float>(1);
   KernelCall call;
@@ -70,7 +58,7 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
 
 KernelCall MakeAttentionPartBackward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  const Columns q(s, /*own=*/false), kv(s, !Same(op, 0, 1)), dkv(s, !Same(op, 5, 6));
+  const QkvColumns q(s), kv(s, !Same(op, 0, 1)), dkv(s, !Same(op, 5, 6));
   const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
   const float* const keys_at = op.Pointer<float>(1);
   float* const grads_at = op.Pointer<float>(6);
@@ -107,7 +95,7 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
 
 KernelCall MakeKeyColumns(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  const Columns packed(s, /*own=*/false), own(s, /*own=*/true);
+  const QkvColumns packed(s), own(s, /*own=*/true);
   const std::size_t packed_operand = op.op.inverse ? 1 : 0;
   float* const columns = op.Pointer<float>(packed_operand) + packed.k;
   float* const keys = op.Pointer<float>(1 - packed_operand);

@@ -20,8 +20,9 @@ constexpr double kSmallestExtrapolatedError = 0.1;
 constexpr double kDeviationsBetweenDeciles = 2.563;
 
 std::size_t ClassOf(OpKind kind) {
-  const bool arithmetic = kind == OpKind::kGemm || (kind >= OpKind::kAttentionForward &&
-                                                    kind <= OpKind::kAttentionPartBackward);
+  const bool arithmetic =
+      kind == OpKind::kGemm || kind == OpKind::kGroupedGemm ||
+      (kind >= OpKind::kAttentionForward && kind <= OpKind::kAttentionPartBackward);
   return arithmetic ? 0 : 1;
 }
 
@@ -186,7 +187,7 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
-  if (op.kind == OpKind::kGemm) {
+  if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
     flop_s = work.flop / rates.gemm_flop_per_s.value;
     fixed_s += rates.gemm_fill_s.value;
   } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {

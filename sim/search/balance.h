@@ -16,7 +16,7 @@ namespace foretrain {
 //   plan     valid for the model; its own stage_layers do not count
 //   seconds  of an op
 //
-// Each stage has a layer at least. O(stages * log(layers) + ops of a block).
+// Each stage has a layer at least. O(stages^2 + layers log(layers) + ops of a block).
 std::vector<int> BalancedLayers(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds);
 
 // The same for blocks of given seconds.

@@ -21,8 +21,8 @@ struct StepEstimate {
 
 // Closed form of a valid plan of a valid model. Blocks: list schedule of a block's ops over its
 // queues in issue order. Pipeline: 1F1B and GPipe sum(F + B) + (m - 1) max(F + B) over stages,
-// ZB-H1 its makespan with the slowest stage. Gradients: what is left of their sums after the last
-// backward; ZeRO-3: a gather hides behind one block. Then norm and optimizer.
+// others their makespan with the slowest stage. Gradients: what is left of their sums after the
+// last backward; ZeRO-3: a gather hides behind one block. Then norm and optimizer.
 //
 // O(stages * blocks of a stage); safe from any thread.
 StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds);

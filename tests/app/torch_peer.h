@@ -13,7 +13,7 @@ std::string TorchPython();
 // Why a test skips where TorchPython() is empty, and what to install.
 inline constexpr const char* kNoTorch =
     "no python3 with torch: apt-get install python3-torch libopenblas0-pthread, or let "
-    "FORETRAIN_TORCH_PYTHON name a python that has it";
+    "FORETRAIN_TORCH_PYTHON name a python that has it; then tools/test -L torch runs this";
 
 // The JSON that tests/torch/train.py prints, run in `folder`. Fails the test where it fails.
 nlohmann::json TrainInTorch(const std::string& folder, const std::string& arguments);

@@ -34,14 +34,15 @@ TEST_P(ViewWindow, OpensDrawsAndClosesAtASignal) {
   const auto [how, code] = GetParam();
   const TemporaryFolder folder;
   if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth").code != 0)
-    GTEST_SKIP() << "xvfb-run or xauth is not installed";
+    GTEST_SKIP()
+        << "xvfb-run or xauth is not installed; tools/test installs xvfb and xauth and runs this";
   const std::string train = SmallTraining(folder);
   ASSERT_EQ(RunForetrain(folder.path(), train + "--steps 3").code, 0);
   const ProgramEnd end = RunOnADisplay(
       folder, std::string("FORETRAIN_STOP_LOG=frames FORETRAIN_STOP_AT=view.frame#4 ") +
                   "FORETRAIN_STOP_HOW=" + how);
   if (end.code == 2 && end.errors.find("window with OpenGL") != std::string::npos)
-    GTEST_SKIP() << end.errors;
+    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << end.errors;
   EXPECT_EQ(end.code, code) << end.errors;
   EXPECT_EQ(end.errors, "");
   const std::string frames = folder.Read("frames");

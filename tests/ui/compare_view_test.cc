@@ -11,6 +11,8 @@
 namespace foretrain {
 namespace {
 
+constexpr const char* kNoEgl = "needs surfaceless EGL, as libegl-mesa0 with libgl1-mesa-dri has: ";
+
 using testing::HasSubstr;
 
 class CompareView : public testing::Test {
@@ -28,7 +30,7 @@ class CompareView : public testing::Test {
 TEST_F(CompareView, WritesAPictureOfTheSizeAskedFor) {
   const auto done = ScreenshotCompare(input_, {.width = 700, .height = 500}, path_);
   if (!done.has_value() && done.error().code == ErrorCode::kUnsupported) {
-    GTEST_SKIP() << done.error().message;
+    GTEST_SKIP() << kNoEgl << done.error().message;
   }
   ASSERT_TRUE(done.has_value()) << done.error().message;
   const auto image = ui::ReadPng(path_);
@@ -38,7 +40,7 @@ TEST_F(CompareView, WritesAPictureOfTheSizeAskedFor) {
 }
 
 TEST_F(CompareView, RefusesWhatTheRunsDoNotHave) {
-  if (ErrorOf({}).code == ErrorCode::kUnsupported) GTEST_SKIP() << ErrorOf({}).message;
+  if (ErrorOf({}).code == ErrorCode::kUnsupported) GTEST_SKIP() << kNoEgl << ErrorOf({}).message;
   const Error step = ErrorOf({.step = 7});
   EXPECT_EQ(step.code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(step.message, HasSubstr("step 7: the run has steps 0 to 0"));

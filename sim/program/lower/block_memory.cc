@@ -115,6 +115,7 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
+    if (IsHeldOnce(context.plan, context.BucketAt(bucket))) continue;
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
     PieceUse use;

@@ -1,5 +1,6 @@
 #include "sim/program/lower/lowered.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -9,9 +10,9 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 9> kNotLowered = {
-    "ep",     "expert_tp", "post_validation", "moe_pieces", "capacity_factor", "offload_gradients",
-    "method", "lora_rank", "lora_alpha"};
+constexpr std::array<std::string_view, 7> kNotLowered = {
+    "expert_tp", "post_validation", "moe_pieces", "offload_gradients",
+    "method",    "lora_rank",       "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
@@ -21,6 +22,10 @@ std::string NotLowered(const Plan& plan) {
 }
 
 }  // namespace
+
+bool IsLowered(std::string_view field) {
+  return std::find(kNotLowered.begin(), kNotLowered.end(), field) == kNotLowered.end();
+}
 
 Result<void> CheckLowered(const Plan& plan) {
   const std::string what = NotLowered(plan);

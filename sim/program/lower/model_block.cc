@@ -32,9 +32,9 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   // Whole gradients may live for one micro-batch.
   const bool gradients = head_forward ? HeadForwardMakesGradients(context.plan)
                                       : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
-  const bool sums =
-      !ShardingOf(context.plan).each_micro_batch && !context.plan.UpdatesEachMicroBatch();
-  request.accumulate = gradients && !first && sums;
+  const bool sums = gradients && !first && !context.plan.UpdatesEachMicroBatch();
+  request.accumulate = sums && !ShardingOf(context.plan).each_micro_batch;
+  request.accumulate_experts = sums && (request.accumulate || HoldsExpertsAlone(context.plan));
   return request;
 }
 
@@ -62,8 +62,9 @@ int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey&
 Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
-  FT_CHECK(copy >= 0 || !ShardingOf(rank.Context().plan).parameters);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
+  const Plan& plan = rank.Context().plan;
+  FT_CHECK(copy >= 0 || !ShardingOf(plan).parameters || IsHeldOnce(plan, bucket));
   return rank.Part(copy >= 0 ? copy : ParametersFor(rank, bucket, key), range.offset,
                    range.elements);
 }
@@ -72,7 +73,8 @@ Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const Instru
 Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
-  if (!ShardingOf(rank.Context().plan).each_micro_batch) {
+  const Plan& plan = rank.Context().plan;
+  if (!ShardingOf(plan).each_micro_batch || IsHeldOnce(plan, bucket)) {
     return rank.Part(bucket.gradients, range.offset, range.elements);
   }
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};

@@ -7,6 +7,7 @@
 // updated. Ren et al. 2021 (ZeRO-Offload), s. 4; Rajbhandari et al. 2021 (ZeRO-Infinity), s. 6.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
@@ -14,6 +15,7 @@
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/offload_copies.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
@@ -303,10 +305,26 @@ std::vector<PieceStage> StagesOf(const LowerContext& context, const OptimizerOff
   return stages;
 }
 
+using LastUses = std::vector<std::optional<InstructionKey>>;  // by bucket
+// The copies to the device wait for the last use of the whole bucket, also where a rank's own shard
+// is read no more: the gather behind them does anyhow, and so all ranks of a stage are alike.
+LastUses LastUsesOf(const LowerContext& context, const Skeleton& skeleton) {
+  LastUses last(context.layout.buckets.size());
+  const Sharding sharding = ShardingOf(context.plan);
+  if (!sharding.optimizer || sharding.parameters) return last;
+  for (const SkeletonStep& step : skeleton) {
+    if (step.key.kind != InstructionKind::kBlock) continue;
+    for (const int bucket : context.BucketsOf(step.key.block)) {
+      last[static_cast<std::size_t>(bucket)] = step.key;
+    }
+  }
+  return last;
+}
+
 // The updates of the pieces, overlapped: each stage of a piece stands before the later stages of
 // the pieces ahead of it.
-std::vector<SkeletonStep> Pipelined(const LowerContext& context,
-                                    const std::vector<PieceId>& pieces) {
+std::vector<SkeletonStep> Pipelined(const LowerContext& context, const std::vector<PieceId>& pieces,
+                                    const LastUses& last) {
   std::vector<SkeletonStep> steps;
   if (pieces.empty()) return steps;
   const std::vector<PieceStage> stages =
@@ -317,7 +335,9 @@ std::vector<SkeletonStep> Pipelined(const LowerContext& context,
       const int number = turn - stage.lag;
       if (number < 0 || number >= count) continue;
       const PieceId& id = pieces[static_cast<std::size_t>(number)];
-      steps.push_back({PieceKey(stage.kind, id.bucket, id.piece), stage.rule});
+      SkeletonStep step{PieceKey(stage.kind, id.bucket, id.piece), stage.rule};
+      if (stage.rule == &kParameterIn) step.after = last[static_cast<std::size_t>(id.bucket)];
+      steps.push_back(step);
     }
   }
   return steps;
@@ -399,6 +419,7 @@ void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
   const bool waits = !ScalarsOf(plan).empty();
   Insertions insertions;
   const std::vector<std::size_t> ready = ReadyPositions(context, skeleton);
+  const LastUses last = LastUsesOf(context, skeleton);
   const auto buckets = static_cast<int>(context.layout.buckets.size());
   for (int bucket = 0; bucket < buckets; ++bucket) {
     const std::vector<PieceId> ids = PieceIds(context, bucket);
@@ -411,11 +432,11 @@ void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
     }
     if (waits || plan.delayed_update) continue;
     // Nothing but its gradients holds an update up.
-    for (const SkeletonStep& step : Pipelined(context, ids)) insertions.Behind(behind, step);
+    for (const SkeletonStep& step : Pipelined(context, ids, last)) insertions.Behind(behind, step);
   }
   const std::vector<PieceId> all = AllPieces(context);
   if (plan.delayed_update) {
-    for (const SkeletonStep& step : Pipelined(context, all)) insertions.Before(0, step);
+    for (const SkeletonStep& step : Pipelined(context, all, last)) insertions.Before(0, step);
   }
   insertions.ApplyTo(skeleton);
   if (waits && !plan.stream_optimizer) {
@@ -425,10 +446,11 @@ void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
   if (plan.delayed_update) {
     // The device is done with the step's parameters.
     for (const PieceId& id : all) {
-      skeleton.push_back({PieceKey(InstructionKind::kCopyIn, id.bucket, id.piece), &kParameterIn});
+      skeleton.push_back({PieceKey(InstructionKind::kCopyIn, id.bucket, id.piece), &kParameterIn,
+                          last[static_cast<std::size_t>(id.bucket)]});
     }
   } else if (waits) {
-    for (const SkeletonStep& step : Pipelined(context, all)) skeleton.push_back(step);
+    for (const SkeletonStep& step : Pipelined(context, all, last)) skeleton.push_back(step);
   }
 }
 

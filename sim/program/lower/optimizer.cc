@@ -44,7 +44,7 @@ void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
 void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kAllGather, "gather.updated", Queue::kGather,
-                                         GroupKind::kShard, bucket.elements, bucket.shards});
+                                         ShardGroup(bucket), bucket.elements, bucket.shards});
   rank.Add(key, block, {OwnShard(rank, bucket, bucket.parameters), rank.Whole(bucket.parameters)});
 }
 
@@ -64,7 +64,7 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
     if (shard.end > shard.begin && !OffloadOf(context, bucket).away) {
       add(InstructionKind::kOptimizerStep, bucket, kOptimizerStep);
     }
-    if (sharding.optimizer && !sharding.parameters) {
+    if (sharding.optimizer && !sharding.parameters && context.BucketAt(bucket).shards > 1) {
       add(InstructionKind::kAllGather, bucket, kUpdatedGather);
     }
   }

@@ -43,7 +43,6 @@ class Placement {
 
   // Whether a transfer from `from` to `to`, which are neighbours on the ring of ranks and not the
   // same, goes to the next rank (last to first included) rather than to the previous one.
-  // `ahead`: along the micro-batch's way, as activations go.
   bool GoesToNext(const StagePlace& from, const StagePlace& to) const;
 
  private:

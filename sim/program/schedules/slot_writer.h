@@ -42,7 +42,6 @@ class SlotWriter {
     Backward(backward);
   }
 
-  bool HasForward(int chunk) const { return forward_[At(chunk)] < count_[At(chunk)]; }
   std::vector<Slot> Take() { return std::move(slots_); }
 
  private:
