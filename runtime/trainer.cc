@@ -11,12 +11,23 @@
 namespace foretrain {
 namespace {
 
-// Hands everything on, and makes one report a step of what the program's first rank read.
+// The lowest rank whose host reads the loss: the first but where steps overlap.
+int ReportingRank(const Program& program) {
+  for (const RankProgram& rank : program.ranks) {
+    const auto reads = [](const Instruction& i) {
+      return i.key.kind == InstructionKind::kHostRead;
+    };
+    if (std::any_of(rank.step.begin(), rank.step.end(), reads)) return rank.rank;
+  }
+  return program.ranks.front().rank;
+}
+
+// Hands everything on, and makes one report a step of what one rank read.
 class Reporter final : public RunSink {
  public:
   // `start_ns`: when the first step begins.
   Reporter(const Program& program, const LearningRate& rate, std::int64_t start_ns, RunSink& sink)
-      : rank_(program.ranks.front().rank),
+      : rank_(ReportingRank(program)),
         tokens_(static_cast<double>(program.plan.global_batch * program.plan.sequence)),
         rate_(rate),
         sink_(sink),

@@ -91,13 +91,14 @@ enum class InstructionKind : std::uint8_t {
   kScalarReduce,
   kNorm,
   kOptimizerStep,
+  kKeep,     // older parameters
   kCopyIn,   // to the device
   kCopyOut,  // from the device
   kNvmeRead,
   kNvmeWrite,
   kHostRead,
 };
-inline constexpr int kInstructionKindCount = 15;
+inline constexpr int kInstructionKindCount = 16;
 
 // Short lower-case names, the same in JSON, the store, SQL views and the screen.
 std::string_view Name(Queue queue);

@@ -43,6 +43,7 @@ class Planner {
     PlannedOp planned;
     planned.id = IdOf(rank_, ref);
     planned.queue = op.queue;
+    planned.ahead = rank_.step[Index(ref.instruction)].ahead;
     planned.op_class = op.op_class;
     planned.bytes = MovedBytes(op, ref);
     AddTouched(op, ref, planned);
@@ -69,8 +70,10 @@ class Planner {
       const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
       const auto operands =
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
-      FT_ASSIGN(KernelCall call,
-                MakeKernelCall({op, operands, at, rank_.tp, rank_.cp, RunsOf(op)}, optimizer_));
+      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at, rank_.tp,
+                                                 rank_.step[Index(ref.instruction)].key.micro_batch,
+                                                 rank_.cp, RunsOf(op)},
+                                                optimizer_));
       planned.work = Work::kKernel;
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);

@@ -39,6 +39,7 @@ struct PlannedOp {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   Work work = Work::kKernel;
+  bool ahead = false;  // works for the next step
 };
 
 struct PlannedComm {

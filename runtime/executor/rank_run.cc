@@ -22,8 +22,9 @@ RankRun::RankRun(RunShared& shared, int rank_index)
       ledger_(program_),
       ops_(static_cast<std::size_t>(program_.op_count)),
       buffers_(program_.buffers.size()),
-      steps_(static_cast<std::size_t>(shared.options.run_ahead / std::max(program_.op_count, 1) +
-                                      3)) {}
+      rounds_(
+          static_cast<std::size_t>(shared.options.run_ahead / std::max(program_.op_count, 1) + 3)),
+      fill_(StepsOverlap(*shared.program) ? 1 : 0) {}
 
 RankRun::~RankRun() = default;
 
@@ -49,10 +50,11 @@ Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index
 void RankRun::Begin(RunCall& call) {
   call_ = &call;
   for (OpState& op : ops_) op.done.store(0);
-  for (StepSlot& slot : steps_) {
+  for (RoundSlot& slot : rounds_) {
     slot.left.store(program_.op_count);
     slot.end_ns.store(0);
   }
+  last_round_.store(-1);
   issued_.store(0);
   closed_.store(false);
   activity_ns_.store(shared_.clock.Now());
@@ -74,30 +76,36 @@ Result<void> RankRun::RunQueue(Queue queue) {
 
 Result<void> RankRun::RunHost() {
   Worker& worker = *workers_[static_cast<std::size_t>(Queue::kHost)];
-  for (std::int64_t step = 0; call_->limit.Begin(step); ++step) {
-    FT_TRY(IssueStep(worker, step));
+  // Step r begins in round r, where steps overlap with the ops that work ahead: the last round has
+  // no step to begin.
+  for (std::int64_t round = 0;; ++round) {
+    const bool begins = call_->limit.Begin(round);
+    if (!begins && (fill_ == 0 || round == 0)) break;
+    if (!begins) last_round_.store(round);
+    FT_TRY(IssueRound(worker, round));
     Drain();
+    if (!begins) break;
   }
   Close();
   return {};
 }
 
-Result<void> RankRun::IssueStep(Worker& worker, std::int64_t step) {
+Result<void> RankRun::IssueRound(Worker& worker, std::int64_t round) {
   const auto count = static_cast<std::int64_t>(plan_.ops.size());
-  std::int64_t published = step * count;
+  std::int64_t published = round * count;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t number = step * count + i;
+    const std::int64_t number = round * count + i;
     FT_TRY(WaitForRoom(worker, number, published));
     if (plan_.ops[static_cast<std::size_t>(i)].queue == Queue::kHost) {
       Publish(published, number);
-      FT_TRY(worker.Run(static_cast<std::int32_t>(i), step));
+      FT_TRY(worker.Run(static_cast<std::int32_t>(i), round));
       published = number;
     } else if (number - published + 1 >= kIssueBatch) {
       Publish(published, number + 1);
       published = number + 1;
     }
   }
-  Publish(published, (step + 1) * count);
+  Publish(published, (round + 1) * count);
   return {};
 }
 
@@ -145,29 +153,31 @@ void RankRun::Close() {
   }
 }
 
-void RankRun::End(std::int32_t number, std::int64_t step, std::int64_t end_ns) {
+void RankRun::End(std::int32_t number, std::int64_t round, std::int64_t end_ns) {
   const PlannedOp& op = plan_.ops[static_cast<std::size_t>(number)];
   OpState& state = ops_[static_cast<std::size_t>(number)];
-  StepSlot& slot = SlotOf(step);
+  RoundSlot& slot = SlotOf(round);
   std::int64_t latest = slot.end_ns.load(std::memory_order_relaxed);
   while (latest < end_ns && !slot.end_ns.compare_exchange_weak(latest, end_ns)) {
   }
-  // Before the op's own end is told, after which the host may go on to the slot's next step.
-  if (slot.left.fetch_sub(1) == 1) EndStep(step, slot.end_ns.load());
-  state.ended_ns.store(end_ns, std::memory_order_relaxed);
-  state.done.store(static_cast<std::int32_t>(step) + 1);
+  // Before the op's own end is told, after which the host may go on to the slot's next round.
+  if (slot.left.fetch_sub(1) == 1) EndRound(round, slot.end_ns.load());
+  if (end_ns != kLeftOut) state.ended_ns.store(end_ns, std::memory_order_relaxed);
+  state.done.store(static_cast<std::int32_t>(round) + 1);
   for (unsigned wakes = op.wakes; wakes != 0; wakes &= wakes - 1) {
     gates_[static_cast<std::size_t>(__builtin_ctz(wakes))]->edges.Wake();
   }
   if (room_op_.load() == number) gates_[static_cast<std::size_t>(Queue::kHost)]->issue.Wake();
 }
 
-void RankRun::EndStep(std::int64_t step, std::int64_t end_ns) {
-  StepSlot& slot = SlotOf(step);
+void RankRun::EndRound(std::int64_t round, std::int64_t end_ns) {
+  RoundSlot& slot = SlotOf(round);
   slot.left.store(program_.op_count);
   slot.end_ns.store(0);
+  if (round < fill_) return;  // counts with the first step
   const std::lock_guard<std::mutex> lock(mutex_);
-  windows_.push_back({window_start_ns_, end_ns, static_cast<std::int32_t>(call_->first_step + step),
+  windows_.push_back({window_start_ns_, end_ns,
+                      static_cast<std::int32_t>(call_->first_step + round - fill_),
                       static_cast<std::int16_t>(plan_.rank)});
   window_start_ns_ = end_ns;
 }

@@ -64,7 +64,7 @@ class RankRun {
     Gate edges;
   };
   struct OpState {
-    std::atomic<std::int32_t> done{0};  // steps of this run in which it has ended
+    std::atomic<std::int32_t> done{0};  // rounds of this run in which it has ended
     std::atomic<std::int64_t> ended_ns{0};
     std::atomic<std::int64_t> issued_ns{0};
   };
@@ -72,26 +72,37 @@ class RankRun {
     std::atomic<std::int32_t> left{0};  // accessors of this step that have not ended
     std::atomic<bool> live{false};
   };
-  struct StepSlot {
+  struct RoundSlot {
     std::atomic<std::int32_t> left{0};  // ops that have not ended
     std::atomic<std::int64_t> end_ns{0};
   };
 
   RankRun(RunShared& shared, int rank_index);
 
-  // The op of this run's step has ended: tells who waits, closes the step.
-  void End(std::int32_t op, std::int64_t step, std::int64_t end_ns);
-  void EndStep(std::int64_t step, std::int64_t end_ns);
-  bool HasEnded(Wait wait, std::int64_t step) const {
-    return ops_[static_cast<std::size_t>(wait.op)].done.load() >=
-           static_cast<std::int32_t>(step) + 1 - wait.distance;
+  // The rank plays its list round after round. Where steps overlap the first round fills the
+  // pipeline: it plays the ops that work ahead, for step 0, and round r + 1 plays step r.
+  bool IsLeftOut(const PlannedOp& op, std::int64_t round) const {
+    return op.ahead ? round == last_round_.load(std::memory_order_relaxed) : round < fill_;
   }
-  StepSlot& SlotOf(std::int64_t step) {
-    return steps_[static_cast<std::size_t>(step) % steps_.size()];
+  // The step of this run that an op of a round serves.
+  std::int64_t StepOf(const PlannedOp& op, std::int64_t round) const {
+    return round - fill_ + (op.ahead ? 1 : 0);
+  }
+
+  // The op of a round has ended, at `end_ns`, or was left out: tells who waits, closes the round.
+  static constexpr std::int64_t kLeftOut = -1;
+  void End(std::int32_t op, std::int64_t round, std::int64_t end_ns);
+  void EndRound(std::int64_t round, std::int64_t end_ns);
+  bool HasEnded(Wait wait, std::int64_t round) const {
+    return ops_[static_cast<std::size_t>(wait.op)].done.load() >=
+           static_cast<std::int32_t>(round) + 1 - wait.distance;
+  }
+  RoundSlot& SlotOf(std::int64_t round) {
+    return rounds_[static_cast<std::size_t>(round) % rounds_.size()];
   }
 
   // The host's part.
-  Result<void> IssueStep(Worker& worker, std::int64_t step);
+  Result<void> IssueRound(Worker& worker, std::int64_t round);
   Result<void> WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published);
   void Publish(std::int64_t from, std::int64_t to);
   void Close();
@@ -114,8 +125,10 @@ class RankRun {
 
   std::vector<OpState> ops_;
   std::vector<BufferState> buffers_;
-  std::vector<StepSlot> steps_;               // as many as can be under way at once
-  std::atomic<std::int64_t> issued_{0};       // ops of the run, all steps together
+  std::vector<RoundSlot> rounds_;             // as many as can be under way at once
+  const std::int64_t fill_;                   // rounds that fill the pipeline: 0 or 1
+  std::atomic<std::int64_t> last_round_{-1};  // known when the first of its ops is issued
+  std::atomic<std::int64_t> issued_{0};       // ops of the run, all rounds together
   std::atomic<bool> closed_{false};           // no more will be issued
   std::atomic<std::int32_t> room_op_{-1};     // op whose end the host waits for to issue more
   std::atomic<std::int64_t> activity_ns_{0};  // when an op last started or ended

@@ -43,30 +43,34 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
 
 Result<void> Worker::RunAll() {
   const std::vector<std::int32_t>& ops = rank_.plan_.queues[static_cast<std::size_t>(queue_)];
-  const auto per_step = static_cast<std::int64_t>(rank_.plan_.ops.size());
+  const auto per_round = static_cast<std::int64_t>(rank_.plan_.ops.size());
   Gate& gate = rank_.gates_[static_cast<std::size_t>(queue_)]->issue;
   seen_issued_ = 0;
-  for (std::int64_t step = 0;; ++step) {
+  for (std::int64_t round = 0;; ++round) {
     for (const std::int32_t op : ops) {
-      const std::int64_t target = step * per_step + op + 1;
+      const std::int64_t target = round * per_round + op + 1;
       if (seen_issued_ < target) {
         FT_TRY(rank_.WaitHere(
             gate, [&] { return rank_.issued_.load() >= target || rank_.closed_.load(); }));
         seen_issued_ = rank_.issued_.load();
         if (seen_issued_ < target) return {};  // closed
       }
-      FT_TRY(Run(op, step));
+      FT_TRY(Run(op, round));
     }
     lane_->MarkStep();
   }
 }
 
-Result<void> Worker::Run(std::int32_t number, std::int64_t step) {
+Result<void> Worker::Run(std::int32_t number, std::int64_t round) {
   const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
-  FT_TRY(WaitForEdges(op, step));
+  FT_TRY(WaitForEdges(op, round));
+  if (rank_.IsLeftOut(op, round)) {
+    rank_.End(number, round, RankRun::kLeftOut);
+    return {};
+  }
   Result<void> done = Fail(ErrorCode::kIo, "threw something that is no exception");
   try {
-    done = RunGuarded(number, op, step);
+    done = RunGuarded(number, op, round);
   } catch (const std::bad_alloc&) {
     done = Fail(ErrorCode::kResourceExhausted, "out of host memory");
   } catch (const std::exception& thrown) {
@@ -74,23 +78,23 @@ Result<void> Worker::Run(std::int32_t number, std::int64_t step) {
   } catch (...) {
     // `done` says so already.
   }
-  if (!done.has_value()) return tl::unexpected<Error>(Named(op, step, std::move(done).error()));
+  if (!done.has_value()) return tl::unexpected<Error>(Named(op, round, std::move(done).error()));
   return {};
 }
 
-Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t step) {
+Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t round) {
   const auto first = rank_.plan_.waits.begin() + op.first_wait;
   for (auto wait = first; wait != first + op.wait_count; ++wait) {
-    if (rank_.HasEnded(*wait, step)) continue;
+    if (rank_.HasEnded(*wait, round)) continue;
     FT_TRY(rank_.WaitHere(rank_.gates_[static_cast<std::size_t>(queue_)]->edges,
-                          [&] { return rank_.HasEnded(*wait, step); }));
+                          [&] { return rank_.HasEnded(*wait, round); }));
   }
   return {};
 }
 
-Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t step) {
+Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round) {
   RunShared& shared = rank_.shared_;
-  SetStep(rank_.call_->first_step + step);
+  SetStep(rank_.call_->first_step + rank_.StepOf(op, round));
   Span span;
   span.start_ns = shared.clock.Now();
   span.op = op.id;
@@ -115,7 +119,7 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
     });
   }
   shared.flight.SetPhase(rank_.plan_.rank, queue_, FlightPhase::kEnded);
-  rank_.End(number, step, span.end_ns);
+  rank_.End(number, round, span.end_ns);
   return {};
 }
 
@@ -298,11 +302,11 @@ void Worker::Bury(const PlannedOp& op, std::int64_t now_ns) {
   if (rank_.shared_.options.record_memory) rank_.ledger_.Change(now_ns, changed_, -1);
 }
 
-Error Worker::Named(const PlannedOp& op, std::int64_t step, Error error) const {
+Error Worker::Named(const PlannedOp& op, std::int64_t round, Error error) const {
   if (error.code == ErrorCode::kAborted) return error;
   error.message = "rank " + std::to_string(rank_.plan_.rank) + ", step " +
-                  std::to_string(rank_.call_->first_step + step) + ", " + rank_.TextOf(op.id) +
-                  ": " + error.message;
+                  std::to_string(rank_.call_->first_step + rank_.StepOf(op, round)) + ", " +
+                  rank_.TextOf(op.id) + ": " + error.message;
   return error;
 }
 

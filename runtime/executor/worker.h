@@ -17,9 +17,9 @@ class Worker {
   // Errors: the device's, when it has no queue left.
   static Result<std::unique_ptr<Worker>> Make(RankRun& rank, Queue queue);
 
-  // Runs op number `op` of this run's step once its edges are met. Errors: with rank, step and op
-  // named; kAborted as is. Exceptions of libraries become errors.
-  Result<void> Run(std::int32_t op, std::int64_t step);
+  // Runs op number `op` of a round once its edges are met, or leaves it out. Errors: with rank,
+  // step and op named; kAborted as is. Exceptions of libraries become errors.
+  Result<void> Run(std::int32_t op, std::int64_t round);
 
   // All ops of the worker's queue, as they are issued, until no more will be.
   Result<void> RunAll();
@@ -29,8 +29,8 @@ class Worker {
  private:
   Worker(RankRun& rank, Queue queue);
 
-  Result<void> WaitForEdges(const PlannedOp& op, std::int64_t step);
-  Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t step);
+  Result<void> WaitForEdges(const PlannedOp& op, std::int64_t round);
+  Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round);
   Result<void> Inject(std::int32_t number, CommCall* call);
   Result<void> Do(const PlannedOp& op, std::int32_t number, Span& span);
   Result<void> Communicate(const PlannedComm& planned, std::int32_t number, Span& span);
@@ -42,7 +42,7 @@ class Worker {
   void Bury(const PlannedOp& op, std::int64_t now_ns);
   void SetStep(std::int64_t step);  // of the whole training
   std::int64_t ReadyAt(const PlannedOp& op, std::int32_t number) const;
-  Error Named(const PlannedOp& op, std::int64_t step, Error error) const;
+  Error Named(const PlannedOp& op, std::int64_t round, Error error) const;
 
   RankRun& rank_;
   const Queue queue_;

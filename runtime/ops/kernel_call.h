@@ -41,6 +41,8 @@ struct BoundOp {
   // First id of this rank's share of the vocabulary.
   std::int64_t FirstId() const { return op.shape.vocab_total == 0 ? 0 : tp * op.shape.vocab; }
 
+  int micro_batch = 0;  // of the instruction
+
   // Of an op whose shape has cp: the rank's place among those that share out a sequence, and where
   // the rows of all lie in it, which outlives the call.
   int cp = 0;
@@ -50,6 +52,13 @@ struct BoundOp {
   T* Pointer(std::size_t i) const {
     return i < at.size() ? static_cast<T*>(static_cast<void*>(at[i])) : nullptr;
   }
+};
+
+// Update `update` of the `updates` of each step.
+struct AdamWCall {
+  FtAdamW adamw;
+  std::int64_t update;
+  std::int64_t updates;
 };
 
 struct FillCall {
@@ -99,7 +108,7 @@ union KernelArgs {
   FtExpertDots expert_dots;
   FtGroupedGemm grouped_gemm;
   FtSquaredNorm squared_norm;
-  FtAdamW adamw;
+  AdamWCall adamw;
   FtSgd sgd;
   FtCountNotFinite count_not_finite;
   FtCountSkipped count_skipped;

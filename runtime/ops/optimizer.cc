@@ -26,32 +26,33 @@ FtDtype DtypeOfMoments(NumberFormat format) {
 
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
   KernelCall call;
-  call.args.adamw = {.param = op.Pointer(0),
-                     .grad = op.Pointer(1),
-                     .moment1 = op.Pointer(2),
-                     .moment2 = op.Pointer(3),
-                     .absmax1 = op.Pointer<float>(7),
-                     .absmax2 = op.Pointer<float>(8),
-                     .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(4) : nullptr,
-                     .not_finite = op.Pointer<float>(5),
-                     .skipped = op.Pointer<float>(6),
-                     .elements = op.op.shape.elements,
-                     .decayed = op.op.shape.decayed,
-                     .step = 0,
-                     .lr = 0.0F,
-                     .beta1 = optimizer.beta1,
-                     .beta2 = optimizer.beta2,
-                     .epsilon = optimizer.epsilon,
-                     .weight_decay = optimizer.weight_decay,
-                     .max_norm = op.op.parameter,
-                     .loss_scale = op.op.scale,
-                     .moments = DtypeOfMoments(op.op.format),
-                     .dtype = FT_F32};
+  const FtAdamW update{.param = op.Pointer(0),
+                       .grad = op.Pointer(1),
+                       .moment1 = op.Pointer(2),
+                       .moment2 = op.Pointer(3),
+                       .absmax1 = op.Pointer<float>(7),
+                       .absmax2 = op.Pointer<float>(8),
+                       .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(4) : nullptr,
+                       .not_finite = op.Pointer<float>(5),
+                       .skipped = op.Pointer<float>(6),
+                       .elements = op.op.shape.elements,
+                       .decayed = op.op.shape.decayed,
+                       .step = 0,
+                       .lr = 0.0F,
+                       .beta1 = optimizer.beta1,
+                       .beta2 = optimizer.beta2,
+                       .epsilon = optimizer.epsilon,
+                       .weight_decay = optimizer.weight_decay,
+                       .max_norm = op.op.parameter,
+                       .loss_scale = op.op.scale,
+                       .moments = DtypeOfMoments(op.op.format),
+                       .dtype = FT_F32};
+  call.args.adamw = {update, op.op.updates > 1 ? op.micro_batch : 0, op.op.updates};
   if (op.op.delayed) {
     call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                      const StepValues& values) {
       if (values.step == 0) return FT_OK;  // no gradient yet
-      FtAdamW adamw = args.adamw;
+      FtAdamW adamw = args.adamw.adamw;
       adamw.step = values.step;
       adamw.lr = values.learning_rate_before;
       return api.adamw(queue, &adamw);
@@ -60,8 +61,9 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
   }
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues& values) {
-    FtAdamW adamw = args.adamw;
-    adamw.step = values.step + 1;  // bias correction counts from 1
+    FtAdamW adamw = args.adamw.adamw;
+    // bias correction counts from 1
+    adamw.step = values.step * args.adamw.updates + args.adamw.update + 1;
     adamw.lr = values.learning_rate;
     return api.adamw(queue, &adamw);
   };

@@ -37,13 +37,17 @@ double BytesOf(const Op& op, const ProfileRates& rates) {
   return WorkOf(op).bytes * (fp32 ? 1.0 : rates.element_bytes.value / 4);
 }
 
-// Between host and device the slower of the two directions counts; a disk has a rate for each.
+// Between host and device the slower of the two directions counts; a disk has a rate for each. On
+// the device bytes are read and written.
 double CopySeconds(const Op& op, double bytes, const ProfileRates& rates) {
   if (op.to == Space::kNvme) {
     return rates.nvme_base_s.value + bytes / rates.nvme_write_bytes_per_s.value;
   }
   if (op.from == Space::kNvme) {
     return rates.nvme_base_s.value + bytes / rates.nvme_read_bytes_per_s.value;
+  }
+  if (op.from == Space::kDevice && op.to == Space::kDevice) {
+    return rates.kernel_s.value + 2 * bytes / rates.memory_bytes_per_s.value;
   }
   return rates.kernel_s.value + bytes / rates.copy_bytes_per_s.value;
 }

@@ -34,7 +34,8 @@ class Walker {
       : context_(context),
         space_(space),
         buckets_differ_(ShardingOf(context.plan).each_micro_batch ||
-                        ParameterSpace(context.plan) != Space::kDevice),
+                        ParameterSpace(context.plan) != Space::kDevice ||
+                        context.plan.StepsOverlap()),
         live_(StateBytes(context, space)),
         peak_{live_, Total(live_)} {}
 
@@ -67,7 +68,8 @@ class Walker {
     const InstructionKey& key = step.key;
     const bool block = key.kind == InstructionKind::kBlock;
     if (!block && !step.rule->alike) return Ask(step);
-    // Blocks of one kind and pass are alike, but for buckets that come and go with them.
+    // Blocks of one kind and pass are alike, but for buckets that come and go with them and, where
+    // steps overlap, for what the ends of a stage send on.
     const int distinct =
         block && buckets_differ_
             ? key.block

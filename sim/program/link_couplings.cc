@@ -138,6 +138,14 @@ class Coupler {
     return {};
   }
 
+  Result<void> CheckSteps(OpPlace a, OpPlace b) const {
+    const auto is_ahead = [this](OpPlace place) {
+      return RankAt(place.rank).step[Index(RefOf(place).instruction)].ahead;
+    };
+    if (is_ahead(a) == is_ahead(b)) return {};
+    return Mismatch(a, b, "one works for the next step, the other does not");
+  }
+
   // Couples the k-th ops of all sides.
   Result<void> Join(const Stream& stream, Check check) {
     std::size_t model = stream.ranks.size();
@@ -215,7 +223,7 @@ class Coupler {
     const InstructionKey& received = KeyOf(recv);
     sent.kind = received.kind;
     if (sent != received) return Mismatch(send, recv, "they move different tensors");
-    return {};
+    return CheckSteps(send, recv);
   }
 
   Result<void> CheckCollective(OpPlace a, OpPlace b) const {
@@ -231,7 +239,7 @@ class Coupler {
     if (op_a.group != op_b.group || (alike && !same)) {
       return Mismatch(a, b, "the members issue their collectives in different order");
     }
-    return {};
+    return CheckSteps(a, b);
   }
 
   const Program& program_;

@@ -11,7 +11,7 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.kind).Add(op.queue).Add(op.op_class).Add(op.group);
   hash.Add(op.accumulate).Add(op.trans_a).Add(op.trans_b).Add(op.rms).Add(op.inverse);
   hash.Add(op.delayed).Add(op.state).Add(op.from).Add(op.to);
-  hash.Add(op.format).Add(op.maximum).Add(op.own_rows).Add(op.softmax_first);
+  hash.Add(op.format).Add(op.maximum).Add(op.own_rows).Add(op.softmax_first).Add(op.updates);
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
   hash.Add(op.covers.size());
@@ -53,14 +53,14 @@ void AddRank(const RankProgram& rank, const std::vector<std::uint64_t>& blocks, 
   hash.Add(rank.pp).Add(rank.step.size()).Add(rank.bindings.size()).Add(rank.buffers.size());
   for (const Instruction& instruction : rank.step) {
     hash.Add(PackId(instruction.key)).Add(blocks[static_cast<std::size_t>(instruction.block)]);
-    hash.Add(instruction.first_binding).Add(instruction.after);
+    hash.Add(instruction.first_binding).Add(instruction.after).Add(instruction.ahead);
   }
   for (const Binding& binding : rank.bindings) {
     hash.Add(binding.buffer).Add(binding.offset).Add(binding.bytes);
   }
   for (const Buffer& buffer : rank.buffers) {
     hash.Add(buffer.bytes).Add(buffer.category).Add(buffer.space).Add(buffer.persistent);
-    hash.Add(buffer.offset);
+    hash.Add(buffer.holds).Add(buffer.offset);
   }
   for (const std::int64_t bytes : rank.arena_bytes) hash.Add(bytes);
 }

@@ -179,6 +179,8 @@ struct Op {
   Space from = Space::kDevice;                // copy
   Space to = Space::kDevice;                  // copy
   NumberFormat format = NumberFormat::kFp32;  // AdamW: of the moments; gathers: of what is moved
+  std::int32_t updates = 1;  // AdamW: of the parameters in a step; the instruction's micro-batch
+                             // says which this one is
   float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
                            // the backward; updates, host read: gradients are this times
                            // too large; route backward: of the balance

@@ -8,6 +8,7 @@
 
 #include "sim/program/groups.h"
 #include "sim/program/schedules/placement.h"
+#include "sim/program/schedules/ring.h"
 #include "sim/program/schedules/transfers.h"
 
 namespace foretrain {
@@ -104,12 +105,16 @@ std::vector<Block> MakeBlocks(const SlotTimes& times, bool early_input_gradient)
 // Writes down one rank: every slot with its receives before and its send behind it.
 class Writer {
  public:
-  Writer(const Placement& placement, RankProgram& rank) : placement_(placement), rank_(rank) {}
+  Writer(const Placement& placement, const PipelineShape& shape, RankProgram& rank)
+      : placement_(placement), shape_(shape), rank_(rank) {}
 
   void Add(const std::vector<SlotWithTransfers>& slots) {
+    MakeRings(slots);
     for (std::size_t i = 0; i < slots.size(); ++i) {
       for (const Transfer& transfer : slots[i].receives) {
-        tensors_[Name(transfer)] = NewBuffer(Category::kCommunication);
+        if (tensors_.count(Name(transfer)) == 0 || !rings_) {
+          tensors_[Name(transfer)] = NewBuffer(Category::kCommunication);
+        }
         AddTransfer(InstructionKind::kRecv, transfer);
       }
       const bool second = i > 0 && slots[i - 1].slot.paired;
@@ -118,11 +123,49 @@ class Writer {
     }
   }
 
+  // Where steps overlap, what a forward keeps and, for one micro-batch more, what it receives lie
+  // in rings.
+  void MakeRings(const std::vector<SlotWithTransfers>& slots) {
+    const auto is_ahead = [](const SlotWithTransfers& slot) { return slot.slot.ahead; };
+    const auto receives_ahead = [](const SlotWithTransfers& slot) {
+      return std::any_of(slot.receives.begin(), slot.receives.end(),
+                         [](const Transfer& transfer) { return transfer.ahead; });
+    };
+    const auto lead = static_cast<int>(std::count_if(slots.begin(), slots.end(), is_ahead));
+    rings_ = lead > 0 || std::any_of(slots.begin(), slots.end(), receives_ahead);
+    if (!rings_) return;
+    const int stage = placement_.StageOf(rank_.pp, 0);
+    if (lead > 0) {
+      for (const auto& [i, place] : MakeRing(lead + 1, Category::kActivations)) {
+        kept_[{0, i}] = place;
+      }
+    }
+    if (stage == 0) return;
+    for (const auto& [i, place] : MakeRing(lead + 2, Category::kCommunication)) {
+      tensors_[{true, stage - 1, i}] = place;
+    }
+  }
+
  private:
   // (forward, stage that makes it, micro-batch)
   using TensorName = std::tuple<bool, int, int>;
   static TensorName Name(const Transfer& transfer) {
     return {transfer.pass == Pass::kForward, transfer.stage, transfer.micro_batch};
+  }
+
+  std::map<int, Binding> MakeRing(int life, Category category) {
+    const Ring ring(shape_.m, life);
+    std::vector<Binding> places;
+    for (int i = 0; i < ring.Size(); ++i) {
+      places.push_back(NewBuffer(category));
+      rank_.buffers.back().persistent = true;
+      rank_.buffers.back().holds = Holds::kMicroBatch;
+    }
+    std::map<int, Binding> by_micro_batch;
+    for (int i = 0; i < shape_.m; ++i) {
+      by_micro_batch[i] = places[static_cast<std::size_t>(ring.PlaceOf(i))];
+    }
+    return by_micro_batch;
   }
 
   Binding NewBuffer(Category category) {
@@ -146,10 +189,12 @@ class Writer {
     const bool forward = slot.pass == Pass::kForward;
     const int stage = placement_.StageOf(rank_.pp, slot.chunk);
     const InstructionKey key{InstructionKind::kBlock, slot.pass, stage, slot.micro_batch, 0};
-    Binding& kept = kept_[{slot.chunk, slot.micro_batch}];
-    if (forward) kept = NewBuffer(Category::kActivations);
+    const auto [found, is_new] = kept_.try_emplace({slot.chunk, slot.micro_batch});
+    if (is_new) found->second = NewBuffer(Category::kActivations);
+    const Binding& kept = found->second;
     if (slot.pass == Pass::kBackwardWeight) {
-      return AppendInstruction(rank_, key, kWeightBlock, {{}, {}, kept});
+      AppendInstruction(rank_, key, kWeightBlock, {{}, {}, kept});
+      return;
     }
     Binding out;
     if (stage != (forward ? placement_.stages() - 1 : 0)) {
@@ -163,7 +208,7 @@ class Writer {
       block = kPairForwardBlock;
       bindings.push_back(InputOf(*partner));
     }
-    AppendInstruction(rank_, key, block, bindings);
+    AppendInstruction(rank_, key, block, bindings).ahead = slot.ahead;
   }
 
   void AddTransfer(InstructionKind kind, const Transfer& transfer) {
@@ -171,11 +216,14 @@ class Writer {
     const std::int32_t block = sends ? (transfer.down ? kSendNextBlock : kSendPrevBlock)
                                      : (transfer.down ? kRecvPrevBlock : kRecvNextBlock);
     AppendInstruction(rank_, {kind, transfer.pass, transfer.stage, transfer.micro_batch, 0}, block,
-                      {tensors_.at(Name(transfer))});
+                      {tensors_.at(Name(transfer))})
+        .ahead = transfer.ahead;
   }
 
   const Placement& placement_;
+  const PipelineShape& shape_;
   RankProgram& rank_;
+  bool rings_ = false;
   std::map<TensorName, Binding> tensors_;
   std::map<std::pair<int, int>, Binding> kept_;  // by chunk and micro-batch
 };
@@ -209,7 +257,7 @@ Program OpaquePipeline(ScheduleKind schedule, const PipelineShape& shape, const 
           static_cast<std::int32_t>(found - program.groups.begin());
       if (found == program.groups.end()) program.groups.push_back(std::move(members));
     }
-    Writer(placement, rank).Add(SlotsWithTransfers(schedule, shape, r));
+    Writer(placement, shape, rank).Add(SlotsWithTransfers(schedule, shape, r));
   }
   Link(program);
   const Result<void> verified = Verify(program);

@@ -70,14 +70,23 @@ void AppendOps(const Program& program, const RankProgram& rank, std::int32_t ins
 
 }  // namespace
 
-void AppendInstruction(RankProgram& rank, const InstructionKey& key, std::int32_t block,
-                       const std::vector<Binding>& bindings) {
+bool RankProgram::WorksAhead() const {
+  return std::any_of(step.begin(), step.end(), [](const Instruction& i) { return i.ahead; });
+}
+
+bool StepsOverlap(const Program& program) {
+  return std::any_of(program.ranks.begin(), program.ranks.end(),
+                     [](const RankProgram& rank) { return rank.WorksAhead(); });
+}
+
+Instruction& AppendInstruction(RankProgram& rank, const InstructionKey& key, std::int32_t block,
+                               const std::vector<Binding>& bindings) {
   Instruction instruction;
   instruction.key = key;
   instruction.block = block;
   instruction.first_binding = static_cast<std::int32_t>(rank.bindings.size());
   rank.bindings.insert(rank.bindings.end(), bindings.begin(), bindings.end());
-  rank.step.push_back(instruction);
+  return rank.step.emplace_back(instruction);
 }
 
 const Op& OpAt(const Program& program, const RankProgram& rank, OpRef ref) {
@@ -127,6 +136,7 @@ std::string Listing(const Program& program, int rank_index, bool ops) {
     const Instruction& instruction = At(rank.step, i);
     out += "  " + std::to_string(instruction.first_op) + " " + Describe(PackId(instruction.key)) +
            ": " + At(program.blocks, instruction.block).name;
+    if (instruction.ahead) out += " ahead";
     if (instruction.after >= 0)
       out += " after " + Describe(PackId(At(rank.step, instruction.after).key));
     out += '\n';

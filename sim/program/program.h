@@ -23,6 +23,10 @@
 
 namespace foretrain {
 
+// Whose values a persistent buffer holds, where not everyone's: reads by instructions of another
+// step, or of another micro-batch, would find what is not theirs.
+enum class Holds : std::uint8_t { kState, kStep, kMicroBatch };
+
 // One allocation of a rank. A persistent buffer holds state: it lives for the whole run, across
 // steps, and is zero or loaded before the first step. Any other lives, in issue order, from its
 // first writer to its last accessor of one step.
@@ -31,8 +35,9 @@ struct Buffer {
   Category category = Category::kWorkspace;
   Space space = Space::kDevice;
   bool persistent = false;
-  std::int64_t offset = -1;    // in the arena of its space, 256-byte aligned; by Link
-  std::int32_t first_op = -1;  // op numbers of the rank's step, first access to last; by Link
+  Holds holds = Holds::kState;  // of a persistent one
+  std::int64_t offset = -1;     // in the arena of its space, 256-byte aligned; by Link
+  std::int32_t first_op = -1;   // op numbers of the rank's step, first access to last; by Link
   std::int32_t last_op = -1;
 };
 
@@ -50,6 +55,10 @@ struct Instruction {
   std::int32_t first_op = 0;       // number of its first op in the rank's step; by Link
   std::int32_t after =
       -1;  // its first op waits for all ops of this earlier instruction of the step; -1: none
+  // Works for the batch of the next step. A run of n steps plays the rank's list n + 1 times where
+  // any instruction is ahead: the first time those alone, the last time all but those. Who is left
+  // out waits for its edges all the same, so that all orders hold.
+  bool ahead = false;
 };
 
 // `to` waits for `from` to have ended `distance` steps earlier (0 or 1). Op numbers count through
@@ -90,6 +99,7 @@ struct Bucket {
   std::int32_t moment2 = -1;
   std::int32_t absmax1 = -1;  // buffer: scales of moments in 8 bits; -1: none
   std::int32_t absmax2 = -1;
+  std::vector<std::int32_t> older;  // buffers: older parameters that micro-batches in flight use
   std::int32_t master = -1;  // buffer: the shard that the host updates, of which `parameters` is a
                              // copy; -1: there is none
 };
@@ -112,6 +122,8 @@ struct RankProgram {
   std::int32_t op_count = 0;                            // by Link
 
   RankCoordinates Coordinates() const { return {pp, dp, cp, tp}; }
+  // Whether the rank works for the next step too.
+  bool WorksAhead() const;
 };
 
 struct Program {
@@ -126,9 +138,12 @@ struct Program {
   std::uint64_t hash = 0;  // of instructions, blocks and layout; joins a forecast with its run
 };
 
+// Whether any rank works for the next step too: steps overlap.
+bool StepsOverlap(const Program& program);
+
 // Adds an instruction to the end of the rank's step, with one binding a slot of `block`.
-void AppendInstruction(RankProgram& rank, const InstructionKey& key, std::int32_t block,
-                       const std::vector<Binding>& bindings);
+Instruction& AppendInstruction(RankProgram& rank, const InstructionKey& key, std::int32_t block,
+                               const std::vector<Binding>& bindings);
 
 // A compiled op in place: what walkers of a rank's step iterate over.
 struct OpRef {
@@ -199,6 +214,8 @@ inline constexpr int kRunAheadOps = 1024;
 //     the same order
 //   - buffers that live at the same time do not overlap, and nothing is read that the step has not
 //     written but state
+//   - where steps overlap, partners work for the same step, and what a buffer holds for a step or a
+//     micro-batch is read by these alone
 //   - two consecutive steps run to their end: no circle of queues, edges, partners and run-ahead
 //   - of two ops that touch the same bytes, at least one writing, a path of edges and queues orders
 //     them, within a step and from step to step

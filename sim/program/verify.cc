@@ -21,6 +21,7 @@ Result<void> Verify(const Program& program, int run_ahead_ops) {
     steps.push_back(Flatten(program, rank));
     FT_TRY(CheckLayout(program, rank, steps.back()));
     FT_TRY(CheckContents(program, rank, steps.back()));
+    FT_TRY(CheckHolders(program, rank, steps.back()));
   }
   FT_ASSIGN(const Couplings couplings, Couple(program, steps));
   const auto circle = FindDeadlock(program, steps, couplings, run_ahead_ops, kStepsPlayed);

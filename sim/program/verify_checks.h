@@ -22,6 +22,10 @@ Result<void> CheckLayout(const Program& program, const RankProgram& rank, const 
 // Nothing is read that the same step has not written, but state.
 Result<void> CheckContents(const Program& program, const RankProgram& rank, const FlatStep& step);
 
+// Where steps overlap: buffers that hold what is a step's or a micro-batch's are read by whom it
+// belongs to, and what does not outlive a step is touched for one step alone.
+Result<void> CheckHolders(const Program& program, const RankProgram& rank, const FlatStep& step);
+
 // Every two ops that touch the same bytes, one of them writing, are ordered by queues and edges.
 Result<void> CheckOrder(const Program& program, const RankProgram& rank, const FlatStep& step);
 

@@ -14,6 +14,8 @@ namespace {
 // -1: nowhere.
 struct Passes {
   std::array<int, kPassCount> first, last;
+  bool forward_ahead = false;  // the others are of the step after
+  bool other_ahead = false;
   Passes() {
     first.fill(-1);
     last.fill(-1);
@@ -42,12 +44,15 @@ std::string FaultOf(const Passes& passes, bool is_first_block) {
     if (input >= 0 && !Before(passes.End(Pass::kBackwardInput), weight))
       return "has its weight half before its input half";
   }
+  if (passes.other_ahead) return "has a backward of the next step's batch";
   const int reader = both >= 0 ? both : (input >= 0 ? input : weight);
-  if (!Before(forward, reader)) return "has its backward before its forward";
+  if (!passes.forward_ahead && !Before(forward, reader))
+    return "has its backward before its forward";
   if (recompute >= 0 && !Before(recompute, reader)) {
     return "is recomputed after the backward that reads it";
   }
-  if (recompute >= 0 && !Before(forward, recompute)) return "is recomputed before its forward";
+  if (recompute >= 0 && !passes.forward_ahead && !Before(forward, recompute))
+    return "is recomputed before its forward";
   return "";
 }
 
@@ -60,6 +65,9 @@ Result<void> CheckPasses(const Program& program, const RankProgram& rank) {
     if (key.kind != InstructionKind::kBlock) continue;
     Passes& passes = all[{key.block, key.micro_batch}];
     const auto pass = static_cast<std::size_t>(key.pass);
+    if (rank.step[i].ahead) {
+      (key.pass == Pass::kForward ? passes.forward_ahead : passes.other_ahead) = true;
+    }
     if (passes.first[pass] < 0) passes.first[pass] = static_cast<int>(i);
     passes.last[pass] = static_cast<int>(i);
   }

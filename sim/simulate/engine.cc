@@ -20,6 +20,8 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
       costs_(costs),
       options_(options),
       contended_(options.contention && costs.contended()),
+      fill_(graph.overlaps ? 1 : 0),
+      rounds_(options.max_steps + fill_),
       slots_(At(graph.ranks()) * kQueueCount),
       hosts_(At(graph.ranks())),
       channels_(graph.channel_members.size()),
@@ -27,9 +29,9 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
       ended_s_(At(graph.ops()), 0.0),
       waiters_(At(graph.ops()), -1),
       next_host_waiter_(At(graph.ranks()), -1),
-      left_of_step_(At(options.max_steps), graph.ops()),
-      step_end_s_(At(options.max_steps), 0.0),
-      totals_(At(options.max_steps) * At(graph.ranks())) {
+      left_of_round_(At(rounds_), graph.ops()),
+      round_end_s_(At(rounds_), 0.0),
+      totals_(At(rounds_) * At(graph.ranks())) {
   issue_ring_ = static_cast<std::int64_t>(std::bit_ceil(At(options.run_ahead)));
   issued_s_.resize(At(graph.ranks()) * At(issue_ring_), 0.0);
   if (contended_) {
@@ -59,7 +61,7 @@ void Engine::Run() {
     heap_.pop_back();
     Handle(event);
   }
-  deadlocked_ = !stopped_ && steps_done_ < options_.max_steps && graph_.ops() > 0;
+  deadlocked_ = !stopped_ && rounds_done_ < rounds_ && graph_.ops() > 0;
 }
 
 // Orders the heap: earliest first, and of equal times always the same one.
@@ -88,6 +90,10 @@ void Engine::Handle(const Event& event) {
   now_s_ = event.time_s;
   if (event.kind == Kind::kTimer) {
     Arrive(event.index);
+    return;
+  }
+  if (event.kind == Kind::kLeftOut) {
+    End(event.index);
     return;
   }
   if (contended_) {
@@ -126,7 +132,7 @@ void Engine::AdvanceHost(int rank) {
   Host& host = hosts_[At(rank)];
   const std::int32_t first = graph_.first_op[At(rank)];
   const std::int32_t ops = graph_.first_op[At(rank) + 1] - first;
-  const std::int64_t end = static_cast<std::int64_t>(ops) * options_.max_steps;
+  const std::int64_t end = static_cast<std::int64_t>(ops) * rounds_;
   while (host.next < end && !host.working) {
     if (host.next >= options_.run_ahead) {
       const std::int64_t oldest = host.next - options_.run_ahead;
@@ -141,7 +147,7 @@ void Engine::AdvanceHost(int rank) {
     Issue(rank, host, first + host.op);
     if (++host.op == ops) {
       host.op = 0;
-      ++host.step;
+      ++host.round;
     }
   }
 }
@@ -153,16 +159,16 @@ void Engine::Issue(int rank, Host& host, std::int32_t op) {
   double issued_s = host.free_s;
   if (IsHostQueue(slot)) {
     host.working = true;
-  } else {
+  } else if (!IsLeftOut(op, host.round)) {
     double launch_s = costs_.launch_s[At(graph_.nodes[At(op)].row)];
     if (options_.replay != nullptr) {
-      const double replayed = Replayed(options_.replay->launch_s, rank, op, host.step);
+      const double replayed = Replayed(options_.replay->launch_s, rank, op, StepOf(op, host.round));
       if (!std::isnan(replayed)) launch_s = replayed;
     }
     issued_s += launch_s;
-    totals_[At(host.step) * At(graph_.ranks()) + At(rank)].launch_s += launch_s;
+    totals_[At(host.round) * At(graph_.ranks()) + At(rank)].launch_s += launch_s;
     if (options_.timeline && options_.launches) {
-      launches_.push_back({op, host.step, host.free_s, issued_s});
+      launches_.push_back({op, StepOf(op, host.round), host.free_s, issued_s});
     }
     host.free_s = issued_s;
   }
@@ -170,10 +176,10 @@ void Engine::Issue(int rank, Host& host, std::int32_t op) {
   if (slots_[At(slot)].state == State::kIssue) TryStart(slot);
 }
 
-bool Engine::IsIssued(int rank, std::int32_t op, std::int32_t step, double* issued_s) const {
+bool Engine::IsIssued(int rank, std::int32_t op, std::int32_t round, double* issued_s) const {
   const std::int32_t first = graph_.first_op[At(rank)];
   const std::int64_t ops = graph_.first_op[At(rank) + 1] - first;
-  const std::int64_t instance = step * ops + (op - first);
+  const std::int64_t instance = round * ops + (op - first);
   if (instance >= hosts_[At(rank)].next) return false;
   *issued_s = issued_s_[At(rank) * At(issue_ring_) + At(instance & (issue_ring_ - 1))];
   return true;
@@ -184,20 +190,26 @@ void Engine::TryStart(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   const std::int32_t op = HeadOf(slot, slot_number);
   double issued_s = 0;
-  if (!IsIssued(RankOf(slot_number), op, slot.step, &issued_s)) {
+  if (!IsIssued(RankOf(slot_number), op, slot.round, &issued_s)) {
     slot.state = State::kIssue;
     return;
   }
   for (; slot.pred < graph_.nodes[At(op) + 1].first_pred; ++slot.pred) {
     const StepGraph::Pred& pred = graph_.preds[At(slot.pred)];
-    if (slot.step < pred.distance) continue;
-    if (done_[At(pred.from)] <= slot.step - pred.distance) {
+    if (slot.round < pred.distance) continue;
+    if (done_[At(pred.from)] <= slot.round - pred.distance) {
       slot.state = State::kInput;
       slot.next = waiters_[At(pred.from)];
       waiters_[At(pred.from)] = slot_number;
       return;
     }
     slot.inputs_s = std::max(slot.inputs_s, ended_s_[At(pred.from)]);
+  }
+  if (IsLeftOut(op, slot.round)) {
+    slot.state = State::kRunning;
+    slot.start_s = now_s_;
+    Push(now_s_, Kind::kLeftOut, slot_number);
+    return;
   }
   const double inputs_s = std::max(slot.inputs_s, issued_s);
   double start_s = std::max(inputs_s, slot.free_s);
@@ -245,7 +257,7 @@ void Engine::Begin(std::int32_t slot_number) {
   double seconds = costs_.Alone(row);
   bool fluid = contended_ && seconds > 0.0;
   if (options_.replay != nullptr) {
-    const double replayed = Replayed(options_.replay->seconds, rank, op, slot.step);
+    const double replayed = Replayed(options_.replay->seconds, rank, op, StepOf(op, slot.round));
     if (!std::isnan(replayed)) {
       seconds = replayed;
       fluid = false;
@@ -268,19 +280,21 @@ void Engine::End(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   const int rank = RankOf(slot_number);
   const std::int32_t op = HeadOf(slot, slot_number);
-  const std::int32_t step = slot.step;
+  const std::int32_t round = slot.round;
   EndOfOp(rank, op, slot);
-  slot.ended_s = now_s_;
-  slot.free_s = IsHostQueue(slot_number) ? now_s_ : now_s_ + costs_.gap_s;
+  if (!IsLeftOut(op, round)) {
+    slot.ended_s = now_s_;
+    slot.free_s = IsHostQueue(slot_number) ? now_s_ : now_s_ + costs_.gap_s;
+  }
   slot.inputs_s = 0.0;
   ++slot.position;
   const std::int32_t length =
       graph_.queue_begin[At(slot_number) + 1] - graph_.queue_begin[At(slot_number)];
   if (slot.position == length) {
     slot.position = 0;
-    ++slot.step;
+    ++slot.round;
   }
-  if (slot.step == options_.max_steps) {
+  if (slot.round == rounds_) {
     slot.state = State::kDone;
   } else {
     slot.pred = graph_.nodes[At(HeadOf(slot, slot_number))].first_pred;
@@ -295,19 +309,21 @@ void Engine::End(std::int32_t slot_number) {
     TryStart(slot_number);
   }
   Wake(op);
-  if (--left_of_step_[At(step)] == 0) EndOfStep(step);
+  if (--left_of_round_[At(round)] == 0) EndOfRound(round);
 }
 
 void Engine::EndOfOp(int rank, std::int32_t op, const Slot& slot) {
   ++done_[At(op)];
+  if (IsLeftOut(op, slot.round)) return;
   ended_s_[At(op)] = now_s_;
-  RankTotals& totals = totals_[At(slot.step) * At(graph_.ranks()) + At(rank)];
+  RankTotals& totals = totals_[At(slot.round) * At(graph_.ranks()) + At(rank)];
   const StepGraph::Node& node = graph_.nodes[At(op)];
   const double seconds = now_s_ - slot.start_s;
   totals.end_s = now_s_;
   totals.busy_s[static_cast<std::size_t>(node.op_class)] += seconds;
   if (node.slot % kQueueCount == static_cast<int>(Queue::kCompute)) totals.compute_s += seconds;
-  if (options_.timeline) records_.push_back({op, slot.step, slot.ready_s, slot.start_s, now_s_});
+  if (!options_.timeline) return;
+  records_.push_back({op, StepOf(op, slot.round), slot.ready_s, slot.start_s, now_s_});
 }
 
 // Looks again at all that waited for the op; whoever still waits enters another op's list.
@@ -330,13 +346,14 @@ void Engine::Wake(std::int32_t op) {
   }
 }
 
-void Engine::EndOfStep(std::int32_t step) {
-  step_end_s_[At(step)] = now_s_;
-  steps_done_ = step + 1;
-  if (steps_done_ == options_.max_steps) stopped_ = true;
+void Engine::EndOfRound(std::int32_t round) {
+  round_end_s_[At(round)] = now_s_;
+  rounds_done_ = round + 1;
+  if (rounds_done_ == rounds_) stopped_ = true;
+  const int step = round - fill_;
   if (step < 1) return;
-  const double period = now_s_ - step_end_s_[At(step) - 1];
-  const double before = step_end_s_[At(step) - 1] - (step >= 2 ? step_end_s_[At(step) - 2] : 0.0);
+  const double period = now_s_ - StepEnd(step - 1);
+  const double before = StepEnd(step - 1) - (step >= 2 ? StepEnd(step - 2) : 0.0);
   cycle_ = 1;
   const auto differ = [this](double a, double b) {
     return std::abs(a - b) > options_.tolerance * std::max(a, b);
@@ -344,19 +361,20 @@ void Engine::EndOfStep(std::int32_t step) {
   if (differ(period, before)) {
     // What one step leaves for the next may make two periods take turns.
     if (step < 4) return;
-    const double earlier = step_end_s_[At(step) - 2] - step_end_s_[At(step) - 3];
-    const double earliest = step_end_s_[At(step) - 3] - step_end_s_[At(step) - 4];
+    const double earlier = StepEnd(step - 2) - StepEnd(step - 3);
+    const double earliest = StepEnd(step - 3) - StepEnd(step - 4);
     if (differ(period, earlier) || differ(before, earliest)) return;
     cycle_ = 2;
   }
-  stable_ = stable_ || steps_done_ >= options_.min_steps;
-  if (steps_done_ >= options_.min_steps) stopped_ = true;
+  stable_ = stable_ || steps() >= options_.min_steps;
+  if (steps() >= options_.min_steps) stopped_ = true;
 }
 
 Engine::Blocked Engine::BlockedAt(std::int32_t slot_number) const {
   const Slot& slot = slots_[At(slot_number)];
   if (slot.state == State::kDone || slot.state == State::kRunning) return {};
-  Blocked blocked{.op = HeadOf(slot, slot_number), .step = slot.step};
+  const std::int32_t op = HeadOf(slot, slot_number);
+  Blocked blocked{.op = op, .step = StepOf(op, slot.round)};
   if (slot.state == State::kIssue) blocked.wait = Wait::kIssue;
   if (slot.state == State::kPeers) blocked.wait = Wait::kPeers;
   if (slot.state == State::kInput) {

@@ -16,9 +16,9 @@ namespace foretrain {
 
 // One op that ended.
 struct OpRecord {
-  std::int32_t op = 0;  // StepGraph number
-  std::int32_t step = 0;
-  double ready_s = 0;  // inputs and queue there; communication: arrived at the rendezvous
+  std::int32_t op = 0;    // StepGraph number
+  std::int32_t step = 0;  // that it serves
+  double ready_s = 0;     // inputs and queue there; communication: arrived at the rendezvous
   double start_s = 0;
   double end_s = 0;
 };
@@ -29,6 +29,8 @@ struct LaunchRecord {
   double end_s = 0;
 };
 
+// Plays every rank's list round after round. Where steps overlap the first round fills the
+// pipeline: it plays the ops that work ahead, for step 0, and round r + 1 plays step r.
 class Engine {
  public:
   Engine(const StepGraph& graph, const ProgramCosts& costs, const SimulateOptions& options);
@@ -37,11 +39,11 @@ class Engine {
   void Run();
 
   bool deadlocked() const { return deadlocked_; }
-  int steps() const { return steps_done_; }
+  int steps() const { return rounds_done_ - fill_; }
   bool stable() const { return stable_; }
   // Steps after which periods repeat, where they are stable: 1, or 2 that take turns.
   int cycle() const { return cycle_; }
-  double StepEnd(int step) const { return step_end_s_[static_cast<std::size_t>(step)]; }
+  double StepEnd(int step) const { return round_end_s_[static_cast<std::size_t>(step + fill_)]; }
 
   // Of rank index `rank` in `step` (complete on all ranks).
   struct RankTotals {
@@ -51,7 +53,8 @@ class Engine {
     std::array<double, kOpClassCount> busy_s{};
   };
   const RankTotals& Totals(int rank, int step) const {
-    return totals_[static_cast<std::size_t>(step) * static_cast<std::size_t>(graph_.ranks()) +
+    return totals_[static_cast<std::size_t>(step + fill_) *
+                       static_cast<std::size_t>(graph_.ranks()) +
                    static_cast<std::size_t>(rank)];
   }
 
@@ -63,8 +66,8 @@ class Engine {
   enum class Wait : std::uint8_t { kNothing, kIssue, kInput, kPeers };
   struct Blocked {
     Wait wait = Wait::kNothing;
-    std::int32_t op = 0;  // StepGraph number
-    std::int32_t step = 0;
+    std::int32_t op = 0;     // StepGraph number
+    std::int32_t step = 0;   // that it serves
     std::int32_t input = 0;  // kInput: the op that has not ended
   };
   Blocked BlockedAt(std::int32_t slot) const;
@@ -75,7 +78,7 @@ class Engine {
   enum class State : std::uint8_t { kDone, kIssue, kInput, kTimer, kPeers, kRunning };
   struct Slot {
     std::int32_t position = 0;  // in the slot's run of queue_ops
-    std::int32_t step = 0;
+    std::int32_t round = 0;
     std::int32_t pred = 0;   // next predecessor to look at
     std::int32_t next = -1;  // in the list of waiters or arrivals that it stands in
     State state = State::kIssue;
@@ -86,14 +89,14 @@ class Engine {
     double start_s = 0;
   };
   struct Host {
-    std::int64_t next = 0;  // instance (step * ops + op) to issue
+    std::int64_t next = 0;  // instance (round * ops + op) to issue
     std::int32_t op = 0;    // of it
-    std::int32_t step = 0;
+    std::int32_t round = 0;
     std::int32_t waits_for = -1;
     bool working = false;  // runs an op of the host queue
     double free_s = 0;
   };
-  enum class Kind : std::int32_t { kTimer, kEnd, kMachine };
+  enum class Kind : std::int32_t { kTimer, kLeftOut, kEnd, kMachine };
   struct Event {
     double time_s = 0;
     Kind kind = Kind::kTimer;
@@ -118,14 +121,21 @@ class Engine {
   void FlushMachines();
   void AdvanceHost(int rank);
   void Issue(int rank, Host& host, std::int32_t op);
-  bool IsIssued(int rank, std::int32_t op, std::int32_t step, double* issued_s) const;
+  bool IsIssued(int rank, std::int32_t op, std::int32_t round, double* issued_s) const;
+  bool IsLeftOut(std::int32_t op, std::int32_t round) const {
+    return round < fill_ && !graph_.nodes[static_cast<std::size_t>(op)].ahead;
+  }
+  // The step that an op of a round serves.
+  std::int32_t StepOf(std::int32_t op, std::int32_t round) const {
+    return round - fill_ + (graph_.nodes[static_cast<std::size_t>(op)].ahead ? 1 : 0);
+  }
   void TryStart(std::int32_t slot_number);
   void Arrive(std::int32_t slot_number);
   void Begin(std::int32_t slot_number);
   void End(std::int32_t slot_number);
   void EndOfOp(int rank, std::int32_t op, const Slot& slot);
   void Wake(std::int32_t op);
-  void EndOfStep(std::int32_t step);
+  void EndOfRound(std::int32_t round);
   double Replayed(const std::vector<std::vector<double>>& values, int rank, std::int32_t op,
                   std::int32_t step) const;
 
@@ -133,13 +143,15 @@ class Engine {
   const ProgramCosts& costs_;
   const SimulateOptions& options_;
   const bool contended_;
+  const std::int32_t fill_;    // rounds that fill the pipeline: 0 or 1
+  const std::int32_t rounds_;  // that are played at most
 
   double now_s_ = 0;
   bool stopped_ = false;
   bool stable_ = false;
   int cycle_ = 1;
   bool deadlocked_ = false;
-  int steps_done_ = 0;
+  int rounds_done_ = 0;
 
   std::vector<Slot> slots_;
   std::vector<Host> hosts_;
@@ -149,15 +161,15 @@ class Engine {
   std::vector<Event> heap_;
   std::vector<std::int32_t> scratch_;
 
-  std::vector<std::int32_t> done_;     // [op]: steps in which it has ended
+  std::vector<std::int32_t> done_;     // [op]: rounds in which it has ended
   std::vector<double> ended_s_;        // [op]: its last end
   std::vector<std::int32_t> waiters_;  // [op]: first of the slots and hosts that wait for its end
   std::vector<std::int32_t> next_host_waiter_;  // [rank]
   std::vector<double> issued_s_;                // [rank * issue_ring_ + instance % issue_ring_]
   std::int64_t issue_ring_ = 1;
 
-  std::vector<std::int64_t> left_of_step_;  // [step]: ops that have not ended
-  std::vector<double> step_end_s_;
+  std::vector<std::int64_t> left_of_round_;  // [round]: ops that have not ended
+  std::vector<double> round_end_s_;
   std::vector<RankTotals> totals_;
   std::vector<OpRecord> records_;
   std::vector<LaunchRecord> launches_;

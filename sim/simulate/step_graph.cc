@@ -155,6 +155,7 @@ Result<void> AddNodes(const Program& program, const ProgramCosts& costs, int ran
       node.slot = rank * kQueueCount + static_cast<std::int32_t>(op.queue);
       node.row = number < from.op_count ? costs.row_of[At(rank)][At(number)] : 0;
       node.op_class = op.op_class;
+      node.ahead = instruction.ahead;
       if (IsCommunication(op.kind)) {
         FT_ASSIGN(node.channel, channels.Of(rank, op));
       }
@@ -207,6 +208,7 @@ void ListQueues(StepGraph& graph) {
 Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& costs) {
   FT_TRY(CheckCosts(program, costs));
   StepGraph graph;
+  graph.overlaps = StepsOverlap(program);
   graph.first_op.push_back(0);
   Channels channels(program, graph);
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {

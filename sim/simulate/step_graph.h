@@ -20,6 +20,7 @@ struct StepGraph {
     std::int32_t first_pred = 0;  // into preds; the next node's ends the run
     std::int32_t row = 0;         // of ProgramCosts
     OpClass op_class = OpClass::kMemoryBound;
+    bool ahead = false;  // works for the next step
   };
   struct Pred {
     std::int32_t from = 0;
@@ -32,6 +33,7 @@ struct StepGraph {
   std::vector<std::int32_t> queue_begin;      // [slot], and the number of ops: into queue_ops
   std::vector<std::int32_t> queue_ops;        // of each slot in issue order
   std::vector<std::int32_t> channel_members;  // [channel]: ranks of the program that take part
+  bool overlaps = false;                      // some nodes are ahead
 
   int ranks() const { return static_cast<int>(first_op.size()) - 1; }
   std::int32_t ops() const { return first_op.back(); }

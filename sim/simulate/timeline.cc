@@ -97,7 +97,8 @@ Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engi
   Timeline timeline;
   timeline.world = std::max(program.plan.World(), graph.ranks());
   const std::vector<OpFacts> facts = FactsOf(program, graph, timeline);
-  // Queues are FIFO, so that each span's place is known before it is made.
+  // Queues are FIFO, so that each span's place is known before it is made. Where steps overlap, ops
+  // of two take turns on a queue, and those of a step that is not complete are left out.
   timeline.spans.resize(At(graph.ops()) * At(steps));
   for (const OpRecord& record : engine.records()) {
     if (record.step >= steps) continue;
@@ -119,7 +120,7 @@ Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engi
   AddLaunches(program, graph, engine, facts, steps, timeline);
   timeline.memory = MakeMemorySamples(program, graph, engine.records(), steps);
   AddWindows(program, engine, steps, timeline);
-  if (!engine.launches().empty() ||
+  if (!engine.launches().empty() || graph.overlaps ||
       !std::is_sorted(program.ranks.begin(), program.ranks.end(),
                       [](const auto& a, const auto& b) { return a.rank < b.rank; })) {
     SortTimeline(timeline);

@@ -116,6 +116,16 @@ struct Plan {
   // That the model is cut into; on DualPipe's two ways each stage lies on two ranks.
   int Stages() const { return schedule == ScheduleKind::kDualPipe ? pp : pp * Chunks(); }
   std::int64_t MicroBatches() const { return global_batch / (micro_batch * dp); }
+  // Whether the pipeline never drains between steps, so that gradients are those of older weights.
+  bool StepsOverlap() const {
+    return schedule == ScheduleKind::kPipeDream || schedule == ScheduleKind::kPipeDream2bw;
+  }
+  // Whether each micro-batch's gradients are an update by themselves, not a part of the step's.
+  bool UpdatesEachMicroBatch() const { return schedule == ScheduleKind::kPipeDream; }
+  // Tokens whose mean gradient an update applies.
+  std::int64_t TokensOfUpdate() const {
+    return (UpdatesEachMicroBatch() ? micro_batch * dp : global_batch) * sequence;
+  }
   // Tokens of one sample on one rank.
   std::int64_t LocalSequence() const { return sequence / cp; }
   bool operator==(const Plan&) const = default;

@@ -152,6 +152,63 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
   return {};
 }
 
+std::string OverlapNeedsMicroBatches(const Plan& plan) {
+  const std::int64_t m = plan.MicroBatches();
+  if (!plan.StepsOverlap() || m >= plan.pp) return {};
+  return fmt::format(
+      "schedule {} with pp {} and {} micro-batches: no rank may be more than a step ahead, so it "
+      "needs at least {}; use global_batch {} or schedule 1f1b",
+      Name(plan.schedule), plan.pp, m, plan.pp, plan.pp * plan.dp * plan.micro_batch);
+}
+
+// What all stages must have before any may update would drain the pipeline each time.
+std::string OverlapUpdatesAlone(const Plan& plan) {
+  if (!plan.StepsOverlap()) return {};
+  for (const char* name : {"clip_norm", "loss_scale"}) {
+    const PlanField& field = PlanFieldOf(name);
+    if (plan.*field.number <= 0) continue;
+    return fmt::format(
+        "schedule {} with {} {}: an update would wait for the gradients of all stages, which "
+        "drains "
+        "the pipeline that this schedule keeps full; use {} 0 or schedule 1f1b",
+        Name(plan.schedule), name, plan.*field.number, name);
+  }
+  return {};
+}
+
+// Older parameters are whole, and PipeDream's updates follow one another without a sum over steps.
+std::string OverlapKeepsWholeParameters(const Plan& plan) {
+  const int most = plan.UpdatesEachMicroBatch() ? 0 : 2;
+  if (!plan.StepsOverlap() || plan.zero_stage <= most) return {};
+  return fmt::format(
+      "schedule {} with zero_stage {}: each rank keeps the older parameters that micro-batches in "
+      "flight use, whole{}; use zero_stage {} or schedule 1f1b",
+      Name(plan.schedule), plan.zero_stage,
+      plan.UpdatesEachMicroBatch() ? ", and updates them after each micro-batch" : "", most);
+}
+
+std::string PipeDreamSumsOnce(const Plan& plan) {
+  if (!plan.UpdatesEachMicroBatch() || plan.reduction_time == ReductionTime::kEnd) return {};
+  return fmt::format(
+      "schedule {} with reduction_time micro-batch: each micro-batch is an update, so that its "
+      "gradients are summed over ranks once anyhow; use reduction_time end",
+      Name(plan.schedule));
+}
+
+std::string OverlapStaysOnTheDevice(const Plan& plan) {
+  if (!plan.StepsOverlap()) return {};
+  for (const char* name :
+       {"offload_optimizer", "offload_gradients", "offload_parameters", "offload_activations"}) {
+    const PlanField& field = PlanFieldOf(name);
+    if (HasDefault(field, plan)) continue;
+    return fmt::format(
+        "schedule {} with {} {}: what is in flight from step to step, and the parameters it uses, "
+        "stay on the device; use {} none or schedule 1f1b",
+        Name(plan.schedule), name, field.choices[static_cast<std::size_t>(field.get(plan))], name);
+  }
+  return {};
+}
+
 // The two ranks that hold a stage run it for unlike micro-batches, so they never gather its
 // parameters or scatter its gradients together.
 std::string DualPipeKeepsWholeParameters(const Plan& plan) {
@@ -195,6 +252,16 @@ std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
       "cp "
       "{} or cp_kind ring",
       plan.cp, plan.tp, model.kv_heads, nearest);
+}
+
+// Both ends of the pipeline would wait for one another at each micro-batch.
+std::string PipeDreamUntiesEmbeddings(const Plan& plan, const ModelSpec& model) {
+  if (!plan.UpdatesEachMicroBatch() || !model.tied_embeddings || plan.pp == 1) return {};
+  return fmt::format(
+      "schedule {} with pp {} and tied_embeddings: first and last stage would wait for one "
+      "another's "
+      "gradients of the token table at each micro-batch; use schedule pipedream-2bw",
+      Name(plan.schedule), plan.pp);
 }
 
 // Nor do they sum the gradients of one micro-batch together.
@@ -382,6 +449,11 @@ std::span<const PlanRule> PlanRules() {
       {"sgd-has-no-moments", SgdHasNoMoments},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
+      {"overlap-needs-micro-batches", OverlapNeedsMicroBatches},
+      {"overlap-updates-alone", OverlapUpdatesAlone},
+      {"overlap-keeps-whole-parameters", OverlapKeepsWholeParameters},
+      {"pipedream-sums-once", PipeDreamSumsOnce},
+      {"overlap-stays-on-the-device", OverlapStaysOnTheDevice},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
       {"fraction-needs-offload", FractionNeedsOffload},
       {"stream-needs-offload", StreamNeedsOffload},
@@ -415,6 +487,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
       {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
+      {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
   };
   return rules;
 }

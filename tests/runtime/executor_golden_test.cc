@@ -96,6 +96,25 @@ TEST(ExecutorGolden, AgreesWithTheClosedFormForUnequalTimes) {
   }
 }
 
+// F = I = W = 1, p = 4, m = 8. One step fills the pipeline and drains it: 1F1B, (8 + 4 - 1) * 3.
+// Any further one keeps rank 0 busy for its 8 * 3 and adds no more.
+TEST(ExecutorGolden, NeverDrainsBetweenStepsThatOverlap) {
+  for (int steps = 1; steps <= 4; ++steps) {
+    const Timeline timeline = Execute(ScheduleKind::kPipeDream, {4, 8}, kUnit, false, steps);
+    EXPECT_EQ(EndOf(timeline), (33 + 24 * (steps - 1)) * kSecond);
+    const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 8}, kUnit, false);
+    // Each step runs once, and none behind the last.
+    std::map<std::pair<int, int>, std::int64_t> spans;
+    for (const Span& span : timeline.spans) ++spans[{span.rank, span.step}];
+    EXPECT_EQ(spans.size(), 4U * static_cast<std::size_t>(steps));
+    for (const auto& [key, count] : spans) {
+      EXPECT_EQ(count, program.ranks[static_cast<std::size_t>(key.first)].op_count);
+      EXPECT_LT(key.second, steps);
+    }
+    EXPECT_EQ(timeline.steps.size(), 4U * static_cast<std::size_t>(steps));
+  }
+}
+
 // Nothing joins the steps of this program but the order of its queues: each rank goes on with the
 // next step as soon as it is done, so that rank 0 idles at the start and the end of the run alone.
 TEST(ExecutorGolden, RunsConsecutiveStepsInTheSameOrderEachTime) {

@@ -14,6 +14,7 @@
 #include "sim/memory/copied_bytes.h"
 #include "sim/simulate/simulate.h"
 #include "training.h"
+#include "training_by_hand.h"
 
 namespace foretrain {
 namespace {
@@ -150,64 +151,6 @@ TEST(DelayedUpdate, RunsBesideTheNextStep) {
   EXPECT_EQ(beside.step_ns, std::max(beside.compute_ns, updates * cpu));
 }
 
-// One step of `plan` from given parameters, which it does not change: loss and gradients.
-Trained OneStep(const ModelSpec& model, const Plan& plan, const TensorSource& weights, int step) {
-  Trained trained;
-  auto program = Compile(model, plan);
-  auto data = TokenData::FromText(TrainingText(), "text", model.vocab, plan);
-  RealClock clock;
-  ExecutorOptions options;
-  options.first_step = step;
-  auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)),
-                                 CpuDeviceApi(), clock, options);
-  EXPECT_TRUE(FillParameters(**executor, weights).has_value());
-  RecordingSink sink;
-  EXPECT_TRUE((*executor)->Run(1, **data, sink).has_value());
-  trained.losses = {sink.scalars.front().loss.value_or(0.0F)};
-  trained.gradients = GatherTensors(**executor, StateKind::kGradients);
-  trained.parameters = GatherTensors(**executor, StateKind::kParameters);
-  return trained;
-}
-
-TensorSource SourceOf(const TensorMap& tensors) {
-  return [&tensors](const ParameterPlace& place, std::int64_t row, std::int64_t col,
-                    std::span<float> out) -> Result<void> {
-    const Tensor& tensor = tensors.at(place.name);
-    std::copy_n(tensor.values.begin() + row * tensor.cols + col, out.size(), out.begin());
-    return {};
-  };
-}
-
-struct Moments {
-  std::vector<float> first;
-  std::vector<float> second;
-};
-
-void Update(const ParameterPlace& place, const Tensor& gradient, std::int64_t step, float rate,
-            Tensor& parameter, Moments& moments) {
-  const OptimizerSettings settings;
-  moments.first.resize(parameter.values.size());
-  moments.second.resize(parameter.values.size());
-  const auto elements = static_cast<std::int64_t>(parameter.values.size());
-  FtAdamW call{};
-  call.param = parameter.values.data();
-  call.grad = gradient.values.data();
-  call.moment1 = moments.first.data();
-  call.moment2 = moments.second.data();
-  call.elements = elements;
-  call.decayed = place.decays ? elements : 0;
-  call.step = step;
-  call.lr = rate;
-  call.beta1 = settings.beta1;
-  call.beta2 = settings.beta2;
-  call.epsilon = settings.epsilon;
-  call.weight_decay = settings.weight_decay;
-  call.dtype = FT_F32;
-  auto queue = DeviceQueue::Make(CpuDeviceApi(), 0);
-  ASSERT_TRUE(queue.has_value());
-  ASSERT_EQ(CpuDeviceApi().adamw(queue->get(), &call), FT_OK);
-}
-
 Trained TrainDelayedByHand(const ModelSpec& model, Plan plan, const TrainingOptions& options) {
   plan.offload_optimizer = OffloadTarget::kNone;
   plan.delayed_update = false;
@@ -216,15 +159,16 @@ Trained TrainDelayedByHand(const ModelSpec& model, Plan plan, const TrainingOpti
   Trained all;
   TensorMap before;
   for (int step = 0; step < options.steps; ++step) {
-    const Trained now =
-        OneStep(model, plan,
-                step == 0 ? InitialWeights(model, options.seed) : SourceOf(all.parameters), step);
+    auto data = TokenData::FromText(TrainingText(), "text", model.vocab, plan);
+    const Trained now = OneStep(
+        model, plan, step == 0 ? InitialWeights(model, options.seed) : SourceOf(all.parameters),
+        step, **data);
     all.losses.push_back(now.losses.front());
     if (step == 0) all.parameters = now.parameters;  // the learning rate is 0
     for (const ParameterPlace& place : program->ranks[0].parameters) {
       if (step == 0) continue;
-      Update(place, before.at(place.name), step, options.learning_rate,
-             all.parameters.at(place.name), moments[place.name]);
+      UpdateByHand(OptimizerKind::kAdamW, place, before.at(place.name), step, options.learning_rate,
+                   all.parameters.at(place.name), moments[place.name]);
     }
     before = now.gradients;
   }

@@ -59,6 +59,33 @@ void ShareOutSequences(std::uint64_t index, PlannedModel& out) {
   }
 }
 
+// Steps that overlap, in a sixth of the plans.
+void OverlapSteps(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(~index * 3);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  if (pick(0, 5) != 0) return;
+  Plan plan = out.plan;
+  plan.schedule = pick(0, 1) == 0 ? ScheduleKind::kPipeDream : ScheduleKind::kPipeDream2bw;
+  plan.vpp = 1;
+  plan.clip_norm = plan.loss_scale = 0;
+  plan.global_batch = plan.micro_batch * plan.dp * (plan.pp + pick(0, 9));
+  plan.offload_optimizer = plan.offload_gradients = plan.offload_parameters =
+      plan.offload_activations = OffloadTarget::kNone;
+  plan.offload_fraction = 1;
+  plan.stream_optimizer = plan.delayed_update = false;
+  plan.zero_stage = std::min(plan.zero_stage, 2);
+  plan.gather_format = GatherFormat::kFp32;
+  if (plan.UpdatesEachMicroBatch()) {
+    plan.zero_stage = 0;
+    plan.reduction_time = ReductionTime::kEnd;
+    if (plan.pp > 1) out.model.tied_embeddings = false;
+  }
+  if (plan.zero_stage == 0) plan.replicas = 1;
+  if (ValidatePlan(plan, out.model)) out.plan = plan;
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -116,6 +143,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.schedule = ScheduleKind::k1f1b;
     plan.vpp = 1;
   }
+  OverlapSteps(index, out);
   const std::int64_t rows = plan.micro_batch * plan.LocalSequence();
   const auto pieces = [&](int most) {
     return static_cast<int>(std::min<std::int64_t>(pick(0, 1) == 1 ? pick(1, most) : 1, rows));

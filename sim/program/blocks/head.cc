@@ -17,7 +17,7 @@ struct Head {
   const BlockContext& context;
   std::int64_t rows, own_rows, hidden, vocab;
   bool rms, split_vocab, split_rows;
-  float loss_scale;
+  float loss_scale, gradient_scale;
   std::int16_t x, norm = kNoSlot, mean, rstd, targets;
 
   Head(const BlockContext& c, std::string name)
@@ -31,7 +31,8 @@ struct Head {
         split_vocab(c.plan.vocab_parallel),
         split_rows(c.plan.sequence_parallel),
         loss_scale(
-            static_cast<float>(1.0 / static_cast<double>(c.plan.global_batch * c.plan.sequence))) {
+            static_cast<float>(1.0 / static_cast<double>(c.plan.global_batch * c.plan.sequence))),
+        gradient_scale(static_cast<float>(1.0 / static_cast<double>(c.plan.TokensOfUpdate()))) {
     x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
     mean = b.Slot("mean", rms ? 0 : own_rows, Category::kActivations, SlotRole::kSaved, kMean);
     rstd = b.Slot("rstd", own_rows, Category::kActivations, SlotRole::kSaved, kRstd);
@@ -114,7 +115,7 @@ struct Head {
                     std::int16_t lse, std::int64_t some_rows) {
     Op& op = b.Add(OpKind::kCrossEntropyBackward, OpClass::kMemoryBound, "head.loss.grad" + suffix,
                    {InOut(logits), In(some_targets), In(lse)});
-    op.scale = loss_scale;
+    op.scale = gradient_scale;
     if (context.plan.loss_scale > 0) op.scale *= static_cast<float>(context.plan.loss_scale);
     op.shape = LossShape(some_rows);
   }

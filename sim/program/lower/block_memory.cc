@@ -8,6 +8,7 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/overlap.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
@@ -144,6 +145,22 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
   }
 }
 
+// Whether the tensor lies in a ring.
+bool IsState(const LowerContext& context, int block, const TensorSlot& slot) {
+  switch (slot.role) {
+    case SlotRole::kInput:
+      return IsInFlight(context, {TensorKind::kActivation, block - 1});
+    case SlotRole::kOutput:
+      return IsInFlight(context, {TensorKind::kActivation, block});
+    case SlotRole::kSaved:
+      return IsInFlight(context, {TensorKind::kSaved, block, 0, slot.index});
+    case SlotRole::kIds:
+      return IsInFlight(context, {TensorKind::kIds});
+    default:
+      return false;
+  }
+}
+
 // The block's own tensors: all that are not there both before and after.
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
                                 const BlockPiece& piece, const std::vector<Tenant>& touched) {
@@ -165,6 +182,7 @@ std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKe
     life.enters = life.enters || piece.uses[s].earlier;
     life.stays = life.stays || piece.uses[s].later;
     if (life.enters && life.stays) continue;
+    if (IsState(context, key.block, slot)) continue;
     // A tensor that was rebuilt keeps the category it was rebuilt under.
     const bool rebuilt = recomputed && slot.role == SlotRole::kSaved && slot.index < kFirstHeld;
     Tenant tenant = touched[s];

@@ -2,6 +2,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/overlap.h"
 #include "sim/program/lower/rank_builder.h"
 
 namespace foretrain {
@@ -39,8 +40,8 @@ void EmitLoad(RankBuilder& rank, const InstructionKey& key) {
       rank.FindBlock(name, [&, i = ids, t = targets] { return LoadBatchBlock(rows, i, t); });
   std::vector<Binding> bindings;
   const auto load = [&](TensorKind kind) {
-    const int buffer = rank.NewBuffer(rows * kFloatBytes, Category::kStaging);
-    bindings.push_back(rank.Whole(rank.Tensors().Put({kind, 0, key.micro_batch}, buffer)));
+    bindings.push_back(
+        rank.Whole(rank.Make({kind, 0, key.micro_batch}, rows * kFloatBytes, Category::kStaging)));
   };
   if (ids) load(TensorKind::kIds);
   if (targets) load(TensorKind::kTargets);
@@ -49,7 +50,8 @@ void EmitLoad(RankBuilder& rank, const InstructionKey& key) {
 
 StepMemory LoadMemory(const LowerContext& context, const InstructionKey& key) {
   const auto [ids, targets] = LoadedBy(context.stage, key);
-  const int tensors = (ids ? 1 : 0) + (targets ? 1 : 0);
+  const bool in_ring = ids && IsInFlight(context, {TensorKind::kIds});
+  const int tensors = (ids && !in_ring ? 1 : 0) + (targets ? 1 : 0);
   return MakesBytes(Category::kStaging, context.Rows() * kFloatBytes * tensors);
 }
 
@@ -72,11 +74,12 @@ void EmitRecv(RankBuilder& rank, const InstructionKey& key) {
   const std::string name = std::string(down ? "recv.previous" : "recv.next") +
                            (category == Category::kActivations ? "" : ".gradient");
   const int block = rank.FindBlock(name, [&] { return RecvBlock(elements, down, category); });
-  const int buffer = rank.NewBuffer(elements * kFloatBytes, category);
-  rank.Add(key, block, {rank.Whole(rank.Tensors().Put(BoundaryName(key), buffer))});
+  rank.Add(key, block,
+           {rank.Whole(rank.Make(BoundaryName(key), elements * kFloatBytes, category))});
 }
 
 StepMemory RecvMemory(const LowerContext& context, const InstructionKey& key) {
+  if (IsInFlight(context, BoundaryName(key))) return {};
   return MakesBytes(BoundaryCategory(key), BoundaryElements(context) * kFloatBytes);
 }
 

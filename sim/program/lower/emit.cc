@@ -17,6 +17,7 @@ void EmitRank(const LowerContext& context, const Skeleton& skeleton, BlockRegist
   std::unordered_map<OpId, int> numbers;  // of instructions by id, for `after`
   for (const SkeletonStep& step : skeleton) {
     const auto number = static_cast<int>(rank.step.size());
+    builder.SetAhead(step.ahead);
     step.rule->emit(builder, step.key);
     FT_CHECK(static_cast<int>(rank.step.size()) == number + 1);
     numbers[PackId(step.key)] = number;

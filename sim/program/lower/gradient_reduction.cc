@@ -51,10 +51,12 @@ void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
   if (context.plan.DataParallel() == 1 || ShardingOf(context.plan).each_micro_batch) return;
   Insertions insertions;
   for (const BucketCompletion& done : BucketCompletions(context, skeleton)) {
+    const bool each = context.plan.UpdatesEachMicroBatch();
     // A tied table waits for its twin: LowerTiedEmbeddings puts both sums at the end.
-    if (!done.last || done.bucket == context.layout.twin_bucket) continue;
+    if ((!done.last && !each) || done.bucket == context.layout.twin_bucket) continue;
     if (IsHeldOnce(context.plan, context.BucketAt(done.bucket))) continue;
-    for (const SkeletonStep& step : ReductionSteps(context, done.bucket)) {
+    for (SkeletonStep step : ReductionSteps(context, done.bucket)) {
+      if (each) step.key.micro_batch = done.micro_batch;
       insertions.Behind(done.position, step);
     }
   }

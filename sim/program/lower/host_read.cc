@@ -17,7 +17,9 @@ constexpr StepRule kHostRead{EmitHostRead};
 
 }  // namespace
 
-void LowerHostRead(const LowerContext& /*context*/, Skeleton& skeleton) {
+// Where steps overlap, on the ranks that have the loss: the others' hosts go on.
+void LowerHostRead(const LowerContext& context, Skeleton& skeleton) {
+  if (context.plan.StepsOverlap() && !context.stage.HoldsHead()) return;
   skeleton.push_back({UpdateKey(InstructionKind::kHostRead, 0), &kHostRead});
 }
 

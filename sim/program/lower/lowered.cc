@@ -18,9 +18,6 @@ std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
     if (!HasDefault(PlanFieldOf(name), plan)) return std::string(name);
   }
-  if (plan.schedule == ScheduleKind::kPipeDream || plan.schedule == ScheduleKind::kPipeDream2bw) {
-    return "schedule " + std::string(Name(plan.schedule));
-  }
   return {};
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::array kLowerings = {
     Lowering{MakeBucketState, nullptr},
-    Lowering{nullptr, LowerPipeline},
+    Lowering{MakeOverlapState, LowerPipeline},
     Lowering{nullptr, LowerRecompute},
     Lowering{nullptr, LowerActivationOffload},
     Lowering{nullptr, LowerParameterOffload},
@@ -21,6 +21,7 @@ constexpr std::array kLowerings = {
     Lowering{MakeLossScaleState, LowerLossScale},
     Lowering{MakeOptimizerOffloadState, LowerOptimizerOffload},
     Lowering{nullptr, LowerOptimizer},
+    Lowering{nullptr, LowerOlderParameters},
     Lowering{nullptr, LowerHostRead},
 };
 

@@ -61,6 +61,11 @@ void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton);
 // own rows, are summed over tp.
 void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton);
 
+// Where steps overlap (overlap.h): rings of what is in flight, older parameters, and the copies
+// that keep them.
+void MakeOverlapState(RankBuilder& rank);
+void LowerOlderParameters(const LowerContext& context, Skeleton& skeleton);
+
 // The loss: this rank's sum, and the sum over all ranks.
 void MakeLossState(RankBuilder& rank);
 void LowerLoss(const LowerContext& context, Skeleton& skeleton);

@@ -7,6 +7,7 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/block_memory.h"
+#include "sim/program/lower/overlap.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
@@ -31,15 +32,15 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   // Whole gradients may live for one micro-batch.
   const bool gradients = head_forward ? HeadForwardMakesGradients(context.plan)
                                       : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
-  request.accumulate = gradients && !first && !ShardingOf(context.plan).each_micro_batch;
-  request.accumulate_experts =
-      gradients && !first && (request.accumulate || HoldsExpertsAlone(context.plan));
+  const bool sums = gradients && !first && !context.plan.UpdatesEachMicroBatch();
+  request.accumulate = sums && !ShardingOf(context.plan).each_micro_batch;
+  request.accumulate_experts = sums && (request.accumulate || HoldsExpertsAlone(context.plan));
   return request;
 }
 
 // A tensor that this pass makes.
 int Make(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
-  return rank.Tensors().Put(name, rank.NewBuffer(slot.bytes, slot.category));
+  return rank.Make(name, slot.bytes, slot.category);
 }
 
 int FindOrMake(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
@@ -64,7 +65,8 @@ Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const Instru
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
   const Plan& plan = rank.Context().plan;
   FT_CHECK(copy >= 0 || !GathersParameters(plan, bucket));
-  return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
+  return rank.Part(copy >= 0 ? copy : ParametersFor(rank, bucket, key), range.offset,
+                   range.elements);
 }
 
 // Where each micro-batch is summed, the first pass that adds to a bucket makes whole gradients.

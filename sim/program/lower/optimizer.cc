@@ -4,6 +4,7 @@
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/overlap.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -50,20 +51,41 @@ void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
 constexpr StepRule kOptimizerStep{EmitOptimizerStep};
 constexpr StepRule kUpdatedGather{EmitUpdatedGather};
 
-}  // namespace
-
-void LowerOptimizer(const LowerContext& context, Skeleton& skeleton) {
+// The updates of a micro-batch, or of a step (0).
+Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
   const Sharding sharding = ShardingOf(context.plan);
+  Skeleton steps;
+  const auto add = [&](InstructionKind kind, int bucket, const StepRule& rule) {
+    steps.push_back({{kind, Pass::kUpdate, 0, micro_batch, bucket}, &rule});
+  };
   // Forward order: the next step's first blocks get their parameters first.
   for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
     const ShardRange shard = ShardOf(context.BucketAt(bucket));
     if (shard.end > shard.begin && !OffloadOf(context, bucket).away) {
-      skeleton.push_back({UpdateKey(InstructionKind::kOptimizerStep, bucket), &kOptimizerStep});
+      add(InstructionKind::kOptimizerStep, bucket, kOptimizerStep);
     }
     if (sharding.optimizer && !sharding.parameters && context.BucketAt(bucket).shards > 1) {
-      skeleton.push_back({UpdateKey(InstructionKind::kAllGather, bucket), &kUpdatedGather});
+      add(InstructionKind::kAllGather, bucket, kUpdatedGather);
     }
   }
+  return steps;
+}
+
+}  // namespace
+
+void LowerOptimizer(const LowerContext& context, Skeleton& skeleton) {
+  if (!context.plan.UpdatesEachMicroBatch()) {
+    for (const SkeletonStep& step : UpdateSteps(context, 0)) skeleton.push_back(step);
+    return;
+  }
+  Insertions insertions;
+  const std::vector<std::size_t> ends = EndsOfBackwards(context, skeleton);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    for (const SkeletonStep& step : UpdateSteps(context, static_cast<int>(i))) {
+      insertions.Behind(ends[i], step);
+    }
+  }
+  insertions.ApplyTo(skeleton);
 }
 
 }  // namespace foretrain

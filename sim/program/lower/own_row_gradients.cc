@@ -2,6 +2,7 @@
 
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/overlap.h"
 #include "sim/program/lower/own_row_gradients.h"
 #include "sim/program/lower/rank_builder.h"
 
@@ -29,12 +30,23 @@ ShardRange OwnRowGradients(const LowerContext& context, int bucket) {
 }
 
 void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton) {
+  const bool each = context.plan.UpdatesEachMicroBatch();
+  Insertions insertions;
   for (int bucket = 0; bucket < static_cast<int>(context.layout.buckets.size()); ++bucket) {
     const ShardRange range = OwnRowGradients(context, bucket);
     if (range.end == range.begin) continue;
     // Named by the first layer, so that it is neither the bucket's sum over dp nor a tied table's.
-    skeleton.push_back({{InstructionKind::kAllReduce, Pass::kUpdate, 1, 0, bucket}, &kSum});
+    SkeletonStep step{{InstructionKind::kAllReduce, Pass::kUpdate, 1, 0, bucket}, &kSum};
+    if (!each) {
+      skeleton.push_back(step);
+      continue;
+    }
+    for (const std::size_t end : EndsOfBackwards(context, skeleton)) {
+      insertions.Behind(end, step);
+      ++step.key.micro_batch;
+    }
   }
+  insertions.ApplyTo(skeleton);
 }
 
 }  // namespace foretrain

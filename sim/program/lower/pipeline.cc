@@ -20,6 +20,7 @@ std::vector<SkeletonStep> PassesOf(const Chunk& chunk, const Slot& slot) {
   if (slot.pass == Pass::kForward) {
     for (int block = chunk.first_block; block <= chunk.last_block; ++block) {
       steps.push_back(BlockStep(slot.pass, block, slot.micro_batch));
+      steps.back().ahead = slot.ahead;
     }
     return steps;
   }
@@ -72,15 +73,18 @@ class Writer {
     const bool loads = chunk.first_block == 0 || chunk.last_block == stage_.layers + 1;
     if (slot.slot.pass == Pass::kForward && loads) {
       skeleton_.push_back(LoadStep(stage_, chunk, slot.slot.micro_batch));
+      skeleton_.back().ahead = slot.slot.ahead;
     }
     for (const Transfer& t : slot.receives) {
       skeleton_.push_back(RecvStep(t.pass, MakerOf(t), t.micro_batch, t.down));
+      skeleton_.back().ahead = t.ahead;
     }
   }
   void Leave(const SlotWithTransfers& slot) {
     if (!slot.send) return;
     const Transfer& t = *slot.send;
     skeleton_.push_back(SendStep(t.pass, MakerOf(t), t.micro_batch, t.down));
+    skeleton_.back().ahead = t.ahead;
   }
 
   // Layer beside layer, and piece beside piece: while a piece of the one waits for communication,

@@ -14,6 +14,14 @@ int RankBuilder::NewBuffer(std::int64_t bytes, Category category, Space space) {
   return static_cast<int>(rank_.buffers.size()) - 1;
 }
 
+int RankBuilder::Make(const TensorName& name, std::int64_t bytes, Category category) {
+  const int place = tensors_.Find(name);
+  if (place < 0) return tensors_.Put(name, NewBuffer(bytes, category));
+  const Buffer& buffer = rank_.buffers[static_cast<std::size_t>(place)];
+  FT_CHECK(buffer.holds == Holds::kMicroBatch && buffer.bytes == bytes);
+  return place;
+}
+
 int RankBuilder::NewState(std::int64_t bytes, Category category, Space space) {
   const int buffer = NewBuffer(bytes, category, space);
   rank_.buffers.back().persistent = true;
@@ -40,7 +48,7 @@ int RankBuilder::FindCollective(const CollectiveSpec& spec) {
 
 void RankBuilder::Add(const InstructionKey& key, int block, const std::vector<Binding>& bindings) {
   FT_CHECK(bindings.size() == SlotsOf(block).size());
-  AppendInstruction(rank_, key, block, bindings);
+  AppendInstruction(rank_, key, block, bindings).ahead = ahead_;
 }
 
 }  // namespace foretrain

@@ -29,6 +29,9 @@ class RankBuilder {
   }
 
   int NewBuffer(std::int64_t bytes, Category category, Space space = Space::kDevice);
+  // The tensor `name`: where the table has a place for it, as rings do, or a new buffer that the
+  // table then has.
+  int Make(const TensorName& name, std::int64_t bytes, Category category);
   // A buffer that lives for the whole run.
   int NewState(std::int64_t bytes, Category category, Space space = Space::kDevice);
   Binding Whole(int buffer) const;
@@ -42,6 +45,10 @@ class RankBuilder {
   int FindCollective(const CollectiveSpec& spec);
   const std::vector<TensorSlot>& SlotsOf(int block) const { return blocks_[block].slots; }
 
+  // Whether the instructions from here on work for the next step.
+  void SetAhead(bool ahead) { ahead_ = ahead; }
+  bool IsAhead() const { return ahead_; }
+
   // The next instruction, with one binding a slot of the block.
   void Add(const InstructionKey& key, int block, const std::vector<Binding>& bindings);
 
@@ -50,6 +57,7 @@ class RankBuilder {
   BlockRegistry& blocks_;
   RankProgram& rank_;
   TensorTable tensors_;
+  bool ahead_ = false;
 };
 
 }  // namespace foretrain

@@ -64,11 +64,13 @@ struct StepRule {
   bool alike = false;
 };
 
-// `after`: throttles; the instruction waits for all ops of that earlier one.
+// `after`: throttles; the instruction waits for all ops of that earlier one. `ahead`: it works for
+// the next step.
 struct SkeletonStep {
   InstructionKey key;
   const StepRule* rule = nullptr;  // static
   std::optional<InstructionKey> after = {};
+  bool ahead = false;
 };
 using Skeleton = std::vector<SkeletonStep>;
 

@@ -16,6 +16,13 @@ std::uint64_t Pack(const TensorName& name) {
 }  // namespace
 
 int TensorTable::Find(const TensorName& name) const {
+  if (!rings_.empty()) {
+    const auto ring = rings_.find(Pack({name.kind, name.block, 0, name.index}));
+    if (ring != rings_.end()) {
+      const auto& [places, buffers] = ring->second;
+      return buffers[static_cast<std::size_t>(places.PlaceOf(name.micro_batch))];
+    }
+  }
   const auto found = buffers_.find(Pack(name));
   return found == buffers_.end() ? -1 : found->second;
 }
@@ -30,6 +37,14 @@ int TensorTable::Put(const TensorName& name, int buffer) {
   const bool is_new = buffers_.try_emplace(Pack(name), buffer).second;
   FT_CHECK(is_new);
   return buffer;
+}
+
+void TensorTable::PutRing(const TensorName& name, const Ring& ring, std::vector<int> buffers) {
+  FT_CHECK(static_cast<int>(buffers.size()) == ring.Size());
+  const bool is_new =
+      rings_.try_emplace(Pack({name.kind, name.block, 0, name.index}), ring, std::move(buffers))
+          .second;
+  FT_CHECK(is_new);
 }
 
 void TensorTable::Drop(const TensorName& name) {

@@ -4,6 +4,10 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sim/program/schedules/ring.h"
 
 namespace foretrain {
 
@@ -53,8 +57,13 @@ class TensorTable {
   // `name` must be there (FT_CHECK).
   void Drop(const TensorName& name);
 
+  // The tensor of every micro-batch is there from now on: in one of `buffers`, the places of
+  // `ring`. `name` must be new but for its micro-batch, which does not count (FT_CHECK).
+  void PutRing(const TensorName& name, const Ring& ring, std::vector<int> buffers);
+
  private:
   std::unordered_map<std::uint64_t, int> buffers_;
+  std::unordered_map<std::uint64_t, std::pair<Ring, std::vector<int>>> rings_;
 };
 
 }  // namespace foretrain

@@ -201,6 +201,7 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   op.queue = queue;
   op.delayed = delayed;
   if (adam) op.format = format;
+  if (plan.UpdatesEachMicroBatch()) op.updates = static_cast<std::int32_t>(plan.MicroBatches());
   if (plan.loss_scale > 0) op.scale = static_cast<float>(plan.loss_scale);
   op.parameter = static_cast<float>(plan.clip_norm);
   op.shape = {.elements = elements, .decayed = decayed};

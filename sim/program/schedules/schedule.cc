@@ -32,7 +32,7 @@ Schedule Find(ScheduleKind schedule) {
       return {DualPipeVSlots};
     case ScheduleKind::kPipeDream:
     case ScheduleKind::kPipeDream2bw:
-      break;
+      return {PipeDreamSlots, PipeDreamMakespan};
   }
   FT_CHECK(false && "a schedule without slots");
   return {};

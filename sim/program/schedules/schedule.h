@@ -16,6 +16,7 @@ struct Slot {
   int chunk = 0;
   int micro_batch = 0;
   bool paired = false;  // with the slot that follows: the two run as one, layer beside layer
+  bool ahead = false;   // of a micro-batch of the next step (docs/program.md)
 
   bool operator==(const Slot&) const = default;
 };
@@ -31,12 +32,13 @@ struct PipelineShape {
 // Slots of pipeline rank `rank` in issue order, 0 <= rank < p. The schedule accepts the shape
 // (plan_rules.cc). Each chunk has, for each of its micro-batches, one kForward, and one kBackward
 // or one kBackwardInput before one kBackwardWeight; a chunk's weight gradients come in ascending
-// order of micro-batch, so that gradients add up in that order.
+// order of micro-batch, so that gradients add up in that order. A forward that is `ahead` may come
+// behind the backward of the same number, which is of the step before.
 std::vector<Slot> MakeSlots(ScheduleKind schedule, const PipelineShape& shape, int rank);
 
 // One file each. Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2019/2021 (1F1B,
 // interleaved), Qi et al. 2023 (ZB-H1, ZB-H2), Qi et al. 2024 (ZB-V), DeepSeek-AI 2024 (DualPipe,
-// DualPipeV).
+// DualPipeV), Narayanan et al. 2019 (PipeDream) and 2021 (PipeDream-2BW, of the same order).
 std::vector<Slot> GpipeSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> OneFOneBSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> InterleavedSlots(const PipelineShape& shape, int rank);
@@ -45,6 +47,7 @@ std::vector<Slot> ZbH2Slots(const PipelineShape& shape, int rank);
 std::vector<Slot> ZbVSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> DualPipeSlots(const PipelineShape& shape, int rank);
 std::vector<Slot> DualPipeVSlots(const PipelineShape& shape, int rank);
+std::vector<Slot> PipeDreamSlots(const PipelineShape& shape, int rank);
 
 // Seconds of one micro-batch on one rank: its whole share of the layers, all chunks together (one
 // direction of DualPipe). B = input_s + weight_s. `send_s`: one send between neighbours; sends of
@@ -64,6 +67,7 @@ struct SlotTimes {
 //   interleaved  (m + (p - 1) / v) (F + B), without sends, m a multiple of p
 //   ZB-H1        m (F + B) + (p - 1) (F + I - W) where that chain through the last rank is the
 //                longest (no send, W <= F, W <= I, m >= p)
+//   PipeDream, 2BW  m (F + B) + 2 m (p - 1) / p send: what a step adds to a long run, on average
 // No one form holds for all times: else, and for the others, it is the longest path through the
 // slots, O(p m). Safe from any thread.
 double Makespan(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times);
@@ -73,8 +77,10 @@ double GpipeMakespan(const PipelineShape& shape, const SlotTimes& times);
 double OneFOneBMakespan(const PipelineShape& shape, const SlotTimes& times);
 double InterleavedMakespan(const PipelineShape& shape, const SlotTimes& times);
 double ZbH1Makespan(const PipelineShape& shape, const SlotTimes& times);
+double PipeDreamMakespan(const PipelineShape& shape, const SlotTimes& times);
 
-// The longest path through the slots of all ranks, each rank's in order.
+// The longest path through the slots of all ranks, each rank's in order. Not for schedules whose
+// steps overlap.
 double LongestPath(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times);
 
 }  // namespace foretrain

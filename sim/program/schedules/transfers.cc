@@ -24,28 +24,30 @@ std::optional<Transfer> SendOf(const Placement& placement, int rank, const Slot&
   if (!to || to->rank == rank) return std::nullopt;
   return Transfer{slot.pass == Pass::kForward ? Pass::kForward : Pass::kBackward,
                   placement.StageOf(rank, slot.chunk), slot.micro_batch,
-                  placement.GoesToNext({rank, slot.chunk}, *to)};
+                  placement.GoesToNext({rank, slot.chunk}, *to), slot.ahead};
 }
 
-// By (chunk, forward, micro-batch): the number of the slot that reads the tensor. The second of a
-// pair reads when the first does.
-using Readers = std::map<std::tuple<int, bool, int>, std::size_t>;
+// By (chunk, forward, micro-batch, ahead): the number of the slot that reads the tensor. The second
+// of a pair reads when the first does.
+using Readers = std::map<std::tuple<int, bool, int, bool>, std::size_t>;
 
 Readers ReadersOf(const std::vector<Slot>& slots) {
   Readers readers;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].pass == Pass::kBackwardWeight) continue;
     const bool second = i > 0 && slots[i - 1].paired;
-    readers[{slots[i].chunk, slots[i].pass == Pass::kForward, slots[i].micro_batch}] =
-        second ? i - 1 : i;
+    readers[{slots[i].chunk, slots[i].pass == Pass::kForward, slots[i].micro_batch,
+             slots[i].ahead}] = second ? i - 1 : i;
   }
   return readers;
 }
 
-// What `sender` sends to `rank` in one direction, in its order, with the slots that read it.
+// What `sender` sends to `rank` in one direction, in its order, with the slots that read it; slot
+// `last` where the next step's do.
 std::vector<std::pair<Transfer, std::size_t>> Stream(const Placement& placement,
                                                      const std::vector<Slot>& senders, int sender,
-                                                     int rank, bool down, const Readers& readers) {
+                                                     int rank, bool down, const Readers& readers,
+                                                     std::size_t last) {
   std::vector<std::pair<Transfer, std::size_t>> stream;
   for (const Slot& slot : senders) {
     const std::optional<Transfer> transfer = SendOf(placement, sender, slot);
@@ -53,9 +55,9 @@ std::vector<std::pair<Transfer, std::size_t>> Stream(const Placement& placement,
     const StagePlace to = *Target(placement, sender, slot);
     if (to.rank != rank) continue;
     const auto reader =
-        readers.find({to.chunk, transfer->pass == Pass::kForward, slot.micro_batch});
-    FT_CHECK(reader != readers.end());
-    stream.emplace_back(*transfer, reader->second);
+        readers.find({to.chunk, transfer->pass == Pass::kForward, slot.micro_batch, slot.ahead});
+    FT_CHECK(reader != readers.end() || transfer->ahead);
+    stream.emplace_back(*transfer, reader != readers.end() ? reader->second : last);
   }
   return stream;
 }
@@ -75,8 +77,8 @@ std::vector<SlotWithTransfers> SlotsWithTransfers(ScheduleKind schedule, const P
   for (const bool down : {true, false}) {
     const int sender = (rank + (down ? shape.p - 1 : 1)) % shape.p;
     if (sender == rank) continue;
-    auto stream =
-        Stream(placement, MakeSlots(schedule, shape, sender), sender, rank, down, readers);
+    auto stream = Stream(placement, MakeSlots(schedule, shape, sender), sender, rank, down, readers,
+                         slots.size() - 1);
     // No receive comes behind one that was sent later.
     std::size_t latest = slots.size();
     for (auto entry = stream.rbegin(); entry != stream.rend(); ++entry) {

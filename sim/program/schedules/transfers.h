@@ -16,7 +16,8 @@ struct Transfer {
   Pass pass = Pass::kForward;  // or kBackward
   int stage = 0;               // that makes it
   int micro_batch = 0;
-  bool down = false;  // from a rank to the next one on the ring, else to the previous one
+  bool down = false;   // from a rank to the next one on the ring, else to the previous one
+  bool ahead = false;  // for the next step, on both sides
 };
 
 struct SlotWithTransfers {
@@ -27,7 +28,8 @@ struct SlotWithTransfers {
 
 // The slots of `rank` with its receives and sends. Transfers between two ranks in one direction
 // happen one after the other, so each rank issues its receives in the order in which the other one
-// sends, ahead of their slot where need be; both inputs of a pair come before the pair. O(m).
+// sends, ahead of their slot where need be; both inputs of a pair come before the pair. What is
+// sent ahead and read by the next step's slots is received before the last slot. O(m).
 std::vector<SlotWithTransfers> SlotsWithTransfers(ScheduleKind schedule, const PipelineShape& shape,
                                                   int rank);
 

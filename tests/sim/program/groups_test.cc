@@ -27,7 +27,6 @@ TEST(Groups, NumberRanksTensorThenContextThenDataThenPipeline) {
     ranks.push_back(RankOf(TwoOfEach(), at));
   }
   EXPECT_THAT(ranks, ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
-  EXPECT_THAT(RanksOfStage(TwoOfEach(), 1, true), ElementsAre(RankCoordinates{.pp = 1}));
 }
 
 TEST(Groups, HoldTheRanksThatDifferInTheirOwnCoordinates) {

@@ -104,6 +104,61 @@ TEST(OpaquePipeline, WaitsForNoMemoryButInPairs) {
   }
 }
 
+// In a long run the mean of a step; the first ones fill the pipeline.
+double PeriodOf(const Program& program, double send_s) {
+  constexpr int kFirst = 6, kLast = 30;
+  return (Play(program, send_s, kLast).end_s - Play(program, send_s, kFirst).end_s) /
+         (kLast - kFirst);
+}
+
+// Steps of p micro-batches or a multiple, so that the period is one step's, and unequal sends.
+TEST(OpaquePipeline, NeverDrainsWhereStepsOverlap) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> time(0.3, 2);
+  for (int i = 0; i < 60; ++i) {
+    const int p = 1 + static_cast<int>(random() % 5);
+    const PipelineShape shape{p, p * (1 + static_cast<int>(random() % 3))};
+    SlotTimes t{time(random), time(random), time(random)};
+    if (i % 2 == 1) t.send_s = std::uniform_real_distribution<double>(0, 2)(random);
+    const Program program = OpaquePipeline(ScheduleKind::kPipeDream, shape, t, false);
+    const double makespan_s = Makespan(ScheduleKind::kPipeDream, shape, t);
+    EXPECT_NEAR(PeriodOf(program, t.send_s), makespan_s, 1e-9)
+        << Describe(program.plan) << " F " << t.forward_s << " I " << t.input_s << " W "
+        << t.weight_s << " send " << t.send_s;
+  }
+}
+
+// With an input gradient that is sent early the first backwards come earlier; no rank idles anyhow.
+TEST(OpaquePipeline, OfPipeDreamTakesTheWorkOfARank) {
+  for (const bool early : {false, true}) {
+    const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 8}, {1, 1, 1}, early);
+    EXPECT_NEAR(PeriodOf(program, 0), 24, 1e-9);
+  }
+}
+
+// p = 4, m = 12, which 4, 3, 2 and 1 divide: each rank holds as many as are in flight on it.
+TEST(OpaquePipeline, OfPipeDreamKeepsWhatIsInFlight) {
+  const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 12}, {1, 1, 1}, false);
+  for (int r = 0; r < 3; ++r) {
+    std::int64_t kept = 0, received = 0;
+    for (const Buffer& buffer : program.ranks[static_cast<std::size_t>(r)].buffers) {
+      if (!buffer.persistent) continue;
+      ++(buffer.category == Category::kActivations ? kept : received);
+    }
+    EXPECT_EQ(kept, 4 - r);
+    EXPECT_EQ(received, r == 0 ? 0 : r == 1 ? 4 : 3);  // one more than kept
+  }
+  EXPECT_EQ(PeakUnits(program)[3], 1);
+}
+
+TEST(OpaquePipeline, IsVerifiedForEveryShapeWhoseStepsOverlap) {
+  for (int p = 1; p <= 16; ++p) {
+    for (int m = p; m <= 64; m = m < 20 ? m + 1 : m + 5) {
+      OpaquePipeline(ScheduleKind::kPipeDream, {p, m}, {1, 1, 1}, false);
+    }
+  }
+}
+
 // Every shape that a schedule accepts; OpaquePipeline verifies what it makes.
 TEST(OpaquePipeline, IsVerifiedForEveryShape) {
   for (int p = 1; p <= 16; p = p < 6 ? p + 1 : p + 2) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/program/schedules/placement.h"
+#include "sim/program/schedules/ring.h"
 #include "tests/golden_schedules.h"
 
 namespace foretrain {
@@ -20,7 +21,7 @@ using testing::ElementsAreArray;
 constexpr std::array kSchedules = {ScheduleKind::kGpipe, ScheduleKind::k1f1b, ScheduleKind::kZbH1,
                                    ScheduleKind::kZbH2};
 
-// "F0 F1 B0 B1"; I and W are the halves of a backward.
+// "F0 F1 B0 B1"; I and W are the halves of a backward, ' marks the next step.
 std::string Spell(const std::vector<Slot>& slots) {
   std::string text;
   for (const Slot& slot : slots) {
@@ -30,6 +31,7 @@ std::string Spell(const std::vector<Slot>& slots) {
             : slot.pass == Pass::kBackwardInput ? 'I'
                                                 : 'W';
     text += std::to_string(slot.micro_batch);
+    if (slot.ahead) text += '\'';
   }
   return text;
 }
@@ -90,6 +92,38 @@ TEST(Schedule, PeakLiveActivationsAreThePublishedOnes) {
     EXPECT_THAT(Peaks(golden.schedule, golden.shape), ElementsAreArray(golden.peaks))
         << NameOf(golden);
   }
+}
+
+TEST(Schedule, PipeDreamAlternatesForEverWithAsManyForwardsAheadAsRanksBehind) {
+  for (const ScheduleKind kind : {ScheduleKind::kPipeDream, ScheduleKind::kPipeDream2bw}) {
+    EXPECT_EQ(Spell(MakeSlots(kind, {3, 4}, 0)), "F2 B0 F3 B1 F0' B2 F1' B3");
+    EXPECT_EQ(Spell(MakeSlots(kind, {3, 4}, 1)), "F1 B0 F2 B1 F3 B2 F0' B3");
+    EXPECT_EQ(Spell(MakeSlots(kind, {3, 4}, 2)), "F0 B0 F1 B1 F2 B2 F3 B3");
+  }
+}
+
+// Micro-batches of one place are at least `life` apart, around the end of a step too, and there are
+// no more places than the longest row, of m / (m / life) rounded up.
+TEST(Ring, SharesPlacesAmongMicroBatchesThatAreNeverInFlightTogether) {
+  for (int m = 1; m <= 64; ++m) {
+    for (int life = 1; life <= m; ++life) {
+      const Ring ring(m, life);
+      std::map<int, int> last;  // by place, through three steps
+      for (int i = 0; i < 3 * m; ++i) {
+        const int place = ring.PlaceOf(i % m);
+        ASSERT_GE(place, 0);
+        ASSERT_LT(place, ring.Size());
+        const auto [found, is_first] = last.try_emplace(place, i);
+        ASSERT_TRUE(is_first || i - found->second >= life) << "m " << m << " life " << life;
+        found->second = i;
+      }
+      if (m % life == 0) {
+        ASSERT_EQ(ring.Size(), life);
+      }
+    }
+  }
+  // 14 in rows of 4, 5 and 5: 5 places for 4 in flight.
+  EXPECT_EQ(Ring(14, 4).Size(), 5);
 }
 
 // Each micro-batch of each chunk has a forward, then its backward or both halves of it in order,
@@ -174,6 +208,16 @@ TEST(Makespan, EqualsTheGoldenFigures) {
         << NameOf(golden);
     EXPECT_NEAR(LongestPath(golden.schedule, golden.shape, times), golden.makespan_s, 1e-9)
         << NameOf(golden);
+  }
+}
+
+// p = 4, m = 8, F + B = 3, send 0.5: rank 0 begins 4 micro-batches in the time that one needs for 4
+// forwards, 4 backwards and 6 sends, 15; so 8 take 30. Without sends a rank never idles: 24.
+TEST(Makespan, OfPipeDreamIsWhatAStepAddsToALongRun) {
+  for (const ScheduleKind kind : {ScheduleKind::kPipeDream, ScheduleKind::kPipeDream2bw}) {
+    EXPECT_NEAR(Makespan(kind, {4, 8}, {1, 1, 1, 0}), 24, 1e-12);
+    EXPECT_NEAR(Makespan(kind, {4, 8}, {1, 1, 1, 0.5}), 30, 1e-12);
+    EXPECT_NEAR(Makespan(kind, {1, 3}, {1, 1, 1, 0.5}), 9, 1e-12);
   }
 }
 

@@ -18,7 +18,8 @@ struct PlayedRank {
 
 class Clock {
  public:
-  Clock(const Program& program, double send_s, int steps) : program_(program), send_s_(send_s) {
+  Clock(const Program& program, double send_s, int steps)
+      : program_(program), send_s_(send_s), overlaps_(StepsOverlap(program)) {
     for (const RankProgram& rank : program.ranks) {
       PlayedRank& played = ranks_.emplace_back();
       played.refs = OpRefs(program, rank);
@@ -57,6 +58,13 @@ class Clock {
     const RankProgram& rank = program_.ranks[r];
     return OpAt(program_, rank, ranks_[r].refs[static_cast<std::size_t>(n % rank.op_count)]);
   }
+  // The first round fills the pipeline, where steps overlap.
+  bool IsLeftOut(std::size_t r, int n) const {
+    const RankProgram& rank = program_.ranks[r];
+    if (!overlaps_ || n >= rank.op_count) return false;
+    const OpRef ref = ranks_[r].refs[static_cast<std::size_t>(n)];
+    return !rank.step[static_cast<std::size_t>(ref.instruction)].ahead;
+  }
   double EndOf(std::size_t r, int n) const {
     return n < 0 ? 0 : ranks_[r].end_s[static_cast<std::size_t>(n)];
   }
@@ -88,7 +96,12 @@ class Clock {
   bool TryOp(std::size_t r, Queue queue) {
     const double ready = ReadyAt(r, queue);
     if (ready == kNotEnded) return false;
-    const Op& op = OpOf(r, ranks_[r].queues[queue][ranks_[r].next[queue]]);
+    const int n = ranks_[r].queues[queue][ranks_[r].next[queue]];
+    const Op& op = OpOf(r, n);
+    if (IsLeftOut(r, n)) {
+      EndHead(r, queue, ready, 0);
+      return true;
+    }
     if (op.kind != OpKind::kSend && op.kind != OpKind::kRecv) {
       EndHead(r, queue, ready, op.duration_s);
       return true;
@@ -109,6 +122,7 @@ class Clock {
 
   const Program& program_;
   double send_s_;
+  bool overlaps_;
   std::vector<PlayedRank> ranks_;
 };
 

@@ -15,7 +15,8 @@ struct Played {
 };
 
 // Compute ops take duration_s; sends and receives meet and take `send_s`; all else takes no time,
-// and so does issuing. `steps` consecutive steps; end_s is that of the last.
+// and so does issuing. `steps` consecutive steps; end_s is that of the last. Where steps overlap
+// the first of them fills the pipeline, and the last goes on to the one behind it.
 Played Play(const Program& program, double send_s, int steps = 1);
 
 }  // namespace foretrain

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "sim/memory/linked_peak.h"
@@ -96,6 +98,28 @@ TEST(PipelineSteps, RepeatWithThePeriodOfTheFirstRank) {
   for (const RankSummary& rank : simulation.ranks) {
     EXPECT_NEAR(rank.compute_s, 24.0, 1e-9);
     EXPECT_NEAR(rank.idle_s, 9.0, 1e-9);
+  }
+}
+
+// Rank 0 is never idle: 8 * 3. The first step also fills the pipeline: rank 0 begins its first
+// backward after 4 forwards and 3 backwards, at 10, and then has a forward between two: the 8th
+// ends at 10 + 8 * 2 + 7.
+TEST(PipelineSteps, NeverDrainWhereTheyOverlap) {
+  const Program program = OpaquePipeline(ScheduleKind::kPipeDream, {4, 8}, {1, 1, 1}, false);
+  const Simulation simulation = Play(program, {});
+  EXPECT_TRUE(simulation.stable);
+  EXPECT_NEAR(simulation.step_s, 24.0, 1e-9);
+  EXPECT_NEAR(simulation.first_step_s, 33.0, 1e-9);
+  for (const RankSummary& rank : simulation.ranks) {
+    EXPECT_NEAR(rank.compute_s, 24.0, 1e-9);
+    EXPECT_NEAR(rank.idle_s, 0.0, 1e-9);
+  }
+  // A span's step is that of its batch: each complete step has each op of each rank once.
+  std::map<std::pair<int, int>, std::int64_t> spans;  // by rank and step
+  for (const Span& span : simulation.timeline.spans) ++spans[{span.rank, span.step}];
+  EXPECT_EQ(spans.size(), 4U * static_cast<std::size_t>(simulation.steps));
+  for (const auto& [key, count] : spans) {
+    EXPECT_EQ(count, program.ranks[static_cast<std::size_t>(key.first)].op_count);
   }
 }
 

@@ -1,0 +1,199 @@
+#include "sim/program/lower/overlap.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/recompute.h"
+
+namespace foretrain {
+namespace {
+
+Block BlockOf(const LowerContext& context, int block, Pass pass) {
+  return BuildBlock({context.model, context.plan, context.stage.shared_table},
+                    {.kind = context.stage.KindOf(block),
+                     .pass = pass,
+                     .recompute = RecomputeOf(context.plan, context.stage, block)});
+}
+
+// A tensor of each micro-batch that a forward of `block` makes or takes and its backward reads, or
+// that comes for the next step.
+struct InFlight {
+  TensorName name;
+  std::int64_t bytes = 0;
+  Category category = Category::kActivations;
+  bool incoming = false;  // received or loaded
+};
+
+// Roles that the backward touches, or the recomputation in it.
+bool ReadsAgain(const LowerContext& context, int block, SlotRole role) {
+  for (const Pass pass : {Pass::kBackward, Pass::kRecompute}) {
+    const bool recomputes = RecomputeOf(context.plan, context.stage, block) == RecomputeKind::kFull;
+    if (pass == Pass::kRecompute && !recomputes) continue;
+    const Block again = BlockOf(context, block, pass);
+    const auto has_role = [role](const TensorSlot& slot) { return slot.role == role; };
+    if (std::any_of(again.slots.begin(), again.slots.end(), has_role)) return true;
+  }
+  return false;
+}
+
+std::vector<InFlight> InFlightOf(const LowerContext& context, int block) {
+  std::vector<InFlight> tensors;
+  const bool received = context.stage.ChunkOf(block).first_block == block;
+  const bool outlives = LeadOf(context) > 0;
+  for (const TensorSlot& slot : BlockOf(context, block, Pass::kForward).slots) {
+    const bool read_again = outlives && ReadsAgain(context, block, slot.role);
+    if (slot.base != kNoSlot) continue;
+    if (slot.role == SlotRole::kSaved && outlives) {
+      tensors.push_back({{TensorKind::kSaved, block, 0, slot.index}, slot.bytes, slot.category});
+    } else if (slot.role == SlotRole::kInput && (read_again || received)) {
+      tensors.push_back(
+          {{TensorKind::kActivation, block - 1}, slot.bytes, Category::kActivations, received});
+    } else if (slot.role == SlotRole::kIds && read_again) {
+      tensors.push_back({{TensorKind::kIds}, slot.bytes, Category::kStaging, true});
+    }
+  }
+  return tensors;
+}
+
+bool IsSame(const TensorName& a, const TensorName& b) {
+  return a.kind == b.kind && a.block == b.block && a.index == b.index;
+}
+
+Ring RingOf(const LowerContext& context, int life) {
+  return {static_cast<int>(context.plan.MicroBatches()), life};
+}
+
+std::vector<int> NewPlaces(RankBuilder& rank, int count, std::int64_t bytes, Category category,
+                           Holds holds) {
+  std::vector<int> places;
+  for (int i = 0; i < count; ++i) {
+    places.push_back(rank.NewState(bytes, category));
+    rank.Rank().buffers.back().holds = holds;
+  }
+  return places;
+}
+
+void EmitKeep(RankBuilder& rank, const InstructionKey& key) {
+  const Bucket& bucket = rank.BucketOf(key);
+  const std::string name = "keep." + std::to_string(bucket.elements);
+  const int block = rank.FindBlock(name, [&] {
+    Block copy = CopyBlock({.name = "keep", .elements = {bucket.elements}});
+    copy.name = "keep";
+    copy.ops[0].name = "keep";
+    copy.ops[0].queue = Queue::kCompute;
+    copy.ops[0].op_class = OpClass::kMemoryBound;
+    return copy;
+  });
+  const Plan& plan = rank.Context().plan;
+  const int place = plan.UpdatesEachMicroBatch()
+                        ? RingOf(rank.Context(), LeadOf(rank.Context())).PlaceOf(key.micro_batch)
+                        : 0;
+  rank.Add(
+      key, block,
+      {rank.Whole(bucket.parameters), rank.Whole(bucket.older[static_cast<std::size_t>(place)])});
+}
+
+constexpr StepRule kKeep{EmitKeep};
+
+}  // namespace
+
+int LeadOf(const LowerContext& context) {
+  return context.plan.StepsOverlap() ? context.plan.pp - 1 - context.at.pp : 0;
+}
+
+bool IsInFlight(const LowerContext& context, const TensorName& name) {
+  if (!context.plan.StepsOverlap()) return false;
+  // Ids belong to the embedding's forward, an activation to that of the block after it.
+  const int block = name.kind == TensorKind::kActivation ? name.block + 1 : name.block;
+  const std::vector<int>& blocks = context.stage.blocks;
+  if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) return false;
+  const auto tensors = InFlightOf(context, block);
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const InFlight& tensor) { return IsSame(tensor.name, name); });
+}
+
+int ParametersFor(const RankBuilder& rank, const Bucket& bucket, const InstructionKey& key) {
+  if (bucket.older.empty()) return bucket.parameters;
+  const LowerContext& context = rank.Context();
+  if (!context.plan.UpdatesEachMicroBatch()) {
+    return rank.IsAhead() ? bucket.parameters : bucket.older.front();
+  }
+  if (key.pass == Pass::kForward) return bucket.parameters;
+  const int place = RingOf(context, LeadOf(context)).PlaceOf(key.micro_batch);
+  return bucket.older[static_cast<std::size_t>(place)];
+}
+
+std::vector<std::size_t> EndsOfBackwards(const LowerContext& context, const Skeleton& skeleton) {
+  std::vector<std::size_t> ends(static_cast<std::size_t>(context.plan.MicroBatches()));
+  for (std::size_t i = 0; i < skeleton.size(); ++i) {
+    const InstructionKey& key = skeleton[i].key;
+    const bool sums = key.kind == InstructionKind::kAllReduce && key.pass == Pass::kUpdate;
+    if (key.pass != Pass::kBackward && !sums) continue;
+    ends[static_cast<std::size_t>(key.micro_batch)] = i;
+  }
+  return ends;
+}
+
+// Tensors that a forward gives to a backward live from before one to behind the other, so that as
+// many are in flight as the rank is ahead, and one; what comes from elsewhere comes beside the
+// micro-batch before and needs one more.
+void MakeOverlapState(RankBuilder& rank) {
+  const LowerContext& context = rank.Context();
+  const Plan& plan = context.plan;
+  if (!plan.StepsOverlap()) return;
+  const int lead = LeadOf(context);
+  const bool each = plan.UpdatesEachMicroBatch();
+  for (Bucket& bucket : rank.Rank().buckets) {
+    const int count = each ? (lead > 0 ? RingOf(context, lead).Size() : 0) : 1;
+    bucket.older = NewPlaces(rank, count, bucket.elements * kFloatBytes, Category::kParameters,
+                             each ? Holds::kMicroBatch : Holds::kStep);
+  }
+  for (const int block : context.stage.blocks) {
+    for (const InFlight& tensor : InFlightOf(context, block)) {
+      const Ring ring = RingOf(context, lead + (tensor.incoming ? 2 : 1));
+      rank.Tensors().PutRing(
+          tensor.name, ring,
+          NewPlaces(rank, ring.Size(), tensor.bytes, tensor.category, Holds::kMicroBatch));
+    }
+  }
+}
+
+// Parameters are kept for the backward of the forward before: right before they change, because
+// the kept ones before them are in use until then.
+void LowerOlderParameters(const LowerContext& context, Skeleton& skeleton) {
+  const Plan& plan = context.plan;
+  const int lead = LeadOf(context);
+  if (!plan.StepsOverlap() || (plan.UpdatesEachMicroBatch() && lead == 0)) return;
+  const auto buckets = static_cast<int>(context.layout.buckets.size());
+  Insertions insertions;
+  const auto keep = [&](std::size_t before, int micro_batch, bool ahead) {
+    for (int bucket = buckets - 1; bucket >= 0; --bucket) {
+      const InstructionKey key{InstructionKind::kKeep, Pass::kUpdate, 0, micro_batch, bucket};
+      insertions.Before(before, {.key = key, .rule = &kKeep, .ahead = ahead});
+    }
+  };
+  if (plan.UpdatesEachMicroBatch()) {
+    const std::vector<std::size_t> ends = EndsOfBackwards(context, skeleton);
+    const auto m = static_cast<int>(ends.size());
+    for (int i = 0; i < m; ++i) {
+      keep(ends[static_cast<std::size_t>(i)] + 1, (i + lead) % m, i + lead >= m);
+    }
+  } else {
+    const auto updates = [](const SkeletonStep& step) {
+      return step.key.kind == InstructionKind::kOptimizerStep;
+    };
+    const auto first = std::find_if(skeleton.begin(), skeleton.end(), updates);
+    keep(static_cast<std::size_t>(first - skeleton.begin()), 0, true);
+  }
+  insertions.ApplyTo(skeleton);
+}
+
+}  // namespace foretrain
