@@ -43,7 +43,7 @@ constexpr std::array<Field<ProfileRates, Figure>, 19> kRates{{
     {"overlap_slowdown", &ProfileRates::overlap_slowdown},
     {"element_bytes", &ProfileRates::element_bytes},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
@@ -53,6 +53,7 @@ constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
     {"vocab_total", &OpShape::vocab_total},
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
+    {"window", &OpShape::window},
 }};
 constexpr std::array<Field<OpShape, std::int32_t>, 5> kHeads{{
     {"heads", &OpShape::heads},

@@ -1,5 +1,8 @@
 #include "sim/cost/step_flops.h"
 
+#include <map>
+#include <utility>
+
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/recompute.h"
 
@@ -14,16 +17,34 @@ double FlopsOf(const Block& block) {
   return sum;
 }
 
-double FlopsOf(const BlockContext& context, BlockKind kind, RecomputeKind recompute) {
+double FlopsOf(const BlockContext& context, BlockRequest request) {
   double sum = 0;
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-    sum += FlopsOf(BuildBlock(context, {.kind = kind, .pass = pass, .recompute = recompute}));
+    request.pass = pass;
+    sum += FlopsOf(BuildBlock(context, request));
   }
-  if (recompute == RecomputeKind::kFull) {
-    sum += FlopsOf(BuildBlock(context, {.kind = kind, .pass = Pass::kRecompute}));
+  if (request.recompute == RecomputeKind::kFull) {
+    request.pass = Pass::kRecompute;
+    sum += FlopsOf(BuildBlock(context, request));
   }
   return sum;
 }
+
+// Layers, by what they compute again and whether they see past the model's window.
+class LayerFlops {
+ public:
+  explicit LayerFlops(const BlockContext& context) : context_(context) {}
+  double Of(int block, RecomputeKind recompute) {
+    const bool global = IsGlobal(context_.model, context_.plan, block);
+    const auto [found, is_new] = known_.try_emplace({recompute, global});
+    if (is_new) found->second = FlopsOf(context_, {.recompute = recompute, .global = global});
+    return found->second;
+  }
+
+ private:
+  const BlockContext& context_;
+  std::map<std::pair<RecomputeKind, bool>, double> known_;
+};
 
 // The plan's batches on one rank that does everything once.
 Plan Undivided(const Plan& plan) {
@@ -38,18 +59,18 @@ Plan Undivided(const Plan& plan) {
 StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   const Plan whole = Undivided(plan);
   const BlockContext once{model, whole, false}, rank{model, plan, false};
-  const double layer = FlopsOf(once, BlockKind::kLayer, RecomputeKind::kNone);
+  LayerFlops layers_once(once), layers_here(rank);
   StepFlops flops;
-  flops.model = static_cast<double>(model.layers) * layer +
-                FlopsOf(once, BlockKind::kHead, RecomputeKind::kNone);
-  const double kept = FlopsOf(rank, BlockKind::kLayer, RecomputeKind::kNone);
-  const double again = FlopsOf(rank, BlockKind::kLayer, plan.recompute);
-  flops.hardware = FlopsOf(rank, BlockKind::kHead, RecomputeKind::kNone);
+  flops.model = FlopsOf(once, {.kind = BlockKind::kHead});
+  for (int block = 1; block <= model.layers; ++block) {
+    flops.model += layers_once.Of(block, RecomputeKind::kNone);
+  }
+  flops.hardware = FlopsOf(rank, {.kind = BlockKind::kHead});
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
     for (const int block : stage.blocks) {
       if (stage.KindOf(block) != BlockKind::kLayer) continue;
-      flops.hardware += RecomputeOf(plan, stage, block) == RecomputeKind::kNone ? kept : again;
+      flops.hardware += layers_here.Of(block, RecomputeOf(plan, stage, block));
     }
   }
   // Micro-batches of all replicas; every context- or tensor-parallel rank does its part, or

@@ -21,7 +21,7 @@ void AddOp(const Op& op, StableHash& hash) {
     hash.Add(size);
   }
   hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim);
-  hash.Add(shape.cp).Add(shape.turn);
+  hash.Add(shape.cp).Add(shape.turn).Add(shape.window);
 }
 
 std::uint64_t HashOfBlock(const Block& block) {

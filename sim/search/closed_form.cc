@@ -76,7 +76,11 @@ class Estimator {
       const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
       const double reduce =
           sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
-      AddBlock(context, stage.KindOf(block), RecomputeOf(plan_, stage, block), gather, reduce, out);
+      BlockRequest request;
+      request.kind = stage.KindOf(block);
+      request.recompute = RecomputeOf(plan_, stage, block);
+      request.global = request.kind == BlockKind::kLayer && IsGlobal(model_, plan_, block);
+      AddBlock(context, request, gather, reduce, out);
     }
     // A micro-batch passes the blocks of one direction alone.
     const double share = 1.0 / Placement(plan_).directions();
@@ -89,12 +93,14 @@ class Estimator {
   }
 
  private:
-  void AddBlock(const BlockContext& c, BlockKind kind, RecomputeKind recompute, double gather,
-                double reduce, StageTime& out) {
+  void AddBlock(const BlockContext& c, const BlockRequest& of, double gather, double reduce,
+                StageTime& out) {
     // Of a middle micro-batch: it adds to what the ones before it left.
     const auto time = [&](Pass pass) {
-      const bool adds = pass != Pass::kRecompute;
-      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute}), seconds_);
+      BlockRequest request = of;
+      request.pass = pass;
+      request.accumulate = request.adds_loss = pass != Pass::kRecompute;
+      return TimeOf(BuildBlock(c, request), seconds_);
     };
     const bool split = SplitsBackward(plan_.schedule);
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
@@ -102,12 +108,12 @@ class Estimator {
     const BlockTime before{gather - beside, 0};
     Add(out.forward, before);
     Add(out.forward, time(Pass::kForward), beside);
-    if (kind == BlockKind::kEmbedding) {
+    if (of.kind == BlockKind::kEmbedding) {
       Add(out.backward, time(Pass::kBackward), reduce);
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
     }
-    if (recompute == RecomputeKind::kFull) {
+    if (of.recompute == RecomputeKind::kFull) {
       const BlockTime again = time(Pass::kRecompute);
       Add(out.backward, again);
       if (split) Add(out.input, again);

@@ -24,7 +24,9 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
 }  // namespace
 
 Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
-  Block block = Build(context, request);
+  BlockContext of_layer = context;
+  if (!request.global) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
+  Block block = Build(of_layer, request);
   if (context.plan.fuse) Fuse(block);
   return block;
 }
@@ -37,6 +39,7 @@ std::string NameOf(const BlockRequest& request) {
   if (request.recompute != RecomputeKind::kNone) {
     name += "." + std::string(Name(request.recompute));
   }
+  if (request.global) name += ".global";
   if (request.adds_loss) name += ".add";
   return name + (request.accumulate ? "+" : "");
 }
