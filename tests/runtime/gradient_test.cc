@@ -120,6 +120,12 @@ void ExpectSlopes(const ModelSpec& model) {
 
 TEST(Gradient, IsTheSlopeOfTheLossOfAGpt) { ExpectSlopes(TinyGpt(true)); }
 TEST(Gradient, IsTheSlopeOfTheLossOfAnUntiedGpt) { ExpectSlopes(TinyGpt(false)); }
+TEST(Gradient, IsTheSlopeOfTheLossWithinAWindow) {
+  ModelSpec model = TinyLlama();
+  model.attention_window = 3;
+  model.global_attention_every = 4;
+  ExpectSlopes(model);
+}
 TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
 
 }  // namespace
