@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/units.h"
+#include "sim/memory/linked_peak.h"
 
 namespace foretrain {
 namespace {
@@ -233,6 +234,51 @@ std::string MemoryText(const std::vector<NamedPeak>& peaks) {
   for (const NamedPeak& peak : peaks) total.push_back(FormatBytes(peak.peak.total));
   table.AddRow(total);
   return table.Text(2);
+}
+
+OffloadFigures OffloadFiguresOf(const Program& program) {
+  OffloadFigures figures;
+  for (const RankProgram& rank : program.ranks) {
+    for (std::size_t space = 0; space < figures.peak_bytes.size(); ++space) {
+      std::int64_t& most = figures.peak_bytes[space];
+      most = std::max(most, LinkedPeak(rank, static_cast<Space>(space)).total);
+    }
+    const CopiedBytes moved = CopiedBytesOf(program, rank);
+    figures.moved.to_device += moved.to_device;
+    figures.moved.from_device += moved.from_device;
+    figures.moved.read += moved.read;
+    figures.moved.written += moved.written;
+  }
+  return figures;
+}
+
+std::string OffloadText(const OffloadFigures& figures) {
+  std::string out;
+  const auto line = [&out](const char* name, std::int64_t bytes) {
+    if (bytes > 0) out += FigureLine(name, FormatBytes(bytes));
+  };
+  const auto peak = [&](Space space) {
+    return figures.peak_bytes[static_cast<std::size_t>(space)];
+  };
+  line("pinned memory of a rank", peak(Space::kPinned));
+  line("host memory of a rank", peak(Space::kHost));
+  line("disk of a rank", peak(Space::kNvme));
+  line("copied in a step", figures.moved.to_device);
+  line("copied out a step", figures.moved.from_device);
+  line("read a step", figures.moved.read);
+  line("written a step", figures.moved.written);
+  return out;
+}
+
+void WriteOffload(JsonWriter& json, const OffloadFigures& figures) {
+  const auto gib = [&](Space space) {
+    return GibFromBytes(figures.peak_bytes[static_cast<std::size_t>(space)]);
+  };
+  json.Field("host_memory_gib", gib(Space::kHost) + gib(Space::kPinned));
+  json.Field("pinned_gib", gib(Space::kPinned)).Field("nvme_gib", gib(Space::kNvme));
+  json.Name("bytes_moved").BeginObject().Field("to_device", figures.moved.to_device);
+  json.Field("from_device", figures.moved.from_device).Field("nvme_read", figures.moved.read);
+  json.Field("nvme_written", figures.moved.written).EndObject();
 }
 
 std::string TimelineText(const Timeline& timeline, int step, int width) {

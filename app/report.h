@@ -1,6 +1,7 @@
 // Figures as text for a terminal and as JSON, the same for a forecast and for a run.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "app/forecasting.h"
 #include "sim/compare/attribution.h"
 #include "sim/compare/join.h"
+#include "sim/memory/copied_bytes.h"
 #include "sim/memory/peak_memory.h"
 #include "traces/metrics/metrics.h"
 #include "traces/timeline.h"
@@ -29,6 +31,17 @@ struct NamedPeak {
   PeakMemory peak;
 };
 std::string MemoryText(const std::vector<NamedPeak>& peaks);
+
+// What lies off the device and what is copied there and back.
+struct OffloadFigures {
+  std::array<std::int64_t, kSpaceCount> peak_bytes{};  // of the fullest rank, by space
+  CopiedBytes moved;                                   // in one step, all ranks of the program
+};
+OffloadFigures OffloadFiguresOf(const Program& program);
+// Lines of the spaces and routes in use; nothing where all lies on the device.
+std::string OffloadText(const OffloadFigures& figures);
+// The keys host_memory_gib (pageable and pinned), pinned_gib, nvme_gib and bytes_moved.
+void WriteOffload(JsonWriter& json, const OffloadFigures& figures);
 
 // One line a rank over one step, `width` columns: F forward, B backward, W weight half, R
 // recomputation, u update, - communication alone, . idle.

@@ -193,6 +193,9 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.learning_rate = options.learning_rate;
   job.executor.budget_bytes = options.budget_bytes;
   job.executor.timeout_ns = options.timeout_ns;
+  job.executor.nvme.folder = options.nvme_folder;
+  job.executor.copy_caps = {options.cap_copy_bytes_per_s, options.cap_copy_bytes_per_s,
+                            options.cap_nvme_bytes_per_s};
   job.executor.record_spans = options.capture;
   job.executor.record_memory = options.capture;
   job.executor.faults = AskedFaults();
@@ -224,6 +227,13 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (!summary.has_value()) return tl::unexpected<Error>(summary.error());
   TrainingResult result;
   result.summary = *summary;
+  result.offload.moved = OffloadFiguresOf(*job.program).moved;
+  for (const auto& peaks : summary->peak_by_space) {
+    for (std::size_t space = 0; space < peaks.size(); ++space) {
+      std::int64_t& most = result.offload.peak_bytes[space];
+      most = std::max(most, peaks[space]);
+    }
+  }
   result.first_loss = sink.first_loss();
   result.last_loss = sink.last_loss();
   if (has_reference && !summary->stopped) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/forecasting.h"
+#include "app/report.h"
 #include "app/stored_runs.h"
 #include "base/result.h"
 #include "runtime/trainer.h"
@@ -24,6 +25,9 @@ struct TrainingOptions {
   std::string init;                           // safetensors; empty: fresh weights
   std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers
+  std::string nvme_folder = "/tmp";           // of what is offloaded to a disk
+  double cap_copy_bytes_per_s = 0;            // of copies in each direction; 0: none
+  double cap_nvme_bytes_per_s = 0;            // of a rank's disk
   bool json_lines = false;                    // a line a step on stdout
   bool progress = true;  // a bar on stderr where that is a terminal, else a line now and then
   bool capture = true;   // record spans and memory
@@ -35,6 +39,7 @@ struct TrainingResult {
   RunSummary summary;
   Metrics metrics;                   // of the measured timeline, the first step left out
   std::int64_t predicted_bytes = 0;  // arenas of all ranks together, in the machine's memory
+  OffloadFigures offload;            // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown

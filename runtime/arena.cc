@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "kernels/cpu/cpu_device.h"
 #include "sim/memory/linked_peak.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -18,7 +19,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;               // of every buffer
+constexpr std::int64_t kPageBytes = 4096;              // of pinned memory and disks
 constexpr std::uint32_t kSignallingNan = 0x7fa00000U;  // as fp32
 
 std::size_t Index(std::int64_t index) { return static_cast<std::size_t>(index); }
@@ -32,12 +33,26 @@ void FillNan(std::byte* at, std::int64_t bytes) {
 constexpr const char* kRemedy =
     "; try a smaller --micro-batch, --recompute full, or more ranks with --zero 3, --pp or --tp";
 
-Result<void> CheckSpaces(const RankProgram& rank) {
-  if (rank.arena_bytes[Index(static_cast<int>(Space::kNvme))] == 0) return {};
-  return Fail(ErrorCode::kUnsupported,
-              "rank " + std::to_string(rank.rank) + ": the program keeps " +
-                  Gib(rank.arena_bytes[Index(static_cast<int>(Space::kNvme))]) +
-                  " on nvme, which this executor cannot do; leave --offload nvme out");
+// Pinned and pageable memory of all ranks, and `beside`: device arenas that lie in it too.
+Result<void> CheckHostMemory(const Program& program, std::int64_t beside) {
+  std::int64_t all = 0;
+  for (const RankProgram& rank : program.ranks) {
+    for (const Space space : {Space::kPinned, Space::kHost}) {
+      all += rank.arena_bytes[Index(static_cast<int>(space))];
+    }
+  }
+  if (all == 0) return {};
+  std::array<char, 256> why{};
+  FtMemory memory{};
+  const FtDeviceApi& host = CpuDeviceApi();
+  FT_TRY(
+      Checked(host.memory(0, &memory, why.data(), why.size()), "ask for free memory", why.data()));
+  if (all <= memory.free_bytes - beside) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              std::to_string(program.ranks.size()) + " ranks keep " + Gib(all) +
+                  " in the host's memory, free are " + Gib(memory.free_bytes - beside) + " of " +
+                  Gib(memory.total_bytes) +
+                  "; try nvme instead of host, or a smaller --offload-fraction");
 }
 
 }  // namespace
@@ -62,7 +77,6 @@ Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int dev
   std::int64_t all = 0;
   const RankProgram* fullest = nullptr;
   for (const RankProgram& rank : program.ranks) {
-    FT_TRY(CheckSpaces(rank));
     const std::int64_t bytes = rank.arena_bytes[Index(static_cast<int>(Space::kDevice))];
     all += bytes;
     if (fullest == nullptr ||
@@ -83,7 +97,7 @@ Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int dev
   FtMemory memory{};
   FT_TRY(Checked(api.memory(device, &memory, why.data(), why.size()), "ask for free memory",
                  why.data()));
-  if (all <= memory.free_bytes) return {};
+  if (all <= memory.free_bytes) return CheckHostMemory(program, api.asynchronous == 0 ? all : 0);
   return Fail(ErrorCode::kResourceExhausted,
               std::to_string(program.ranks.size()) + " ranks on one device need " + Gib(all) +
                   ", free are " + Gib(memory.free_bytes) + " of " + Gib(memory.total_bytes) +
@@ -93,7 +107,6 @@ Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int dev
 
 Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, const FtDeviceApi& api,
                                                    const ArenaOptions& options) {
-  FT_TRY(CheckSpaces(rank));
   if (options.poison && api.asynchronous != 0) {
     return Fail(ErrorCode::kUnsupported,
                 std::string(api.name) + ": poisoned memory needs a device that works at once");
@@ -113,15 +126,23 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
   for (const Space space : {Space::kPinned, Space::kHost}) {
     const std::int64_t bytes = arena->bytes(space);
     if (bytes == 0) continue;
-    const auto rounded = Index((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    const auto rounded = Index((bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
     auto& owner = arena->host_memory_[Index(static_cast<int>(space))];
-    owner = {static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)), &std::free};
+    owner = {static_cast<std::byte*>(std::aligned_alloc(Index(kPageBytes), rounded)), &std::free};
     if (owner == nullptr) {
       return Fail(ErrorCode::kResourceExhausted, "rank " + std::to_string(rank.rank) + ": no " +
                                                      Gib(bytes) + " of " +
                                                      std::string(Name(space)) + " memory");
     }
     arena->base_[Index(static_cast<int>(space))] = owner.get();
+  }
+  if (const std::int64_t bytes = arena->bytes(Space::kNvme); bytes > 0) {
+    auto file = NvmeFile::Make(bytes, options.nvme);
+    if (!file.has_value()) {
+      return Fail(file.error().code,
+                  "rank " + std::to_string(rank.rank) + ": " + file.error().message);
+    }
+    arena->nvme_ = *std::move(file);
   }
   FT_TRY(arena->Clear(api, options.device));
   return arena;
@@ -131,7 +152,7 @@ Result<void> RankArena::Clear(const FtDeviceApi& api, int device) {
   FT_ASSIGN(const DeviceQueue queue, DeviceQueue::Make(api, device));
   for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
     const Buffer& buffer = rank_.buffers[i];
-    if (buffer.offset < 0 || buffer.bytes == 0) continue;
+    if (buffer.offset < 0 || buffer.bytes == 0 || buffer.space == Space::kNvme) continue;
     std::byte* const at = BufferAt(static_cast<std::int32_t>(i));
     if (!buffer.persistent) {
       if (poison_) FillNan(at, buffer.bytes);
@@ -146,7 +167,7 @@ Result<void> RankArena::Clear(const FtDeviceApi& api, int device) {
   if (!poison_) return {};
   for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
     const Buffer& buffer = rank_.buffers[i];
-    if (buffer.offset < 0 || buffer.persistent) continue;
+    if (buffer.offset < 0 || buffer.persistent || buffer.space == Space::kNvme) continue;
     ASAN_POISON_MEMORY_REGION(BufferAt(static_cast<std::int32_t>(i)), Index(buffer.bytes));
   }
   return {};
@@ -162,21 +183,44 @@ RankArena::~RankArena() {
 
 std::byte* RankArena::At(const Binding& binding) const {
   if (binding.bytes == 0) return nullptr;
-  return BufferAt(binding.buffer) + binding.offset;
+  std::byte* const buffer = BufferAt(binding.buffer);
+  return buffer == nullptr ? nullptr : buffer + binding.offset;
+}
+
+std::int64_t RankArena::FileOffset(const Binding& binding) const {
+  const Buffer& buffer = rank_.buffers[Index(binding.buffer)];
+  return buffer.space == Space::kNvme ? buffer.offset + binding.offset : -1;
+}
+
+Result<void> RankArena::ReadState(const Binding& binding, void* to) const {
+  if (const std::int64_t offset = FileOffset(binding); offset >= 0) {
+    return nvme_->Read(offset, binding.bytes, to);
+  }
+  std::memcpy(to, At(binding), Index(binding.bytes));
+  return {};
+}
+
+Result<void> RankArena::WriteState(const Binding& binding, const void* from) {
+  if (const std::int64_t offset = FileOffset(binding); offset >= 0) {
+    return nvme_->Write(offset, binding.bytes, from);
+  }
+  std::memcpy(At(binding), from, Index(binding.bytes));
+  return {};
 }
 
 std::byte* RankArena::BufferAt(std::int32_t buffer) const {
   const Buffer& at = rank_.buffers[Index(buffer)];
+  if (at.space == Space::kNvme) return nullptr;
   return base_[static_cast<std::size_t>(at.space)] + at.offset;
 }
 
 void RankArena::Bear([[maybe_unused]] std::int32_t buffer) {
-  if (!poison_) return;
+  if (!poison_ || rank_.buffers[Index(buffer)].space == Space::kNvme) return;
   ASAN_UNPOISON_MEMORY_REGION(BufferAt(buffer), Index(rank_.buffers[Index(buffer)].bytes));
 }
 
 void RankArena::Bury(std::int32_t buffer) {
-  if (!poison_) return;
+  if (!poison_ || rank_.buffers[Index(buffer)].space == Space::kNvme) return;
   const std::int64_t bytes = rank_.buffers[Index(buffer)].bytes;
   FillNan(BufferAt(buffer), bytes);
   ASAN_POISON_MEMORY_REGION(BufferAt(buffer), Index(bytes));

@@ -13,6 +13,7 @@
 #include "base/device_api.h"
 #include "base/result.h"
 #include "runtime/device.h"
+#include "runtime/nvme_file.h"
 #include "sim/memory/peak_memory.h"
 #include "sim/program/program.h"
 
@@ -21,14 +22,15 @@ namespace foretrain {
 // "parameters 1.50 GiB, optimizer_state 3.00 GiB, activations 512 MiB", largest first, none of 0.
 std::string CategoryText(const CategoryBytes& bytes);
 
-// Checks before anything is allocated that each rank's device arena is within the budget and that
-// all of them together are within what the device has free.
+// Checks before anything is allocated that each rank's device arena is within the budget, that all
+// of them together are within what the device has free, and that what lies in the host's memory is
+// within what that has free, beside the device's arenas where they lie there too.
 //
 //   ranks         the ranks that this process runs on `device`, all of `program`'s if empty
 //   budget_bytes  of each rank; 0: no budget
 //
 // Errors: kInfeasible, over the budget, or kResourceExhausted, over the free memory; either names
-// the rank, the bytes, the categories at the peak and what to try. kUnsupported, buffers on nvme.
+// the rank, the bytes, the categories at the peak and what to try.
 Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int device,
                          std::int64_t budget_bytes);
 
@@ -37,21 +39,32 @@ struct ArenaOptions {
   // Fills what is dead with signalling NaNs and, in a build with AddressSanitizer, traps on its
   // use. Synchronous devices only; a run then takes about twice as long.
   bool poison = false;
+  NvmeOptions nvme{};  // of buffers on a disk
 };
 
-// Buffers that persist are zero at the start; what others hold at their birth is undefined.
+// Buffers that persist are zero at the start; what others hold at their birth is undefined. What
+// lies on a disk has no address and is never poisoned.
 class RankArena {
  public:
-  // Errors: kResourceExhausted, with asked, free and predicted bytes.
+  // Errors: kResourceExhausted, with asked, free and predicted bytes; kIo, no file on the disk.
   static Result<std::unique_ptr<RankArena>> Make(const RankProgram& rank, const FtDeviceApi& api,
                                                  const ArenaOptions& options);
   ~RankArena();
   RankArena(const RankArena&) = delete;
   RankArena& operator=(const RankArena&) = delete;
 
-  // Address of the first byte; null for an absent operand (bytes == 0).
+  // Address of the first byte; null for an absent operand (bytes == 0) and for one on a disk.
   std::byte* At(const Binding& binding) const;
   std::byte* BufferAt(std::int32_t buffer) const;
+  // Place of the first byte in the file of what lies on a disk; -1: it lies in memory.
+  std::int64_t FileOffset(const Binding& binding) const;
+  // Null where the program keeps nothing on a disk.
+  NvmeFile* nvme() const { return nvme_.get(); }
+
+  // Copies state from or to wherever it lies. Between runs. Errors: kIo.
+  Result<void> ReadState(const Binding& binding, void* to) const;
+  Result<void> WriteState(const Binding& binding, const void* from);
+
   std::int64_t bytes(Space space) const { return bytes_[static_cast<std::size_t>(space)]; }
 
   // With poison: an accessor of the buffer is about to start; its last has ended. Two buffers may
@@ -68,6 +81,7 @@ class RankArena {
   const RankProgram& rank_;
   const bool poison_;
   DeviceMemory device_memory_;
+  std::unique_ptr<NvmeFile> nvme_;
   std::array<std::unique_ptr<std::byte, void (*)(void*)>, kSpaceCount> host_memory_{
       {{nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}}};
   std::array<std::byte*, kSpaceCount> base_{};

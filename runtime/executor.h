@@ -8,6 +8,7 @@
 //                  HostRead waits ◄──────────────────────────────┘
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,14 @@
 
 namespace foretrain {
 
+// Bytes a second that the copies of a queue take at most, so that runs on one machine have the
+// ratios of another; 0: as fast as they go.
+struct CopyCaps {
+  double h2d_bytes_per_s = 0;
+  double d2h_bytes_per_s = 0;
+  double nvme_bytes_per_s = 0;
+};
+
 struct ExecutorOptions {
   int device = 0;
   std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
@@ -40,7 +49,9 @@ struct ExecutorOptions {
   int run_ahead = kRunAheadOps;  // ops that a host issues beyond the oldest not ended; >= 1
   bool record_spans = true;
   bool record_memory = true;
-  bool poison = false;              // see ArenaOptions
+  bool poison = false;  // see ArenaOptions
+  NvmeOptions nvme;     // where buffers on a disk lie
+  CopyCaps copy_caps;
   FaultInjector* faults = nullptr;  // tests; borrowed
 };
 
@@ -50,6 +61,7 @@ struct RunSummary {
   double seconds = 0.0;    // of the run's clock
   RecordingCost recording;
   std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank of the program
+  std::vector<std::array<std::int64_t, kSpaceCount>> peak_by_space;  // likewise, of every space
   // Of the process, over what it had before the ranks were made; 0: not known (Train fills it in).
   std::int64_t resident_growth_bytes = 0;
 };

@@ -8,8 +8,8 @@ namespace foretrain {
 namespace {
 
 constexpr std::array<std::string_view, kQueueCount> kQueueNames = {
-    "host",   "compute", "tp",     "cp",     "ep",  "gather", "reduce",
-    "send+1", "send-1",  "recv+1", "recv-1", "h2d", "d2h",    "nvme",
+    "host",   "compute", "tp",     "cp",  "ep",  "gather", "reduce", "send+1",
+    "send-1", "recv+1",  "recv-1", "h2d", "d2h", "nvme",   "cpu",
 };
 constexpr std::array<std::string_view, kCategoryCount> kCategoryNames = {
     "parameters", "gradients",     "master_weights", "optimizer_state", "activations",
@@ -25,9 +25,9 @@ constexpr std::array<std::string_view, kPassCount> kPassNames = {
     "none", "forward", "backward", "backward_input", "backward_weight", "recompute", "update",
 };
 constexpr std::array<std::string_view, kInstructionKindCount> kInstructionKindNames = {
-    "block",          "load_batch", "send",          "recv", "all_reduce",
-    "reduce_scatter", "all_gather", "scalar_reduce", "norm", "optimizer_step",
-    "copy_in",        "copy_out",   "host_read",
+    "block",          "load_batch", "send",          "recv",       "all_reduce",
+    "reduce_scatter", "all_gather", "scalar_reduce", "norm",       "optimizer_step",
+    "copy_in",        "copy_out",   "nvme_read",     "nvme_write", "host_read",
 };
 
 template <class E, std::size_t N>
@@ -73,7 +73,8 @@ bool IsCollective(InstructionKind kind) {
 bool NamesBlock(InstructionKind kind) {
   return kind == InstructionKind::kBlock || kind == InstructionKind::kSend ||
          kind == InstructionKind::kRecv || kind == InstructionKind::kCopyIn ||
-         kind == InstructionKind::kCopyOut;
+         kind == InstructionKind::kCopyOut || kind == InstructionKind::kNvmeRead ||
+         kind == InstructionKind::kNvmeWrite;
 }
 
 bool NamesMicroBatch(InstructionKind kind) {

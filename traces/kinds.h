@@ -11,7 +11,7 @@
 namespace foretrain {
 
 // A queue is a FIFO of ops on one rank. `kHost` issues; only `kCompute` runs arithmetic of the
-// model.
+// model; `kCpu` runs what is offloaded to the host's processors: updates of offloaded state.
 enum class Queue : std::uint8_t {
   kHost,
   kCompute,
@@ -27,8 +27,9 @@ enum class Queue : std::uint8_t {
   kH2d,
   kD2h,
   kNvme,
+  kCpu,
 };
-inline constexpr int kQueueCount = 14;
+inline constexpr int kQueueCount = 15;
 
 // What a buffer is for. A rank's memory is the sum over these.
 enum class Category : std::uint8_t {
@@ -90,11 +91,13 @@ enum class InstructionKind : std::uint8_t {
   kScalarReduce,
   kNorm,
   kOptimizerStep,
-  kCopyIn,
-  kCopyOut,
+  kCopyIn,   // to the device
+  kCopyOut,  // from the device
+  kNvmeRead,
+  kNvmeWrite,
   kHostRead,
 };
-inline constexpr int kInstructionKindCount = 13;
+inline constexpr int kInstructionKindCount = 15;
 
 // Short lower-case names, the same in JSON, the store, SQL views and the screen.
 std::string_view Name(Queue queue);

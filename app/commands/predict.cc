@@ -84,6 +84,7 @@ class Predict final : public Command {
                 FigureLine("uncertainty of the ops", "+-" + FormatPercent(forecast.relative_error))
                     .c_str());
     std::fputs(MemoryText(Peaks(forecast)).c_str(), stdout);
+    std::fputs(OffloadText(OffloadFiguresOf(forecast.program)).c_str(), stdout);
     std::puts("");
     std::fputs(
         TimelineText(forecast.simulation.timeline, metrics.overall->step, kTimelineWidth).c_str(),
@@ -102,6 +103,7 @@ class Predict final : public Command {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(forecast.program.plan));
     WriteFigures(json, *metrics.overall, Peaks(forecast));
+    WriteOffload(json, OffloadFiguresOf(forecast.program));
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
     json.Field("rates", context.profile_origin).Field("run", run);
     std::puts(json.EndObject().Take().c_str());

@@ -34,6 +34,11 @@ class TrainCommand final : public Command {
     arguments.Option("--timeout", timeout_, "TIME",
                      "How long a rank waits for its peers before the run fails");
     arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
+    arguments.Option("--nvme", options_.nvme_folder, "DIR",
+                     "Folder on the disk of what is offloaded to nvme");
+    arguments.Option("--cap-copy", cap_copy_, "RATE",
+                     "Copies between host and device take at least this long, e.g. 2GB/s");
+    arguments.Option("--cap-nvme", cap_nvme_, "RATE", "The same for reads and writes of the disk");
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store that the run is recorded in");
     arguments.Option("--capture", capture_, "off|full", "What is recorded of each step");
@@ -68,6 +73,12 @@ class TrainCommand final : public Command {
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
+    }
+    if (!cap_copy_.empty()) {
+      FT_ASSIGN(options_.cap_copy_bytes_per_s, ParseBytesPerSecond("--cap-copy", cap_copy_));
+    }
+    if (!cap_nvme_.empty()) {
+      FT_ASSIGN(options_.cap_nvme_bytes_per_s, ParseBytesPerSecond("--cap-nvme", cap_nvme_));
     }
     FT_ASSIGN(const double timeout_s, ParseSeconds("--timeout", timeout_));
     if (timeout_s < 1e-3 || timeout_s > 1e6) {
@@ -122,6 +133,7 @@ class TrainCommand final : public Command {
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
     std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
+    std::fputs(OffloadText(result.offload).c_str(), stdout);
     std::printf(
         "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
         "--run %lld\n",
@@ -140,6 +152,7 @@ class TrainCommand final : public Command {
     for (const std::int64_t bytes : result.summary.peak_bytes) most = std::max(most, bytes);
     json.Field("peak_memory_gib", GibFromBytes(most));
     json.Field("predicted_bytes", result.predicted_bytes);
+    WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
     if (result.metrics.overall) {
       json.Field("step_time_s", result.metrics.overall->time_s);
@@ -154,6 +167,8 @@ class TrainCommand final : public Command {
   TrainingOptions options_;
   std::string store_ = kDefaultStore;
   std::string budget_;
+  std::string cap_copy_;
+  std::string cap_nvme_;
   std::string capture_ = "full";
   std::string timeout_ = "10min";
   std::int64_t seed_ = 0;

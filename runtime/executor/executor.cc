@@ -165,6 +165,10 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     summary.recording.thread_ns += cost.thread_ns;
     summary.recording.spans += cost.spans;
     summary.peak_bytes.push_back(rank->ledger().Peak(Space::kDevice));
+    auto& peaks = summary.peak_by_space.emplace_back();
+    for (std::size_t space = 0; space < peaks.size(); ++space) {
+      peaks[space] = rank->ledger().Peak(static_cast<Space>(space));
+    }
   }
   state.next_step += summary.steps;
   return summary;

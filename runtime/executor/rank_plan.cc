@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "kernels/cpu/cpu_device.h"
 
 namespace foretrain {
 namespace {
@@ -51,6 +52,8 @@ class Planner {
     }
     if (IsCommunication(op.kind)) {
       FT_TRY(AddComm(op, ref, at, planned));
+    } else if (op.kind == OpKind::kCopy) {
+      FT_TRY(AddCopy(ref, planned));
     } else if (op.kind == OpKind::kLoadBatch) {
       AddLoad(ref, at, planned);
     } else if (op.kind == OpKind::kHostRead) {
@@ -88,10 +91,10 @@ class Planner {
     return plan_.runs[found->second].get();
   }
 
-  // As in a predicted timeline: a collective's or p2p's first tensor, all tensors of a copy.
+  // As in a predicted timeline: a collective's, p2p's or copy's first tensor, all of a load.
   std::int64_t MovedBytes(const Op& op, OpRef ref) const {
-    const bool copies = op.op_class == OpClass::kCopy;
-    if (!copies && !IsCommunication(op.kind)) return 0;
+    const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
+    if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
     std::int64_t bytes = 0;
     for (int i = 0; i < op.operand_count; ++i) {
       bytes += OperandBinding(program_, rank_, ref, i).bytes;
@@ -164,6 +167,25 @@ class Planner {
                       " needs " + std::to_string(needs(i)) + " bytes of operand " +
                       std::to_string(i) + ", which has " + std::to_string(bytes));
     }
+    return {};
+  }
+
+  Result<void> AddCopy(OpRef ref, PlannedOp& planned) {
+    const Binding from = OperandBinding(program_, rank_, ref, 0);
+    const Binding to = OperandBinding(program_, rank_, ref, 1);
+    PlannedCopy copy{arena_.At(to), arena_.At(from), -1, from.bytes};
+    if (copy.to == nullptr) copy.file_offset = arena_.FileOffset(to);
+    if (copy.from == nullptr) copy.file_offset = arena_.FileOffset(from);
+    if (from.bytes != to.bytes || from.bytes == 0 || (copy.to == nullptr && copy.from == nullptr)) {
+      return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank_.rank) + ": " +
+                                                   OpText(program_, rank_, planned.id) +
+                                                   " copies " + std::to_string(from.bytes) +
+                                                   " bytes to " + std::to_string(to.bytes) +
+                                                   "; the program is malformed");
+    }
+    planned.work = Work::kCopy;
+    planned.detail = static_cast<std::int32_t>(plan_.copies.size());
+    plan_.copies.push_back(copy);
     return {};
   }
 
@@ -241,6 +263,10 @@ Result<void> CheckRank(const Program& program, const RankProgram& rank) {
 
 }  // namespace
 
+const FtDeviceApi& HostApi(const FtDeviceApi& device) {
+  return device.asynchronous != 0 ? CpuDeviceApi() : device;
+}
+
 Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
   std::set<int> ranks;
   for (const RankProgram& rank : program.ranks) {
@@ -257,7 +283,8 @@ Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
   }
   for (const Block& block : program.blocks) {
     for (const Op& op : block.ops) {
-      if (const auto why = WhyUnsupported(api, op.kind)) {
+      const FtDeviceApi& runs_on = op.queue == Queue::kCpu ? HostApi(api) : api;
+      if (const auto why = WhyUnsupported(runs_on, op.kind)) {
         return Fail(ErrorCode::kUnsupported,
                     *why + ", which op " + op.name + " of " + block.name + " needs");
       }

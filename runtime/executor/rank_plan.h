@@ -24,7 +24,7 @@ struct Wait {
   std::int32_t distance = 0;
 };
 
-enum class Work : std::uint8_t { kKernel, kCommunication, kLoadBatch, kHostRead, kOpaque };
+enum class Work : std::uint8_t { kKernel, kCommunication, kCopy, kLoadBatch, kHostRead, kOpaque };
 
 // What the loop reads of each op.
 struct PlannedOp {
@@ -34,7 +34,7 @@ struct PlannedOp {
   std::int32_t wait_count = 0;
   std::int32_t first_buffer = 0;  // into RankPlan::touched
   std::int32_t buffer_count = 0;
-  std::int32_t detail = 0;  // into calls, comm_calls, loads, reads or durations, by `work`
+  std::int32_t detail = 0;  // into calls, comm_calls, copies, loads, reads or durations, by `work`
   std::uint16_t wakes = 0;  // a bit a queue that has an op waiting for this one
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
@@ -44,6 +44,14 @@ struct PlannedOp {
 struct PlannedComm {
   Communicator* communicator = nullptr;
   CommCall call;  // but the step
+};
+
+// Within memory or, where the one address is null, from or to a place in the rank's file.
+struct PlannedCopy {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::int64_t file_offset = -1;
+  std::int64_t bytes = 0;
 };
 
 struct PlannedLoad {
@@ -72,10 +80,14 @@ struct RankPlan {
   std::vector<KernelCall> calls;
   std::vector<std::unique_ptr<const SequenceRuns>> runs;  // that calls point to
   std::vector<PlannedComm> comm_calls;
+  std::vector<PlannedCopy> copies;
   std::vector<PlannedLoad> loads;
   std::vector<PlannedRead> reads;
   std::vector<std::int64_t> durations_ns;
 };
+
+// Who runs the ops of Queue::kCpu: the device itself where it is the host's processors.
+const FtDeviceApi& HostApi(const FtDeviceApi& device);
 
 // Refuses a program with an op that the device or this executor cannot run, before anything is
 // allocated: kUnsupported, naming op, block, kind and device. kInvalidArgument, a program that is

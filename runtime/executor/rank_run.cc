@@ -30,7 +30,7 @@ RankRun::~RankRun() = default;
 Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index,
                                                CommunicatorSet& communicators) {
   std::unique_ptr<RankRun> rank(new RankRun(shared, rank_index));
-  const ArenaOptions arena{shared.options.device, shared.options.poison};
+  const ArenaOptions arena{shared.options.device, shared.options.poison, shared.options.nvme};
   FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
   FT_ASSIGN(rank->plan_, PlanRank(*shared.program, rank_index, *rank->arena_, communicators,
                                   shared.options.optimizer));

@@ -8,14 +8,24 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/units.h"
 #include "runtime/executor/rank_wait.h"
 
 namespace foretrain {
 
+Worker::Worker(RankRun& rank, Queue queue)
+    : rank_(rank),
+      queue_(queue),
+      api_(queue == Queue::kCpu ? HostApi(rank.shared_.api) : rank.shared_.api) {
+  const CopyCaps& caps = rank.shared_.options.copy_caps;
+  if (queue == Queue::kH2d) cap_bytes_per_s_ = caps.h2d_bytes_per_s;
+  if (queue == Queue::kD2h) cap_bytes_per_s_ = caps.d2h_bytes_per_s;
+  if (queue == Queue::kNvme) cap_bytes_per_s_ = caps.nvme_bytes_per_s;
+}
+
 Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   std::unique_ptr<Worker> worker(new Worker(rank, queue));
-  FT_ASSIGN(worker->device_queue_,
-            DeviceQueue::Make(rank.shared_.api, rank.shared_.options.device));
+  FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.shared_.options.device));
   worker->lane_ = &rank.recorder_.AddLane();
   const ExecutorOptions& options = rank.shared_.options;
   worker->tracks_buffers_ = options.record_memory || options.poison;
@@ -114,6 +124,8 @@ void Worker::SetStep(std::int64_t step) {
   const ExecutorOptions& options = rank_.shared_.options;
   values_.step = step;
   values_.learning_rate = options.learning_rate ? options.learning_rate(step) : 0.0F;
+  values_.learning_rate_before =
+      options.learning_rate && step > 0 ? options.learning_rate(step - 1) : 0.0F;
 }
 
 std::int64_t Worker::ReadyAt(const PlannedOp& op, std::int32_t number) const {
@@ -136,8 +148,10 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   switch (op.work) {
     case Work::kKernel: {
       const KernelCall& call = rank_.plan_.calls[detail];
-      return CheckDevice(call.launch(rank_.shared_.api, device_queue_.get(), call.args, values_));
+      return CheckDevice(call.launch(api_, device_queue_.get(), call.args, values_));
     }
+    case Work::kCopy:
+      return Copy(rank_.plan_.copies[detail], span.start_ns);
     case Work::kLoadBatch:
       return Load(rank_.plan_.loads[detail]);
     case Work::kHostRead:
@@ -156,7 +170,7 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
 }
 
 Result<void> Worker::CheckDevice(FtStatus status) const {
-  const FtDeviceApi& api = rank_.shared_.api;
+  const FtDeviceApi& api = api_;
   if (status == FT_OK && api.asynchronous != 0) {
     // A device that works later: until its events are used here, each op is waited for.
     status = api.queue_synchronize(device_queue_.get());
@@ -202,6 +216,25 @@ Result<void> Worker::Inject(std::int32_t number, CommCall* call) {
   return {};
 }
 
+// Sleeps, where copies are capped, for what is left of the time that the bytes take.
+Result<void> Worker::Copy(const PlannedCopy& copy, std::int64_t start_ns) {
+  if (copy.file_offset < 0) {
+    FT_TRY(CheckDevice(api_.copy(device_queue_.get(), copy.to, copy.from, copy.bytes)));
+  } else if (copy.from == nullptr) {
+    FT_TRY(rank_.arena_->nvme()->Read(copy.file_offset, copy.bytes, copy.to));
+  } else {
+    FT_TRY(rank_.arena_->nvme()->Write(copy.file_offset, copy.bytes, copy.from));
+  }
+  if (cap_bytes_per_s_ <= 0) return {};
+  const std::int64_t end_ns =
+      start_ns + NsFromSeconds(static_cast<double>(copy.bytes) / cap_bytes_per_s_);
+  const std::int64_t left_ns = end_ns - rank_.shared_.clock.Now();
+  if (left_ns > 0 && rank_.shared_.stall_gate.Sleep(left_ns) == WaitEnd::kAborted) {
+    return tl::unexpected<Error>(rank_.shared_.control.AbortedError());
+  }
+  return {};
+}
+
 Result<void> Worker::Load(const PlannedLoad& load) {
   const auto ids_count = static_cast<std::size_t>(load.ids_count);
   const auto targets_count = static_cast<std::size_t>(load.targets_count);
@@ -209,7 +242,7 @@ Result<void> Worker::Load(const PlannedLoad& load) {
   FT_TRY(
       rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp},
                                  all.first(ids_count), all.subspan(ids_count, targets_count)));
-  const FtDeviceApi& api = rank_.shared_.api;
+  const FtDeviceApi& api = api_;
   if (ids_count > 0) {
     FT_TRY(CheckDevice(api.copy(device_queue_.get(), load.ids, all.data(), load.ids_count * 4)));
   }
@@ -221,7 +254,7 @@ Result<void> Worker::Load(const PlannedLoad& load) {
 }
 
 Result<void> Worker::Read(const PlannedRead& read) {
-  const FtDeviceApi& api = rank_.shared_.api;
+  const FtDeviceApi& api = api_;
   const auto value = [&](const std::byte* at, std::optional<float>& to) -> Result<void> {
     if (at == nullptr) return {};
     to = 0.0F;

@@ -27,13 +27,14 @@ class Worker {
   Queue queue() const { return queue_; }
 
  private:
-  Worker(RankRun& rank, Queue queue) : rank_(rank), queue_(queue) {}
+  Worker(RankRun& rank, Queue queue);
 
   Result<void> WaitForEdges(const PlannedOp& op, std::int64_t step);
   Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t step);
   Result<void> Inject(std::int32_t number, CommCall* call);
   Result<void> Do(const PlannedOp& op, std::int32_t number, Span& span);
   Result<void> Communicate(const PlannedComm& planned, std::int32_t number, Span& span);
+  Result<void> Copy(const PlannedCopy& copy, std::int64_t start_ns);
   Result<void> Load(const PlannedLoad& load);
   Result<void> Read(const PlannedRead& read);
   Result<void> CheckDevice(FtStatus status) const;
@@ -45,10 +46,12 @@ class Worker {
 
   RankRun& rank_;
   const Queue queue_;
+  const FtDeviceApi& api_;      // of the queue's ops
+  double cap_bytes_per_s_ = 0;  // of its copies; 0: none
   DeviceQueue device_queue_;
   SpanLane* lane_ = nullptr;
   bool tracks_buffers_ = false;
-  StepValues values_{-1, 0.0F};
+  StepValues values_{-1, 0.0F, 0.0F};
   std::int64_t seen_issued_ = 0;
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
   std::vector<std::int32_t> staging_;  // tokens on their way to the device

@@ -47,6 +47,17 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
                      .loss_scale = op.op.scale,
                      .moments = DtypeOfMoments(op.op.format),
                      .dtype = FT_F32};
+  if (op.op.delayed) {
+    call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                     const StepValues& values) {
+      if (values.step == 0) return FT_OK;  // no gradient yet
+      FtAdamW adamw = args.adamw;
+      adamw.step = values.step;
+      adamw.lr = values.learning_rate_before;
+      return api.adamw(queue, &adamw);
+    };
+    return call;
+  }
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues& values) {
     FtAdamW adamw = args.adamw;

@@ -51,14 +51,67 @@ StateBuffer BufferOf(const RankProgram& rank, const Bucket& bucket, StateKind ki
   return {buffer, whole ? 0 : shard * bucket.shard};
 }
 
-// The moments of a bucket's shard, in fp32.
-std::vector<float> DecodeMoments(Executor& executor, int rank_index, const Bucket& bucket,
+// A buffer as floats wherever it lies: what is on a disk is read, and written back when another is
+// opened or by Flush.
+class StateView {
+ public:
+  StateView(RankArena& arena, const RankProgram& rank) : arena_(arena), rank_(rank) {}
+
+  Result<float*> Open(std::int32_t buffer) {
+    if (std::byte* const at = arena_.BufferAt(buffer)) return reinterpret_cast<float*>(at);
+    if (buffer != open_) {
+      FT_TRY(Flush());
+      values_.resize(static_cast<std::size_t>(Whole(buffer).bytes) / sizeof(float));
+      FT_TRY(arena_.ReadState(Whole(buffer), values_.data()));
+      open_ = buffer;
+    }
+    return values_.data();
+  }
+  void Changed() { changed_ = true; }
+  Result<void> Flush() {
+    if (open_ >= 0 && changed_) FT_TRY(arena_.WriteState(Whole(open_), values_.data()));
+    changed_ = false;
+    return {};
+  }
+
+ private:
+  Binding Whole(std::int32_t buffer) const {
+    return {buffer, 0, rank_.buffers[static_cast<std::size_t>(buffer)].bytes};
+  }
+
+  RankArena& arena_;
+  const RankProgram& rank_;
+  std::int32_t open_ = -1;
+  bool changed_ = false;
+  std::vector<float> values_;
+};
+
+// Elements `range` of the bucket in `state`, as far as they are the tensor's.
+Result<void> FillPlace(StateView& view, const ParameterPlace& place, ShardRange range,
+                       const StateBuffer& state, const TensorSource& source) {
+  FT_ASSIGN(float* const values, view.Open(state.buffer));
+  view.Changed();
+  Result<void> result;
+  ForEachPiece(place, range, state.first, [&](const Piece& piece) {
+    if (!result.has_value()) return;
+    result = source(place, piece.row, piece.col,
+                    std::span(values + piece.at, static_cast<std::size_t>(piece.count)));
+  });
+  return result;
+}
+
+// Values of a buffer wherever it lies, until the next call.
+const float* ValuesOf(StateView& view, std::int32_t buffer) {
+  const auto opened = view.Open(buffer);
+  FT_CHECK(opened.has_value());  // a disk that has just been written
+  return *opened;
+}
+
+// The moments of a bucket's shard, in fp32: in a shorter format they lie on the device.
+std::vector<float> DecodeMoments(RankArena& arena, MomentFormat format, const Bucket& bucket,
                                  bool first) {
-  const MomentFormat format = executor.program().plan.moments;
-  RankArena& arena = executor.Arena(rank_index);
   const void* const at = arena.BufferAt(first ? bucket.moment1 : bucket.moment2);
   std::vector<float> values(static_cast<std::size_t>(bucket.elements / bucket.shards));
-  const auto* const floats = static_cast<const float*>(at);
   const auto* const halves = static_cast<const std::uint16_t*>(at);
   const auto* const codes = static_cast<const std::uint8_t*>(at);
   const float* largest = nullptr;
@@ -67,9 +120,7 @@ std::vector<float> DecodeMoments(Executor& executor, int rank_index, const Bucke
         reinterpret_cast<const float*>(arena.BufferAt(first ? bucket.absmax1 : bucket.absmax2));
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (format == MomentFormat::kFp32) {
-      values[i] = floats[i];
-    } else if (format == MomentFormat::kBf16) {
+    if (format == MomentFormat::kBf16) {
       values[i] = FloatOfBf16(halves[i]);
     } else {
       const float scale = largest[i / FT_SCALE_BLOCK];
@@ -104,6 +155,7 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
 Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    StateView view(executor.Arena(r), rank);
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       const StateBuffer state = BufferOf(rank, bucket, StateKind::kParameters);
@@ -111,15 +163,12 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
           state.first == 0 && bucket.shards > 1 &&
           rank.buffers[static_cast<std::size_t>(state.buffer)].bytes / 4 == bucket.elements;
       const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
-      auto* values = reinterpret_cast<float*>(executor.Arena(r).BufferAt(state.buffer));
-      Result<void> result;
-      ForEachPiece(place, range, state.first, [&](const Piece& piece) {
-        if (!result.has_value()) return;
-        result = source(place, piece.row, piece.col,
-                        std::span(values + piece.at, static_cast<std::size_t>(piece.count)));
-      });
-      if (!result.has_value()) return result;
+      FT_TRY(FillPlace(view, place, range, state, source));
+      if (bucket.master < 0) continue;
+      const StateBuffer master{bucket.master, bucket.elements / bucket.shards * bucket.shard};
+      FT_TRY(FillPlace(view, place, ShardOf(bucket), master, source));
     }
+    FT_TRY(view.Flush());
   }
   return {};
 }
@@ -127,10 +176,13 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
 TensorMap GatherTensors(Executor& executor, StateKind kind) {
   TensorMap tensors;
   const bool moments = kind == StateKind::kMoment1 || kind == StateKind::kMoment2;
-  if (moments && executor.program().plan.optimizer == OptimizerKind::kSgd) return tensors;
+  const Plan& plan = executor.program().plan;
+  if (moments && plan.optimizer == OptimizerKind::kSgd) return tensors;
+  const bool encoded = moments && plan.moments != MomentFormat::kFp32;
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
-    std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // moments
+    StateView view(executor.Arena(r), rank);
+    std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // encoded moments
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       const StateBuffer state = BufferOf(rank, bucket, kind);
@@ -139,12 +191,11 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
       tensor.cols = place.cols;
       tensor.values.resize(static_cast<std::size_t>(place.rows * place.cols));
       std::vector<float>& decoded = of_bucket[static_cast<std::size_t>(place.bucket)];
-      if (moments && decoded.empty()) {
-        decoded = DecodeMoments(executor, r, bucket, kind == StateKind::kMoment1);
+      if (encoded && decoded.empty()) {
+        decoded =
+            DecodeMoments(executor.Arena(r), plan.moments, bucket, kind == StateKind::kMoment1);
       }
-      const float* const values =
-          moments ? decoded.data()
-                  : reinterpret_cast<const float*>(executor.Arena(r).BufferAt(state.buffer));
+      const float* const values = encoded ? decoded.data() : ValuesOf(view, state.buffer);
       // Each rank's own shard is the part that it has reduced and updated.
       ForEachPiece(place, ShardOf(bucket), state.first, [&](const Piece& piece) {
         std::copy_n(values + piece.at, piece.count,

@@ -20,8 +20,9 @@ constexpr double kSmallestExtrapolatedError = 0.1;
 constexpr double kDeviationsBetweenDeciles = 2.563;
 
 std::size_t ClassOf(OpKind kind) {
-  const bool arithmetic = kind == OpKind::kGemm || (kind >= OpKind::kAttentionForward &&
-                                                    kind <= OpKind::kAttentionPartBackward);
+  const bool arithmetic =
+      kind == OpKind::kGemm || kind == OpKind::kGroupedGemm ||
+      (kind >= OpKind::kAttentionForward && kind <= OpKind::kAttentionPartBackward);
   return arithmetic ? 0 : 1;
 }
 
@@ -30,9 +31,26 @@ std::size_t ClassOf(OpKind kind) {
 double BytesOf(const Op& op, const ProfileRates& rates) {
   const bool sums = op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter;
   const bool updates = op.kind >= OpKind::kSquaredNorm && op.kind <= OpKind::kFill;
-  const bool fixed = op.format != NumberFormat::kFp32 || updates;
+  const bool state = op.state || op.queue == Queue::kCpu;
+  const bool fixed = op.format != NumberFormat::kFp32 || updates || state;
   const bool fp32 = fixed || (sums && op.op_class == OpClass::kDpComm);
   return WorkOf(op).bytes * (fp32 ? 1.0 : rates.element_bytes.value / 4);
+}
+
+// Between host and device the slower of the two directions counts; a disk has a rate for each.
+double CopySeconds(const Op& op, double bytes, const ProfileRates& rates) {
+  if (op.to == Space::kNvme) {
+    return rates.nvme_base_s.value + bytes / rates.nvme_write_bytes_per_s.value;
+  }
+  if (op.from == Space::kNvme) {
+    return rates.nvme_base_s.value + bytes / rates.nvme_read_bytes_per_s.value;
+  }
+  return rates.kernel_s.value + bytes / rates.copy_bytes_per_s.value;
+}
+
+// Whether the op has a time of its own on the host of accelerators, whose points are no guide.
+bool IsOnHost(const Op& op, const ClusterSpec& cluster) {
+  return op.queue == Queue::kCpu && !cluster.is_cpu;
 }
 
 }  // namespace
@@ -165,7 +183,7 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
-  if (op.kind == OpKind::kGemm) {
+  if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
     flop_s = work.flop / rates.gemm_flop_per_s.value;
     fixed_s += rates.gemm_fill_s.value;
   } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {
@@ -178,6 +196,10 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
     estimate.seconds = rates.kernel_s.value + work.bytes / rates.copy_bytes_per_s.value;
   }
   if (op.kind == OpKind::kHostRead) estimate.seconds = rates.host_read_s.value;
+  if (op.kind == OpKind::kCopy) estimate.seconds = CopySeconds(op, bytes, rates);
+  if (IsOnHost(op, cluster_)) {
+    estimate.seconds = rates.kernel_s.value + bytes / rates.host_bytes_per_s.value;
+  }
   return estimate;
 }
 
@@ -235,6 +257,7 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
 CostModel::Estimate CostModel::Base(const Op& op, const GroupPlace& place) const {
   if (op.kind == OpKind::kOpaque) return {op.duration_s, Provenance::kMeasured, 0};
   if (IsCommunication(op.kind)) return Communication(op, place);
+  if (IsOnHost(op, cluster_)) return FromRates(op);
   bool borrowed = false;
   const Table* table = FindTable(op, &borrowed);
   if (table == nullptr) return FromRates(op);
@@ -265,9 +288,10 @@ double CostModel::Slowdown(const Op& op, const Table* table, std::size_t level) 
 }
 
 // Threads that the op keeps busy. On one machine the receiver copies while the sender sleeps; the
-// host reads a few bytes, and an opaque op is no work.
+// host reads a few bytes, a disk works by itself, and an opaque op is no work.
 double CostModel::LoadOf(const Op& op) const {
   if (op.kind == OpKind::kOpaque || op.kind == OpKind::kHostRead) return 0.0;
+  if (op.kind == OpKind::kCopy && op.queue == Queue::kNvme) return 0.0;
   if (!cluster_.is_cpu && !IsCommunication(op.kind) && !IsCompute(op.op_class)) return 0.0;
   return cluster_.is_cpu && op.kind == OpKind::kSend ? 0.0 : 1.0;
 }

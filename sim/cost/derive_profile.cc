@@ -21,6 +21,12 @@ constexpr double kLinkHopShare = 1.0 / 5;
 constexpr double kNetworkHopShare = 1.0 / 3;
 constexpr double kOverlapSlowdown = 1.1;
 
+// Of a host with unknown memory and disks: two sockets of 8 channels DDR4, four PCIe 4 drives.
+constexpr double kHostBytesPerSecond = 200e9;
+constexpr double kHostEfficiency = 0.7;
+constexpr double kNvmeReadBytesPerSecond = 12e9;
+constexpr double kNvmeWriteBytesPerSecond = 6e9;
+
 constexpr double kCpuFlopPerSecond = 50e9;
 constexpr double kCpuBytesPerSecond = 8e9;
 
@@ -65,6 +71,17 @@ void AddNetwork(const ClusterSpec& cluster, ProfileRates& rates) {
   rates.network_hop_s = Assumed(kNetworkHopShare * cluster.network_latency_s);
 }
 
+// All ranks of a node at work share its memory and its disks.
+void AddHost(const ClusterSpec& cluster, ProfileRates& rates) {
+  const auto share = [&cluster](double known, double otherwise) {
+    return Assumed((known > 0 ? known : otherwise) / cluster.devices_per_node);
+  };
+  rates.host_bytes_per_s =
+      share(kHostEfficiency * cluster.host_bytes_per_s, kHostEfficiency * kHostBytesPerSecond);
+  rates.nvme_read_bytes_per_s = share(cluster.nvme_read_bytes_per_s, kNvmeReadBytesPerSecond);
+  rates.nvme_write_bytes_per_s = share(cluster.nvme_write_bytes_per_s, kNvmeWriteBytesPerSecond);
+}
+
 DeviceProfile DeriveCpu(const ClusterSpec& cluster) {
   const DeviceSpec& device = cluster.device;
   const double flop = device.fp32_flop_per_s > 0 ? device.fp32_flop_per_s : kCpuFlopPerSecond;
@@ -90,6 +107,8 @@ DeviceProfile DeriveCpu(const ClusterSpec& cluster) {
   rates.link_bytes_per_s = Assumed(bytes);  // ranks of one machine copy through its memory
   rates.link_base_s = Assumed(60e-6);       // threads meet twice, each time woken
   rates.link_hop_s = Assumed(0);
+  AddHost(cluster, rates);
+  rates.host_bytes_per_s = Assumed(bytes);
   profile.assumptions = fmt::format(
       "{}: not calibrated; one core taken to do {:.0f} GFLOP/s and {:.0f} GB/s. Run `foretrain "
       "calibrate` for figures of this machine",
@@ -125,6 +144,7 @@ DeviceProfile DeriveProfile(const ClusterSpec& cluster, MathPrecision precision)
   rates.overlap_slowdown = Assumed(kOverlapSlowdown);
   rates.element_bytes = Assumed(kElementBytes[static_cast<std::size_t>(precision)]);
   AddNetwork(cluster, rates);
+  AddHost(cluster, rates);
   profile.assumptions = fmt::format(
       "{}: not calibrated; {} GEMMs at {:.2f} and memory at {:.2f} of the published peaks, "
       "attention at {:.2f} and {:.2f}: defaults that nothing on this machine has proven",

@@ -22,6 +22,10 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
   point.trans_a = op.trans_a;
   point.trans_b = op.trans_b;
   point.rms = op.rms;
+  if (op.kind == OpKind::kCopy) {
+    point.from = op.from;
+    point.to = op.to;
+  }
   point.format = op.format;
   point.group = group;
   point.nodes = nodes;
@@ -32,8 +36,8 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
 bool SameKey(const ProfilePoint& a, const ProfilePoint& b) {
   return a.kind == b.kind && a.shape == b.shape && a.accumulate == b.accumulate &&
          a.trans_a == b.trans_a && a.trans_b == b.trans_b && a.rms == b.rms &&
-         a.format == b.format && a.group == b.group && a.nodes == b.nodes &&
-         a.concurrency == b.concurrency;
+         a.format == b.format && a.from == b.from && a.to == b.to && a.group == b.group &&
+         a.nodes == b.nodes && a.concurrency == b.concurrency;
 }
 
 void AddPoint(DeviceProfile& profile, const ProfilePoint& point) {

@@ -33,8 +33,10 @@ struct ProfilePoint {
   bool trans_b = false;
   bool rms = false;
   NumberFormat format = NumberFormat::kFp32;
-  int group = 1;        // members of a collective; 2 for p2p
-  int nodes = 1;        // that the group spans
+  Space from = Space::kDevice;  // copy
+  Space to = Space::kDevice;    // copy
+  int group = 1;                // members of a collective; 2 for p2p
+  int nodes = 1;                // that the group spans
   int concurrency = 1;  // ranks of the machine that were busy with it at once; >= group on one node
   double seconds = 0;   // median; collectives and p2p: from the last arrival; > 0
   double p10_s = 0;
@@ -75,7 +77,7 @@ struct ProfileRates {
   Figure launch_s;
   Figure gap_s;
   Figure wake_s;
-  Figure copy_bytes_per_s;  // host to device
+  Figure copy_bytes_per_s;  // between host and device, per direction
   Figure host_read_s;
   Figure link_bytes_per_s;  // between devices of a node, per direction
   Figure link_base_s;       // of a collective or transfer
@@ -85,6 +87,11 @@ struct ProfileRates {
   Figure network_hop_s;
   Figure overlap_slowdown;  // of compute while communication runs beside it; >= 1
   Figure element_bytes;     // of weights and activations; optimizer state always has 4
+  // Of the host, one rank's share where all ranks of a node are at work. Files may leave them out.
+  Figure host_bytes_per_s{25e9};  // of its memory, to ops of the queue cpu
+  Figure nvme_read_bytes_per_s{1.5e9};
+  Figure nvme_write_bytes_per_s{0.75e9};
+  Figure nvme_base_s{100e-6};  // added to each read and write
 
   bool operator==(const ProfileRates&) const = default;
 };

@@ -44,6 +44,10 @@ OpFeatures FeaturesOf(const Op& op) {
   if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
     return AttentionFeatures(op);
   }
+  if (op.kind == OpKind::kGroupedGemm) {
+    const OpWork work = WorkOf(op);
+    return {{std::log(work.flop), std::log(work.bytes)}, {work.flop, 1, work.bytes}, 2};
+  }
   if (op.kind == OpKind::kAttentionPartForward || op.kind == OpKind::kAttentionPartBackward) {
     return AttentionPairFeatures(op);
   }
@@ -53,7 +57,8 @@ OpFeatures FeaturesOf(const Op& op) {
 
 int VariantOf(const Op& op) {
   return (op.accumulate ? kAccumulateBit : 0) + (op.trans_a ? 2 : 0) + (op.trans_b ? 4 : 0) +
-         (op.rms ? 8 : 0) + 16 * static_cast<int>(op.format);
+         (op.rms ? 8 : 0) + 16 * static_cast<int>(op.format) + 64 * static_cast<int>(op.from) +
+         256 * static_cast<int>(op.to);
 }
 
 Op OpOf(const ProfilePoint& point) {
@@ -65,6 +70,8 @@ Op OpOf(const ProfilePoint& point) {
   op.trans_b = point.trans_b;
   op.rms = point.rms;
   op.format = point.format;
+  op.from = point.from;
+  op.to = point.to;
   return op;
 }
 

@@ -43,7 +43,14 @@ constexpr std::array<Field<ProfileRates, Figure>, 19> kRates{{
     {"overlap_slowdown", &ProfileRates::overlap_slowdown},
     {"element_bytes", &ProfileRates::element_bytes},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
+// Of profiles from before there were any: read where they are.
+constexpr std::array<Field<ProfileRates, Figure>, 4> kHostRates{{
+    {"host_bytes_per_s", &ProfileRates::host_bytes_per_s},
+    {"nvme_read_bytes_per_s", &ProfileRates::nvme_read_bytes_per_s},
+    {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
+    {"nvme_base_s", &ProfileRates::nvme_base_s},
+}};
+constexpr std::array<Field<OpShape, std::int64_t>, 11> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
@@ -54,11 +61,14 @@ constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
     {"window", &OpShape::window},
+    {"capacity", &OpShape::capacity},
 }};
-constexpr std::array<Field<OpShape, std::int32_t>, 5> kHeads{{
+constexpr std::array<Field<OpShape, std::int32_t>, 7> kHeads{{
     {"heads", &OpShape::heads},
     {"kv_heads", &OpShape::kv_heads},
     {"head_dim", &OpShape::head_dim},
+    {"experts", &OpShape::experts},
+    {"per_token", &OpShape::per_token},
     {"cp", &OpShape::cp},
     {"turn", &OpShape::turn},
 }};
@@ -107,6 +117,9 @@ void WritePoint(const ProfilePoint& point, JsonWriter& json) {
   if (point.format != NumberFormat::kFp32) {
     json.Field("format", kFormats[static_cast<std::size_t>(point.format)]);
   }
+  if (point.kind == OpKind::kCopy) {
+    json.Field("from", Name(point.from)).Field("to", Name(point.to));
+  }
   if (point.group != 1) json.Field("group", point.group);
   if (point.nodes != 1) json.Field("nodes", point.nodes);
   WriteTimes(point, json);
@@ -125,6 +138,11 @@ ProfilePoint ReadPoint(JsonFields& fields) {
   }
   for (const auto& [name, member] : kFlags) point.*member = fields.BoolOr(name, false);
   point.format = static_cast<NumberFormat>(fields.ChoiceOr("format", 0, kFormats));
+  if (point.kind == OpKind::kCopy) {
+    static const auto kSpaces = Names<Space, kSpaceCount>();
+    point.from = static_cast<Space>(fields.Choice("from", kSpaces));
+    point.to = static_cast<Space>(fields.Choice("to", kSpaces));
+  }
   point.group = static_cast<int>(fields.IntegerOr("group", 1, 1, kMostRanks));
   point.nodes = static_cast<int>(fields.IntegerOr("nodes", 1, 1, kMostRanks));
   ReadTimes(fields, point);
@@ -133,11 +151,14 @@ ProfilePoint ReadPoint(JsonFields& fields) {
 
 Result<void> ReadRates(JsonFields fields, ProfileRates& rates) {
   static const auto kProvenances = Names<Provenance, kProvenanceCount>();
-  for (const auto& [name, member] : kRates) {
-    JsonFields figure = fields.Object(name);
-    (rates.*member).value = figure.Number("value", 0, kFastest);
-    (rates.*member).provenance = static_cast<Provenance>(figure.Choice("provenance", kProvenances));
-    FT_TRY(figure.Finish());
+  const auto read = [](JsonFields figure, Figure& to) {
+    to.value = figure.Number("value", 0, kFastest);
+    to.provenance = static_cast<Provenance>(figure.Choice("provenance", kProvenances));
+    return figure.Finish();
+  };
+  for (const auto& [name, member] : kRates) FT_TRY(read(fields.Object(name), rates.*member));
+  for (const auto& [name, member] : kHostRates) {
+    if (auto figure = fields.ObjectOr(name)) FT_TRY(read(std::move(*figure), rates.*member));
   }
   return fields.Finish();
 }
@@ -178,11 +199,15 @@ std::string ProfileToJson(const DeviceProfile& profile) {
     json.Field("seconds", profile.reference.seconds).EndObject();
   }
   json.Name("rates").BeginObject();
-  for (const auto& [name, member] : kRates) {
-    const Figure& figure = profile.rates.*member;
-    json.Name(name).BeginObject().Field("value", figure.value);
-    json.Field("provenance", Name(figure.provenance)).EndObject();
-  }
+  const auto write = [&](const auto& fields) {
+    for (const auto& [name, member] : fields) {
+      const Figure& figure = profile.rates.*member;
+      json.Name(name).BeginObject().Field("value", figure.value);
+      json.Field("provenance", Name(figure.provenance)).EndObject();
+    }
+  };
+  write(kRates);
+  write(kHostRates);
   json.EndObject().Name("overheads").BeginArray();
   for (const OverheadPoint& point : profile.overheads) {
     json.BeginObject().Field("kind", Name(point.kind));

@@ -1,7 +1,7 @@
 #include "sim/cost/step_flops.h"
 
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/recompute.h"
@@ -30,26 +30,31 @@ double FlopsOf(const BlockContext& context, BlockRequest request) {
   return sum;
 }
 
-// Layers, by what they compute again and whether they see past the model's window.
+// Layers, by whether they have experts, what they compute again and whether they see past the
+// model's window.
 class LayerFlops {
  public:
   explicit LayerFlops(const BlockContext& context) : context_(context) {}
-  double Of(int block, RecomputeKind recompute) {
+  double Of(BlockKind kind, int block, RecomputeKind recompute) {
     const bool global = IsGlobal(context_.model, context_.plan, block);
-    const auto [found, is_new] = known_.try_emplace({recompute, global});
-    if (is_new) found->second = FlopsOf(context_, {.recompute = recompute, .global = global});
+    const auto [found, is_new] = known_.try_emplace({kind, recompute, global});
+    if (is_new) {
+      found->second = FlopsOf(context_, {.kind = kind, .recompute = recompute, .global = global});
+    }
     return found->second;
   }
 
  private:
   const BlockContext& context_;
-  std::map<std::pair<RecomputeKind, bool>, double> known_;
+  std::map<std::tuple<BlockKind, RecomputeKind, bool>, double> known_;
 };
 
 // The plan's batches on one rank that does everything once.
 Plan Undivided(const Plan& plan) {
   Plan whole = plan;
   whole.tp = whole.cp = 1;
+  whole.ep = 1;
+  whole.capacity_factor = 0;  // no row of an expert is padding
   whole.sequence_parallel = whole.vocab_parallel = false;
   return whole;
 }
@@ -63,14 +68,17 @@ StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   StepFlops flops;
   flops.model = FlopsOf(once, {.kind = BlockKind::kHead});
   for (int block = 1; block <= model.layers; ++block) {
-    flops.model += layers_once.Of(block, RecomputeKind::kNone);
+    const bool dense = block <= model.DenseLayers();
+    const BlockKind kind = dense ? BlockKind::kLayer : BlockKind::kExpertLayer;
+    flops.model += layers_once.Of(kind, block, RecomputeKind::kNone);
   }
   flops.hardware = FlopsOf(rank, {.kind = BlockKind::kHead});
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
     for (const int block : stage.blocks) {
-      if (stage.KindOf(block) != BlockKind::kLayer) continue;
-      flops.hardware += layers_here.Of(block, RecomputeOf(plan, stage, block));
+      const BlockKind kind = stage.KindOf(block);
+      if (!IsLayer(kind)) continue;
+      flops.hardware += layers_here.Of(kind, block, RecomputeOf(plan, stage, block));
     }
   }
   // Micro-batches of all replicas; every context- or tensor-parallel rank does its part, or

@@ -40,7 +40,11 @@ Result<void> ValidateRates(const ProfileRates& rates) {
       {"network_base_s", &rates.network_base_s, 0, kLongest},
       {"network_hop_s", &rates.network_hop_s, 0, kLongest},
       {"overlap_slowdown", &rates.overlap_slowdown, 1, 100},
-      {"element_bytes", &rates.element_bytes, 0.125, 16}};
+      {"element_bytes", &rates.element_bytes, 0.125, 16},
+      {"host_bytes_per_s", &rates.host_bytes_per_s, kSlowest, kFastest},
+      {"nvme_read_bytes_per_s", &rates.nvme_read_bytes_per_s, kSlowest, kFastest},
+      {"nvme_write_bytes_per_s", &rates.nvme_write_bytes_per_s, kSlowest, kFastest},
+      {"nvme_base_s", &rates.nvme_base_s, 0, kLongest}};
   for (const auto& [name, figure, low, high] : ranges) {
     if (!(figure->value >= low) || !(figure->value <= high)) {
       return Refuse("rates.{} {}: must be from {} to {}", name, figure->value, low, high);

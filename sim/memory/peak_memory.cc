@@ -5,6 +5,7 @@
 
 #include "sim/program/lower/block_registry.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
@@ -12,8 +13,8 @@
 namespace foretrain {
 namespace {
 
-// Bytes of the buffers that live for the whole run.
-CategoryBytes StateBytes(const LowerContext& context) {
+// Bytes of the buffers of a space that live for the whole run.
+CategoryBytes StateBytes(const LowerContext& context, Space space) {
   BlockRegistry blocks;
   RankProgram rank;
   RankBuilder builder(context, blocks, rank);
@@ -21,26 +22,38 @@ CategoryBytes StateBytes(const LowerContext& context) {
     if (lowering.make_state != nullptr) lowering.make_state(builder);
   }
   CategoryBytes bytes{};
-  for (const Buffer& buffer : rank.buffers) At(bytes, buffer.category) += buffer.bytes;
+  for (const Buffer& buffer : rank.buffers) {
+    if (buffer.space == space) At(bytes, buffer.category) += buffer.bytes;
+  }
   return bytes;
 }
 
 class Walker {
  public:
-  explicit Walker(const LowerContext& context)
+  Walker(const LowerContext& context, Space space)
       : context_(context),
-        buckets_differ_(ShardingOf(context.plan).each_micro_batch),
-        live_(StateBytes(context)),
+        space_(space),
+        buckets_differ_(ShardingOf(context.plan).each_micro_batch ||
+                        ParameterSpace(context.plan) != Space::kDevice),
+        live_(StateBytes(context, space)),
         peak_{live_, Total(live_)} {}
 
   PeakMemory Run(const Skeleton& skeleton) {
     for (const SkeletonStep& step : skeleton) {
-      if (step.rule->memory != nullptr) Walk(MemoryOf(step));
+      if (Counts(*step.rule)) Walk(MemoryOf(step));
     }
     return peak_;
   }
 
  private:
+  bool Counts(const StepRule& rule) const {
+    return space_ == Space::kDevice ? rule.memory != nullptr : rule.memory_in != nullptr;
+  }
+  StepMemory Ask(const SkeletonStep& step) const {
+    if (space_ == Space::kDevice) return step.rule->memory(context_, step.key);
+    return step.rule->memory_in(context_, step.key, space_);
+  }
+
   void Walk(const StepMemory& memory) {
     const std::int64_t total = Total(live_) + memory.peak_total;
     if (total > peak_.total) {
@@ -52,19 +65,21 @@ class Walker {
 
   StepMemory MemoryOf(const SkeletonStep& step) {
     const InstructionKey& key = step.key;
-    if (key.kind != InstructionKind::kBlock) return step.rule->memory(context_, key);
+    const bool block = key.kind == InstructionKind::kBlock;
+    if (!block && !step.rule->alike) return Ask(step);
     // Blocks of one kind and pass are alike, but for buckets that come and go with them.
     const int distinct =
-        buckets_differ_
+        block && buckets_differ_
             ? key.block
-            : 3 * static_cast<int>(context_.stage.KindOf(key.block)) +
+            : 4 * static_cast<int>(context_.stage.KindOf(key.block)) +
                   static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
     const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
-    if (is_new) found->second = step.rule->memory(context_, key);
+    if (is_new) found->second = Ask(step);
     return found->second;
   }
 
   const LowerContext& context_;
+  Space space_;
   bool buckets_differ_;
   CategoryBytes live_;
   PeakMemory peak_;
@@ -74,11 +89,12 @@ class Walker {
 
 }  // namespace
 
-PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at) {
+PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                             Space space) {
   const Stage stage = StageOf(model, plan, at.pp);
   const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
   const LowerContext context{model, plan, stage, layout, at};
-  return Walker(context).Run(LowerStep(context));
+  return Walker(context, space).Run(LowerStep(context));
 }
 
 FullestRank PredictFullestRank(const ModelSpec& model, const Plan& plan) {

@@ -1,6 +1,6 @@
-// Peak device memory of one rank without compiling it: walks the order of its step and adds up what
-// each block keeps, makes and frees. Leaves out the arena's fragmentation (Link knows it), library
-// workspaces and the device context.
+// Peak memory of one rank in one space without compiling it: walks the order of its step and adds
+// up what each block keeps, makes and frees. Leaves out the arena's fragmentation (Link knows it),
+// library workspaces and the device context.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,12 @@ struct PeakMemory {
 // live bytes to the byte: a buffer lives from its first access to its last in issue order, state
 // always.
 //
-//   at  within the plan's sizes
+//   at     within the plan's sizes
+//   space  whose bytes are counted
 //
 // O(micro-batches * blocks of the stage); safe from any thread.
-PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at);
+PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                             Space space = Space::kDevice);
 
 // The peak of the fullest rank, and which pipeline stage it is on.
 struct FullestRank {

@@ -10,14 +10,14 @@
 namespace foretrain {
 namespace {
 
-std::int64_t Aligned(std::int64_t bytes) {
-  FT_CHECK(bytes >= 0);
-  return std::max<std::int64_t>(CeilDiv(bytes, kArenaAlignment), 1) * kArenaAlignment;
-}
-
 bool Waits(LaneSet used_by, std::uint8_t lane) { return (used_by & ~(LaneSet{1} << lane)) != 0; }
 
 }  // namespace
+
+std::int64_t ArenaPlanner::Aligned(std::int64_t bytes) const {
+  FT_CHECK(bytes >= 0);
+  return std::max<std::int64_t>(CeilDiv(bytes, alignment_), 1) * alignment_;
+}
 
 ArenaPlanner::Ranges::iterator ArenaPlanner::FindSmallest(Ranges& ranges, std::int64_t size,
                                                           std::uint8_t lane) {

@@ -8,6 +8,8 @@
 namespace foretrain {
 
 inline constexpr std::int64_t kArenaAlignment = 256;
+// Where direct reads and writes of a disk begin and end.
+inline constexpr std::int64_t kPageAlignment = 4096;
 
 // Queues as one bit a lane (link_step.h).
 using LaneSet = std::uint32_t;
@@ -23,10 +25,12 @@ enum class Fit {
 
 // Free ranges lie in pools, between which no range passes: who wants two groups of buffers never to
 // share memory takes and gives from two pools. Neighbouring free ranges of a pool are one. All
-// sizes are rounded up to 256 bytes. An operation costs O(free ranges of the pool).
+// sizes are rounded up to `alignment`. An operation costs O(free ranges of the pool).
 class ArenaPlanner {
  public:
-  explicit ArenaPlanner(int pools) : pools_(static_cast<std::size_t>(pools)) {}
+  // `alignment` > 0.
+  explicit ArenaPlanner(int pools, std::int64_t alignment = kArenaAlignment)
+      : alignment_(alignment), pools_(static_cast<std::size_t>(pools)) {}
 
   // Address of a range of `bytes` for an op of `lane`: in a free range that holds it, or, where
   // none does, at the end of the arena, which grows.
@@ -55,8 +59,10 @@ class ArenaPlanner {
 
   static Ranges::iterator FindSmallest(Ranges& ranges, std::int64_t size, std::uint8_t lane);
   static Ranges::iterator Find(Ranges& ranges, std::int64_t size, std::uint8_t lane, Fit fit);
+  std::int64_t Aligned(std::int64_t bytes) const;
   Ranges& PoolAt(int pool) { return pools_[static_cast<std::size_t>(pool)]; }
 
+  std::int64_t alignment_;
   std::vector<Ranges> pools_;
   std::int64_t top_ = 0;
 };

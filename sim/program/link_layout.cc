@@ -57,6 +57,9 @@ class Layout {
     counted_ = -1;
     for (Users& users : users_) users.placed = false;
     arenas_.assign(kSpaceCount, ArenaPlanner(1 + kQueueCount));
+    for (const Space space : {Space::kPinned, Space::kNvme}) {
+      arenas_[static_cast<std::size_t>(space)] = ArenaPlanner(1 + kQueueCount, kPageAlignment);
+    }
     PlaceState();
     PlaceSlots();
     for (std::int32_t op = 0; op < step_.Ops(); ++op) {

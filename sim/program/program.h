@@ -81,6 +81,7 @@ struct Bucket {
   std::int64_t elements = 0;     // padded to a multiple of 16 * shards
   std::int64_t used = 0;         // elements that hold parameters
   std::int64_t decayed = 0;      // leading elements that weight decay applies to
+  bool experts = false;          // that expert parallelism deals out: held by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state
   std::int32_t shard = 0;        // this rank's part: [shard, shard + 1) * elements / shards
   std::int32_t parameters = -1;  // buffer: all of it, or this rank's shard under ZeRO-3
@@ -89,6 +90,8 @@ struct Bucket {
   std::int32_t moment2 = -1;
   std::int32_t absmax1 = -1;  // buffer: scales of moments in 8 bits; -1: none
   std::int32_t absmax2 = -1;
+  std::int32_t master = -1;  // buffer: the shard that the host updates, of which `parameters` is a
+                             // copy; -1: there is none
 };
 
 struct RankProgram {
@@ -180,6 +183,8 @@ inline constexpr int kRunAheadOps = 1024;
 //   run_ahead_ops  > 0; smaller ones are for tests of the check
 //
 //   - instructions, bindings and edges lie in their tables, and ids are unique in a rank's step
+//   - copies touch the spaces they name, ops on the queue cpu the host's memory, others the
+//   device's
 //   - each (block, micro-batch) has a forward and then either a backward or both halves, input half
 //     first (block 0 may have its weight half alone); a recomputation lies between
 //   - sends and receives pair up with equal bytes; all members of a group issue its collectives in

@@ -8,7 +8,8 @@
 namespace foretrain {
 
 // Instructions, bindings, buffers, groups and edges lie in their tables; op numbers are Link's;
-// ids are unique in a step. After it the program can be walked without a check.
+// ids are unique in a step; each op touches only spaces that it can. After it the program can be
+// walked without a check.
 Result<void> CheckStructure(const Program& program);
 
 // Forward once, then the backward or both of its halves, recomputation between, of each block and

@@ -75,6 +75,40 @@ Result<void> CheckBindings(const Program& program, const RankProgram& rank,
   return {};
 }
 
+// Whether an op may touch what lies in `space`: copies what they name, ops on the host's processors
+// its memory, all others the device's.
+bool MayTouch(const Op& op, int operand, Space space) {
+  if (op.kind == OpKind::kOpaque) return true;
+  if (op.kind == OpKind::kCopy) return space == (operand == 0 ? op.from : op.to);
+  if (op.queue == Queue::kCpu) return space == Space::kPinned || space == Space::kHost;
+  return space == Space::kDevice;
+}
+
+Result<void> CheckSpaces(const Program& program, const RankProgram& rank,
+                         const Instruction& instruction) {
+  const Block& block = program.blocks[static_cast<std::size_t>(instruction.block)];
+  for (const Op& op : block.ops) {
+    std::int64_t copied = -1;
+    for (std::int32_t i = 0; i < op.operand_count; ++i) {
+      const auto slot = block.operands[static_cast<std::size_t>(op.first_operand + i)].slot;
+      if (slot == kNoSlot) continue;
+      const Binding& binding =
+          rank.bindings[static_cast<std::size_t>(instruction.first_binding + slot)];
+      const bool unlike = op.kind == OpKind::kCopy && copied >= 0 && copied != binding.bytes;
+      copied = binding.bytes;
+      if (binding.bytes == 0) continue;
+      const Space space = rank.buffers[static_cast<std::size_t>(binding.buffer)].space;
+      if (!unlike && MayTouch(op, i, space)) continue;
+      const std::string what = Describe(PackId(instruction.key)) + ", " + op.name;
+      if (unlike) return Bad(rank, what + " copies between ranges of unequal size");
+      return Bad(rank, what + " on " + std::string(Name(op.queue)) + " touches " +
+                           block.slots[static_cast<std::size_t>(slot)].name + ", which lies in " +
+                           std::string(Name(space)) + " memory");
+    }
+  }
+  return {};
+}
+
 Result<void> CheckInstructions(const Program& program, const RankProgram& rank) {
   std::unordered_map<OpId, std::size_t> seen;
   std::int32_t ops = 0;
@@ -93,6 +127,7 @@ Result<void> CheckInstructions(const Program& program, const RankProgram& rank) 
                            std::to_string(program.blocks.size()));
     }
     FT_TRY(CheckBindings(program, rank, instruction));
+    FT_TRY(CheckSpaces(program, rank, instruction));
     if (instruction.first_op != ops) {
       return Bad(rank, Describe(id) + " has first op " + std::to_string(instruction.first_op) +
                            ", not " + std::to_string(ops) + ": link the program first");

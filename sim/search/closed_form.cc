@@ -4,7 +4,9 @@
 #include <array>
 #include <vector>
 
+#include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
@@ -73,13 +75,17 @@ class Estimator {
     const BlockContext context{model_, plan_, stage.shared_table};
     StageTime out;
     for (const int block : stage.blocks) {
-      const double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
-      const double reduce =
-          sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
+      double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
+      double reduce = sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
       BlockRequest request;
       request.kind = stage.KindOf(block);
       request.recompute = RecomputeOf(plan_, stage, block);
-      request.global = request.kind == BlockKind::kLayer && IsGlobal(model_, plan_, block);
+      request.global = IsLayer(request.kind) && IsGlobal(model_, plan_, block);
+      if (request.kind == BlockKind::kLayer) {
+        // Copies hide behind one block, like gathers.
+        gather = std::max(gather, KeptSeconds(context, request.recompute));
+        reduce = std::max(reduce, KeptSeconds(context, request.recompute));
+      }
       AddBlock(context, request, gather, reduce, out);
     }
     // A micro-batch passes the blocks of one direction alone.
@@ -88,7 +94,8 @@ class Estimator {
       time->span_s *= share;
       time->compute_s *= share;
     }
-    out.after_s = After(layout, out.backward.span_s);
+    const LowerContext lower{model_, plan_, stage, layout, {.pp = pp}};
+    out.after_s = std::max(After(lower, out.backward.span_s), AwaySeconds(lower));
     return out;
   }
 
@@ -99,7 +106,8 @@ class Estimator {
     const auto time = [&](Pass pass) {
       BlockRequest request = of;
       request.pass = pass;
-      request.accumulate = request.adds_loss = pass != Pass::kRecompute;
+      const bool adds = pass != Pass::kRecompute;
+      request.accumulate = request.adds_loss = request.accumulate_experts = adds;
       return TimeOf(BuildBlock(c, request), seconds_);
     };
     const bool split = SplitsBackward(plan_.schedule);
@@ -128,9 +136,9 @@ class Estimator {
 
   double SumSeconds(const Bucket& bucket) const {
     const bool scatters = sharding_.optimizer;
+    const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
     return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
-                                   Queue::kReduce, scatters ? GroupKind::kShard : GroupKind::kDp,
-                                   bucket.elements, bucket.shards}),
+                                   Queue::kReduce, group, bucket.elements, bucket.shards}),
                   seconds_)
         .span_s;
   }
@@ -142,16 +150,18 @@ class Estimator {
   }
   double GatherSeconds(const Bucket& bucket) const {
     const NumberFormat format = GatherFormatOf(plan_);
-    const Block block = format == NumberFormat::kFp32
-                            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather,
-                                               GroupKind::kShard, bucket.elements, bucket.shards})
-                            : QuantizedGatherBlock(bucket.elements, bucket.shards, format);
+    const Block block =
+        format == NumberFormat::kFp32
+            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather, ShardGroup(bucket),
+                               bucket.elements, bucket.shards})
+            : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
     return TimeOf(block, seconds_).span_s;
   }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
-      sum += GatherSeconds(layout.buckets[static_cast<std::size_t>(bucket)]);
+      const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
+      if (!IsHeldOnce(plan_, gathered)) sum += GatherSeconds(gathered);
     }
     return sum;
   }
@@ -159,6 +169,7 @@ class Estimator {
   double ReduceSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
+      if (IsHeldOnce(plan_, layout.buckets[static_cast<std::size_t>(bucket)])) continue;
       const auto shares = [bucket](const std::vector<int>& buckets) {
         return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
       };
@@ -171,9 +182,11 @@ class Estimator {
   }
 
   // Sums run beside the last micro-batch's backward; the last bucket's begins when that ends.
-  double After(const BucketLayout& layout, double last_backward_s) const {
+  double After(const LowerContext& context, double last_backward_s) const {
     double sums = 0, last = 0, update = 0, replicas = 0;
-    for (const Bucket& bucket : layout.buckets) {
+    int number = 0;
+    for (const Bucket& bucket : context.layout.buckets) {
+      const bool away = OffloadOf(context, number++).away;
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
@@ -181,15 +194,60 @@ class Estimator {
       if (plan_.loss_scale > 0)
         update +=
             TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
-      if (elements > 0)
+      if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
       if (plan_.DataParallel() == 1) continue;
+      if (IsHeldOnce(plan_, bucket)) continue;
       if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
       if (sharding_.each_micro_batch) continue;
       last = SumSeconds(bucket);
       sums += last;
     }
     return std::max(last, sums - last_backward_s) + replicas + update;
+  }
+
+  double CopySeconds(Space from, Space to, std::int64_t elements, bool state) const {
+    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_).span_s;
+  }
+
+  // The slowest hop of what one layer keeps for its backward.
+  double KeptSeconds(const BlockContext& c, RecomputeKind recompute) const {
+    if (plan_.offload_activations == OffloadTarget::kNone) return 0;
+    std::int64_t bytes = 0;
+    const Block forward = BuildBlock(c, {.pass = Pass::kForward, .recompute = recompute});
+    for (const TensorSlot& slot : forward.slots) {
+      const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
+      if (kept) bytes += slot.bytes;
+    }
+    const std::int64_t elements = bytes / kFloatBytes;
+    double slowest = CopySeconds(Space::kDevice, Space::kPinned, elements, false);
+    if (plan_.offload_activations == OffloadTarget::kNvme) {
+      slowest = std::max({slowest, CopySeconds(Space::kPinned, Space::kNvme, elements, false),
+                          CopySeconds(Space::kNvme, Space::kPinned, elements, false)});
+    }
+    return slowest;
+  }
+
+  // Updates of offloaded state are a pipeline of pieces: its slowest queue counts. A delayed one is
+  // hidden but for the copies to the device.
+  double AwaySeconds(const LowerContext& context) const {
+    double in = 0, out = 0, update = 0, disk = 0;
+    for (int bucket = 0; bucket < static_cast<int>(context.layout.buckets.size()); ++bucket) {
+      const OptimizerOffload offload = OffloadOf(context, bucket);
+      const ShardRange shard = ShardOf(context.BucketAt(bucket));
+      const std::int64_t n = shard.end - shard.begin;
+      if (!offload.away || n == 0) continue;
+      const Queue queue = offload.stream ? Queue::kCompute : Queue::kCpu;
+      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_).span_s;
+      const std::int64_t moved = offload.stream ? 2 * n : n;
+      in += CopySeconds(Space::kPinned, Space::kDevice, moved, offload.stream);
+      out += CopySeconds(Space::kDevice, Space::kPinned, moved, true);
+      if (offload.moments != Space::kNvme) continue;
+      const std::int64_t stored = offload.master == Space::kNvme ? 3 * n : 2 * n;
+      disk += CopySeconds(Space::kNvme, Space::kPinned, stored, true) +
+              CopySeconds(Space::kPinned, Space::kNvme, stored, true);
+    }
+    return plan_.delayed_update ? in : std::max({in, out, update, disk});
   }
 
   const ModelSpec& model_;

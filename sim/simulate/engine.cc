@@ -337,7 +337,18 @@ void Engine::EndOfStep(std::int32_t step) {
   if (step < 1) return;
   const double period = now_s_ - step_end_s_[At(step) - 1];
   const double before = step_end_s_[At(step) - 1] - (step >= 2 ? step_end_s_[At(step) - 2] : 0.0);
-  if (std::abs(period - before) > options_.tolerance * std::max(period, before)) return;
+  cycle_ = 1;
+  const auto differ = [this](double a, double b) {
+    return std::abs(a - b) > options_.tolerance * std::max(a, b);
+  };
+  if (differ(period, before)) {
+    // What one step leaves for the next may make two periods take turns.
+    if (step < 4) return;
+    const double earlier = step_end_s_[At(step) - 2] - step_end_s_[At(step) - 3];
+    const double earliest = step_end_s_[At(step) - 3] - step_end_s_[At(step) - 4];
+    if (differ(period, earlier) || differ(before, earliest)) return;
+    cycle_ = 2;
+  }
   stable_ = stable_ || steps_done_ >= options_.min_steps;
   if (steps_done_ >= options_.min_steps) stopped_ = true;
 }

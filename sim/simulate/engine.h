@@ -39,6 +39,8 @@ class Engine {
   bool deadlocked() const { return deadlocked_; }
   int steps() const { return steps_done_; }
   bool stable() const { return stable_; }
+  // Steps after which periods repeat, where they are stable: 1, or 2 that take turns.
+  int cycle() const { return cycle_; }
   double StepEnd(int step) const { return step_end_s_[static_cast<std::size_t>(step)]; }
 
   // Of rank index `rank` in `step` (complete on all ranks).
@@ -135,6 +137,7 @@ class Engine {
   double now_s_ = 0;
   bool stopped_ = false;
   bool stable_ = false;
+  int cycle_ = 1;
   bool deadlocked_ = false;
   int steps_done_ = 0;
 

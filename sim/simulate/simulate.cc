@@ -162,7 +162,9 @@ Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
   simulation.first_step_s = engine.StepEnd(0);
   const int last = engine.steps() - 1;
   simulation.step_s =
-      engine.stable() ? engine.StepEnd(last) - engine.StepEnd(last - 1) : MeanPeriod(engine);
+      engine.stable()
+          ? (engine.StepEnd(last) - engine.StepEnd(last - engine.cycle())) / engine.cycle()
+          : MeanPeriod(engine);
   simulation.ranks = LastStep(program, graph, engine);
   if (options.timeline) simulation.timeline = MakeTimeline(program, graph, engine, engine.steps());
   return simulation;

@@ -26,7 +26,8 @@ struct Replay {
 struct SimulateOptions {
   int min_steps = 3;  // >= 1
   int max_steps = 8;  // >= min_steps; at most 64
-  // Relative difference of two periods in a row up to which they count as stable.
+  // Relative difference up to which two periods in a row, or a period and the one before the last,
+  // count as equal, and the period as stable.
   double tolerance = 1e-4;
   // Ops that the host may issue beyond the oldest unfinished one; >= 1.
   int run_ahead = kRunAheadOps;
@@ -48,7 +49,7 @@ struct RankSummary {
 };
 
 struct Simulation {
-  double step_s = 0;               // the period of the steady state
+  double step_s = 0;               // the period of the steady state; where two take turns, their mean
   double first_step_s = 0;         // from the start of the run to the end of its first step
   int steps = 0;                   // simulated; the last one is that of `ranks`
   bool stable = false;             // false: no two periods agreed, step_s is a mean

@@ -19,17 +19,16 @@ namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Numbers the rendezvous of a program: (members, what matches there).
+// Numbers the rendezvous of a program: (members, what matches there, p2p: who sends).
 class Channels {
  public:
   Channels(const Program& program, StepGraph& graph) : program_(program), graph_(graph) {
     for (std::size_t i = 0; i < program.ranks.size(); ++i) {
       index_of_rank_[program.ranks[i].rank] = static_cast<std::int32_t>(i);
     }
-    for (const std::vector<int>& members : program.groups) {
-      std::vector<int> sorted = members;
-      std::sort(sorted.begin(), sorted.end());
-      same_.push_back(groups_.emplace(std::move(sorted), static_cast<std::int32_t>(groups_.size()))
+    for (std::vector<int> members : program.groups) {
+      std::sort(members.begin(), members.end());
+      same_.push_back(groups_.emplace(std::move(members), static_cast<std::int32_t>(groups_.size()))
                           .first->second);
     }
   }
@@ -42,7 +41,7 @@ class Channels {
       return Refuse("rank {}: {} is issued on group {}, of which the rank is no member",
                     program_rank.rank, op.name, static_cast<int>(op.group));
     }
-    const auto key = std::tuple(same_[At(group)], Matches(op));
+    const auto key = std::tuple(same_[At(group)], Matches(op), SenderOf(program_rank, group, op));
     const auto [found, is_new] = numbers_.try_emplace(key, static_cast<std::int32_t>(uses_.size()));
     if (is_new) uses_.emplace_back();
     if (is_new) group_of_.push_back(group);
@@ -73,6 +72,16 @@ class Channels {
   }
 
  private:
+  // In a ring of two both neighbours are one rank, and either sends to its next one.
+  int SenderOf(const RankProgram& rank, std::int32_t group, const Op& op) const {
+    if (op.kind == OpKind::kSend) return rank.rank;
+    if (op.kind != OpKind::kRecv) return -1;
+    const std::vector<int>& members = program_.groups[At(group)];
+    const auto other = std::find_if(members.begin(), members.end(),
+                                    [&rank](int member) { return member != rank.rank; });
+    return other == members.end() ? -1 : *other;
+  }
+
   // Collectives match on a queue; p2p by direction, as the two sides use different queues.
   static int Matches(const Op& op) {
     constexpr int kUp = -1;
@@ -87,7 +96,7 @@ class Channels {
   std::map<int, std::int32_t> index_of_rank_;
   std::map<std::vector<int>, std::int32_t> groups_;  // by members
   std::vector<std::int32_t> same_;                   // [group]: number by members
-  std::map<std::tuple<std::int32_t, int>, std::int32_t> numbers_;
+  std::map<std::tuple<std::int32_t, int, int>, std::int32_t> numbers_;
   std::vector<std::map<int, std::int64_t>> uses_;  // [channel]: rank index -> ops
   std::vector<std::int32_t> group_of_;             // [channel]
 };

@@ -22,11 +22,11 @@ const Binding& BindingOf(const RankProgram& rank, const Instruction& instruction
   return rank.bindings[At(instruction.first_binding + slot)];
 }
 
-// Bytes that the op moves: a collective's or p2p's first tensor, all tensors of a copy.
+// Bytes that the op moves: a collective's, p2p's or copy's first tensor, all tensors of a load.
 std::int64_t MovedBytes(const Block& block, const RankProgram& rank, const Instruction& instruction,
                         const Op& op) {
-  const bool copies = op.op_class == OpClass::kCopy;
-  if (!copies && !IsCommunication(op.kind)) return 0;
+  const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
+  if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
   std::int64_t bytes = 0;
   for (const Operand& operand : OperandsOf(block, op)) {
     if (operand.slot == kNoSlot) continue;

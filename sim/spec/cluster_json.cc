@@ -74,6 +74,12 @@ Result<ClusterSpec> ReadCluster(JsonFields& fields, const Catalogue& catalogue) 
   cluster.cores = whole("cores", cluster.cores, 0);
   cluster.host_memory_bytes =
       fields.IntegerOr("host_memory_bytes", cluster.host_memory_bytes, 0, kMaxProduct);
+  cluster.host_bytes_per_s =
+      fields.NumberOr("host_bytes_per_s", cluster.host_bytes_per_s, 0, kFastest);
+  cluster.nvme_read_bytes_per_s =
+      fields.NumberOr("nvme_read_bytes_per_s", cluster.nvme_read_bytes_per_s, 0, kFastest);
+  cluster.nvme_write_bytes_per_s =
+      fields.NumberOr("nvme_write_bytes_per_s", cluster.nvme_write_bytes_per_s, 0, kFastest);
   cluster.assumptions = fields.StringOr("assumptions", cluster.assumptions);
   FT_TRY(fields.Finish());
   if (const auto valid = ValidateCluster(cluster); !valid) {
@@ -113,6 +119,9 @@ void WriteJson(JsonWriter& writer, const ClusterSpec& cluster) {
       .Field("is_cpu", cluster.is_cpu)
       .Field("cores", cluster.cores)
       .Field("host_memory_bytes", cluster.host_memory_bytes)
+      .Field("host_bytes_per_s", cluster.host_bytes_per_s)
+      .Field("nvme_read_bytes_per_s", cluster.nvme_read_bytes_per_s)
+      .Field("nvme_write_bytes_per_s", cluster.nvme_write_bytes_per_s)
       .Field("assumptions", cluster.assumptions)
       .EndObject();
 }

@@ -18,7 +18,7 @@ struct Figure {
 
 Result<void> CheckRates(const ClusterSpec& cluster) {
   const DeviceSpec& device = cluster.device;
-  const std::array<Figure, 11> figures = {{
+  const std::array<Figure, 14> figures = {{
       {"device.fp32_flop_per_s", device.fp32_flop_per_s},
       {"device.tf32_flop_per_s", device.tf32_flop_per_s},
       {"device.bf16_flop_per_s", device.bf16_flop_per_s},
@@ -30,6 +30,9 @@ Result<void> CheckRates(const ClusterSpec& cluster) {
       {"network_bytes_per_s", cluster.network_bytes_per_s},
       {"link_latency_s", cluster.link_latency_s},
       {"network_latency_s", cluster.network_latency_s},
+      {"host_bytes_per_s", cluster.host_bytes_per_s},
+      {"nvme_read_bytes_per_s", cluster.nvme_read_bytes_per_s},
+      {"nvme_write_bytes_per_s", cluster.nvme_write_bytes_per_s},
   }};
   for (const Figure& figure : figures) {
     const double highest = figure.field.ends_with("latency_s") ? 1e3 : 1e21;

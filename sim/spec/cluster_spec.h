@@ -38,6 +38,10 @@ struct ClusterSpec {
   bool is_cpu = false;  // ranks are threads of this machine and share its cores and memory
   int cores = 0;        // of one node's host
   std::int64_t host_memory_bytes = 0;
+  // Of one node, 0 = unknown: rate of the host's memory, and of its disks together.
+  double host_bytes_per_s = 0;
+  double nvme_read_bytes_per_s = 0;
+  double nvme_write_bytes_per_s = 0;
   std::string assumptions;  // what was filled in, for people
 
   int Devices() const { return nodes * devices_per_node; }

@@ -19,6 +19,62 @@ std::string VppNeedsInterleaving(const Plan& plan) {
       plan.vpp, Name(plan.schedule));
 }
 
+std::string FractionNeedsOffload(const Plan& plan) {
+  if (plan.offload_fraction == 1.0 || plan.offload_optimizer != OffloadTarget::kNone) return {};
+  return fmt::format(
+      "offload_fraction {} with offload_optimizer none: it is a share of offloaded state; use "
+      "offload_optimizer host or offload_fraction 1",
+      plan.offload_fraction);
+}
+
+std::string StreamNeedsOffload(const Plan& plan) {
+  if (!plan.stream_optimizer || plan.offload_optimizer != OffloadTarget::kNone) return {};
+  return "stream_optimizer with offload_optimizer none: state that lies on the device is updated "
+         "there; use offload_optimizer host or leave stream_optimizer out";
+}
+
+std::string DelayNeedsHostUpdate(const Plan& plan) {
+  if (!plan.delayed_update) return {};
+  if (plan.offload_optimizer == OffloadTarget::kNone) {
+    return "delayed_update with offload_optimizer none: only the host's processors can update "
+           "beside the next step; use offload_optimizer host or leave delayed_update out";
+  }
+  if (plan.stream_optimizer) {
+    return "delayed_update with stream_optimizer: the device is busy with the next step; leave one "
+           "of them out";
+  }
+  if (plan.offload_fraction == 1.0) return {};
+  return fmt::format(
+      "delayed_update with offload_fraction {}: all parameters must miss the same gradient; use "
+      "offload_fraction 1",
+      plan.offload_fraction);
+}
+
+std::string OffloadedMomentsAreFp32(const Plan& plan) {
+  if (plan.offload_optimizer == OffloadTarget::kNone) return {};
+  if (plan.optimizer == OptimizerKind::kSgd) {
+    return fmt::format(
+        "offload_optimizer {} with optimizer sgd: it keeps no state; use optimizer adamw or "
+        "offload_optimizer none",
+        Name(plan.offload_optimizer));
+  }
+  if (plan.moments == MomentFormat::kFp32) return {};
+  return fmt::format(
+      "offload_optimizer {} with moments {}: what is moved in pieces is fp32; use moments fp32 or "
+      "offload_optimizer none",
+      Name(plan.offload_optimizer),
+      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
+}
+
+// The count of skipped steps is of the step that runs, not of the one whose gradients come late.
+std::string DelayNeedsPlainLoss(const Plan& plan) {
+  if (!plan.delayed_update || plan.loss_scale <= 0) return {};
+  return fmt::format(
+      "delayed_update with loss_scale {}: a skipped step would be known one step late; leave "
+      "delayed_update out or use loss_scale 0",
+      plan.loss_scale);
+}
+
 // Largest divisor of `count` that is at most `wanted`; both >= 1.
 int DivisorBelow(int count, int wanted) {
   int divisor = std::min(count, wanted);
@@ -171,6 +227,27 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
       std::max<std::int64_t>(1, model.layers * plan.pp / stages));
 }
 
+std::string ParametersNeedUpdatesAway(const Plan& plan) {
+  if (plan.offload_parameters == OffloadTarget::kNone) return {};
+  const std::string what = fmt::format("offload_parameters {}", Name(plan.offload_parameters));
+  if (plan.offload_optimizer == OffloadTarget::kNone || plan.offload_fraction != 1.0) {
+    return fmt::format(
+        "{} with offload_optimizer {} and offload_fraction {}: updates of parameters that are not "
+        "on the device bring all state in; use offload_optimizer host and offload_fraction 1",
+        what, Name(plan.offload_optimizer), plan.offload_fraction);
+  }
+  if (plan.delayed_update) {
+    return what +
+           " with delayed_update: the step that runs beside the update reads what it "
+           "changes; leave delayed_update out";
+  }
+  if (plan.DataParallel() == 1 || plan.zero_stage == 3) return {};
+  return fmt::format(
+      "{} with zero_stage {} on {} data-parallel ranks: each host would hold all parameters; use "
+      "zero_stage 3",
+      what, plan.zero_stage, plan.DataParallel());
+}
+
 std::string VocabParallelNeedsTp(const Plan& plan) {
   if (!plan.vocab_parallel || plan.tp > 1) return {};
   return "vocab_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or vocab_parallel 0";
@@ -243,6 +320,58 @@ std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
       plan.tp_tiles, plan.mlp_tiles);
 }
 
+std::string CapacityNeedsExperts(const Plan& plan, const ModelSpec& model) {
+  if (plan.capacity_factor == 0 || model.experts > 0) return {};
+  return fmt::format(
+      "capacity_factor {} with a model of {} experts: there is nothing to limit; use "
+      "capacity_factor 0",
+      plan.capacity_factor, model.experts);
+}
+
+// The divisors of both that lie nearest below.
+std::string EpDividesRanksAndExperts(const Plan& plan, const ModelSpec& model) {
+  const std::int64_t ranks = std::int64_t{plan.dp} * plan.cp;
+  if (plan.ep == 1 || (model.experts > 0 && ranks % plan.ep == 0 && model.experts % plan.ep == 0)) {
+    return {};
+  }
+  std::int64_t fits = std::max<std::int64_t>(1, std::gcd(ranks, model.experts));
+  while (fits > plan.ep || ranks % fits != 0 || (model.experts > 0 && model.experts % fits != 0)) {
+    --fits;
+  }
+  if (model.experts == 0) fits = 1;
+  return fmt::format("ep {} with dp * cp {} and {} experts: must divide both; nearest ep: {}",
+                     plan.ep, ranks, model.experts, fits);
+}
+
+// Rows of a tile would go to experts apart from those of the others.
+std::string MlpTilesNeedAnMlp(const Plan& plan, const ModelSpec& model) {
+  if (plan.mlp_tiles == 1 || model.experts == 0) return {};
+  return fmt::format(
+      "mlp_tiles {} with a model of {} experts: rows are dealt to experts all at once; use "
+      "mlp_tiles "
+      "1",
+      plan.mlp_tiles, model.experts);
+}
+
+// Members exchange equal parts.
+std::string EpNeedsACapacity(const Plan& plan) {
+  if (plan.ep == 1 || plan.capacity_factor > 0) return {};
+  return fmt::format(
+      "ep {} with capacity_factor 0: without a capacity ranks would send each other unequal "
+      "numbers "
+      "of rows; use capacity_factor 1.25 or ep 1",
+      plan.ep);
+}
+
+// A rank of one replica would have to find its experts' shards in another.
+std::string EpNeedsOneReplica(const Plan& plan) {
+  if (plan.ep == 1 || plan.replicas == 1) return {};
+  return fmt::format(
+      "ep {} with replicas {}: experts are sharded over all that hold them; use "
+      "replicas 1 or ep 1",
+      plan.ep, plan.replicas);
+}
+
 }  // namespace
 
 std::span<const PlanRule> PlanRules() {
@@ -255,6 +384,12 @@ std::span<const PlanRule> PlanRules() {
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
+      {"fraction-needs-offload", FractionNeedsOffload},
+      {"stream-needs-offload", StreamNeedsOffload},
+      {"delay-needs-host-update", DelayNeedsHostUpdate},
+      {"offloaded-moments-are-fp32", OffloadedMomentsAreFp32},
+      {"delay-needs-plain-loss", DelayNeedsPlainLoss},
+      {"parameters-need-updates-away", ParametersNeedUpdatesAway},
       {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
       {"vocab-parallel-needs-tp", VocabParallelNeedsTp},
       {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},
@@ -266,6 +401,8 @@ std::span<const PlanRule> PlanRules() {
       {"tp-tiles-need-tp", TpTilesNeedTp},
       {"tp-tiles-fit-the-rows", TpTilesFitTheRows},
       {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
+      {"ep-needs-a-capacity", EpNeedsACapacity},
+      {"ep-needs-one-replica", EpNeedsOneReplica},
       {"context-needs-whole-chunks", ContextNeedsWholeChunks},
       {"ring-has-few-turns", RingHasFewTurns},
   };
@@ -275,6 +412,9 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
+      {"capacity-needs-experts", CapacityNeedsExperts},
+      {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
+      {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
   };
   return rules;

@@ -95,13 +95,37 @@ TEST(RankArena, SaysWhatItAskedForWhenItIsRefused) {
                         "refused: allocate 1024 bytes: the mock was told to fail"));
 }
 
-TEST(RankArena, RefusesSpacesItCannotHold) {
+TEST(RankArena, RefusesMoreThanTheHostHas) {
   Program program = *FourBuffers();
-  program.ranks[0].arena_bytes[static_cast<std::size_t>(Space::kNvme)] = 1 << 20;
+  program.ranks[0].arena_bytes[static_cast<std::size_t>(Space::kPinned)] = std::int64_t{1} << 50;
   auto checked = CheckMemory(program, MockDeviceApi(), 0, 0);
   ASSERT_FALSE(checked.has_value());
-  EXPECT_EQ(checked.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(checked.error().message, HasSubstr("keeps 1.00 MiB on nvme"));
+  EXPECT_EQ(checked.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(checked.error().message,
+              HasSubstr("1 ranks keep 1.00 PiB in the host's memory, free are "));
+}
+
+// What lies on a disk has no address; it is zero, and reads back what was written.
+TEST(RankArena, KeepsStateOnADisk) {
+  Program program = *FourBuffers();
+  Buffer& w = program.ranks[0].buffers[0];
+  w.space = Space::kNvme;
+  Link(program);
+  const RankProgram& rank = program.ranks[0];
+  auto arena = RankArena::Make(rank, MockDeviceApi(), {.nvme = {.folder = testing::TempDir()}});
+  ASSERT_TRUE(arena.has_value()) << arena.error().message;
+  EXPECT_EQ((*arena)->BufferAt(0), nullptr);
+  EXPECT_EQ((*arena)->At({0, 0, 400}), nullptr);
+  EXPECT_EQ((*arena)->FileOffset({0, 0, 400}), 0);
+  EXPECT_EQ((*arena)->FileOffset({1, 0, 400}), -1);
+  std::vector<float> values(100, 1.0F);
+  ASSERT_TRUE((*arena)->ReadState({0, 0, 400}, values.data()).has_value());
+  EXPECT_THAT(values, testing::Each(0.0F));
+  values[99] = 7.0F;
+  ASSERT_TRUE((*arena)->WriteState({0, 0, 400}, values.data()).has_value());
+  std::vector<float> again(100, 1.0F);
+  ASSERT_TRUE((*arena)->ReadState({0, 0, 400}, again.data()).has_value());
+  EXPECT_EQ(again, values);
 }
 
 TEST(MemoryLedger, KeepsSamplesInOrderAndTheirPeak) {

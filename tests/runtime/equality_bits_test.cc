@@ -13,14 +13,6 @@
 namespace foretrain {
 namespace {
 
-bool SameBits(const Trained& a, const Trained& b) {
-  bool same = a.losses == b.losses;
-  for (const auto& [name, tensor] : a.parameters) {
-    same = same && tensor.values == b.parameters.at(name).values;
-  }
-  return same && !a.losses.empty();
-}
-
 // What only moves or repeats work leaves every bit in place.
 TEST(EqualityToTheBit, HoldsForSchedulesRecomputationAndShardedMoments) {
   const ModelSpec model = TinyGpt();
@@ -176,6 +168,7 @@ TEST(EqualityToTheBit, HoldsForRecomputedPartsOfAttention) {
 TEST(MeasuredMemory, StaysWithinTheArena) {
   std::vector<Case> cases = Cases();
   for (Case& one : ContextCases()) cases.push_back(std::move(one));
+  for (Case& one : OffloadCases()) cases.push_back(std::move(one));
   for (const Case& one : cases) {
     auto program = Compile(TinyGpt(), one.plan);
     ASSERT_TRUE(program.has_value());

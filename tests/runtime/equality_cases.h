@@ -25,5 +25,7 @@ inline constexpr auto kCpAllToAll = ContextParallelKind::kAllToAll;
 std::vector<Case> Cases();
 // The sequence is shared out among ranks.
 std::vector<Case> ContextCases();
+// Activations, optimizer state, gradients or parameters lie off the device.
+std::vector<Case> OffloadCases();
 
 }  // namespace foretrain

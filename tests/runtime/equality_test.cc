@@ -79,6 +79,11 @@ INSTANTIATE_TEST_SUITE_P(ContextPlans, Equality,
                                           testing::ValuesIn(ContextCases())),
                          NameOfTest);
 
+INSTANTIATE_TEST_SUITE_P(OffloadPlans, Equality,
+                         testing::Combine(testing::ValuesIn(Families()),
+                                          testing::ValuesIn(OffloadCases())),
+                         NameOfTest);
+
 // Each rank has one key head, of four.
 INSTANTIATE_TEST_SUITE_P(
     ContextPlansOfManyKeyHeads, Equality,

@@ -35,6 +35,18 @@ ModelSpec TinyLlama() {
   return model;
 }
 
+ModelSpec TinyExperts() {
+  ModelSpec model = TinyLlama();
+  model.name = "tiny-experts";
+  model.experts = 4;
+  model.experts_per_token = 2;
+  model.expert_ffn_hidden = 24;
+  model.shared_ffn_hidden = 16;
+  model.first_dense_layers = 1;
+  model.balance_weight = 0.1;
+  return model;
+}
+
 Plan TinyPlan() {
   Plan plan;
   plan.sequence = 16;
@@ -98,6 +110,14 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   trained.parameters = GatherTensors(**executor, StateKind::kParameters);
   trained.timeline = std::move(sink.timeline);
   return trained;
+}
+
+bool SameBits(const Trained& a, const Trained& b) {
+  bool same = a.losses == b.losses;
+  for (const auto& [name, tensor] : a.parameters) {
+    same = same && tensor.values == b.parameters.at(name).values;
+  }
+  return same && !a.losses.empty();
 }
 
 double LargestDifference(const TensorMap& a, const TensorMap& b) {

@@ -19,6 +19,11 @@ ModelSpec TinyGpt(bool tied = true);
 // RMSNorm, SwiGLU, rotary positions, 2 key heads for 4 query heads, no biases, untied.
 ModelSpec TinyLlama();
 
+// TinyLlama with experts behind its first layer, 4 of width 24, 2 a token, a shared one of 16, and
+// a balance that weighs. The experts' choice is the same in all plans: no two scores are that
+// close.
+ModelSpec TinyExperts();
+
 // One rank, sequence 16, 8 samples a step in micro-batches of 1.
 Plan TinyPlan();
 
@@ -50,5 +55,8 @@ const std::string& TrainingText();
 // query alike, which the softmax takes out, so that its gradient is rounding alone. Fails the test
 // where names or shapes differ.
 double LargestDifference(const TensorMap& a, const TensorMap& b);
+
+// Whether both trained: the same losses and parameters, bit by bit.
+bool SameBits(const Trained& a, const Trained& b);
 
 }  // namespace foretrain

@@ -25,6 +25,15 @@ ModelSpec RandomModel(std::mt19937_64& random) {
   model.attention_bias = !llama || pick(0, 1) == 1;
   model.projection_bias = !llama;
   model.tied_embeddings = pick(0, 1) == 1;
+  if (pick(0, 2) == 0) {
+    model.experts = pick(1, 6);
+    model.experts_per_token = pick(1, static_cast<int>(model.experts));
+    model.expert_ffn_hidden = 4 * pick(1, 9);
+    model.shared_ffn_hidden = 4 * pick(0, 5);
+    model.first_dense_layers = pick(0, static_cast<int>(model.layers) - 1);
+    model.router = pick(0, 1) == 1 ? RouterKind::kSoftmaxTopK : RouterKind::kTopKSoftmax;
+    model.balance_weight = pick(0, 1) == 1 ? 0.01 : 0.0;
+  }
   return model;
 }
 
@@ -93,15 +102,27 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.prefetch_depth = static_cast<int>(pick(0, 3));
   plan.reduction_time = static_cast<ReductionTime>(pick(0, 1));
   if (plan.zero_stage == 3) plan.gather_format = static_cast<GatherFormat>(pick(0, 3));
+  plan.offload_activations = static_cast<OffloadTarget>(pick(0, 2));
+  plan.offload_optimizer = static_cast<OffloadTarget>(pick(0, 2));
   plan.optimizer = static_cast<OptimizerKind>(pick(0, 3) / 3);
-  if (plan.optimizer == OptimizerKind::kAdamW) {
+  if (plan.optimizer == OptimizerKind::kSgd) plan.offload_optimizer = OffloadTarget::kNone;
+  plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
+  if (plan.offload_optimizer != OffloadTarget::kNone) {
+    const std::int64_t way = pick(0, 2);  // host, streamed, delayed
+    plan.stream_optimizer = way == 1;
+    plan.delayed_update = way == 2 && plan.loss_scale == 0;
+    if (!plan.delayed_update) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
+    plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
+  } else if (plan.optimizer == OptimizerKind::kAdamW) {
     plan.moments = static_cast<MomentFormat>(pick(0, 2));
   }
-  plan.loss_scale = pick(0, 1) == 1 ? 1024.0 : 0.0;
   if (plan.schedule == ScheduleKind::kDualPipe && plan.zero_stage < 2) {
     plan.reduction_time = ReductionTime::kEnd;
   }
   ShareOutSequences(index, out);
+  if (plan.offload_parameters != OffloadTarget::kNone && !ValidatePlan(plan, out.model)) {
+    plan.offload_parameters = OffloadTarget::kNone;
+  }
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
@@ -115,7 +136,12 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.sequence_parallel = plan.tp > 1 && rows % plan.tp == 0 && pick(0, 1) == 1;
   if (plan.recompute != RecomputeKind::kNone) plan.recompute_layers = static_cast<int>(pick(0, 2));
   plan.loss_chunks = pieces(5);
-  if (!SplitsBackward(plan.schedule)) plan.mlp_tiles = pieces(4);
+  if (out.model.experts > 0 && pick(0, 1) == 1) plan.capacity_factor = 1.5;
+  if (plan.capacity_factor > 0 && plan.dp * plan.cp % 2 == 0 && plan.replicas == 1 &&
+      out.model.experts % 2 == 0 && pick(0, 1) == 1) {
+    plan.ep = 2;
+  }
+  if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   plan.fuse = pick(0, 3) == 0;
   return out;
@@ -125,7 +151,9 @@ std::string Describe(const PlannedModel& planned) {
   const ModelSpec& m = planned.model;
   return "layers " + std::to_string(m.layers) + " hidden " + std::to_string(m.hidden) +
          (m.positions == PositionKind::kRope ? " llama " : " gpt ") +
-         (m.tied_embeddings ? "tied " : "") + Describe(planned.plan);
+         (m.tied_embeddings ? "tied " : "") +
+         (m.experts > 0 ? "experts " + std::to_string(m.experts) + " " : "") +
+         Describe(planned.plan);
 }
 
 }  // namespace foretrain

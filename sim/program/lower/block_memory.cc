@@ -7,6 +7,7 @@
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/pieces.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
@@ -113,6 +114,7 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
+    if (IsHeldOnce(context.plan, context.BucketAt(bucket))) continue;
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
     PieceUse use;
@@ -189,7 +191,7 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
   const std::vector<Tenant> touched = Touch(piece.block);
   std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched);
   const Sharding sharding = ShardingOf(context.plan);
-  if (sharding.parameters) {
+  if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
     AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
   }
   if (sharding.each_micro_batch) {

@@ -2,6 +2,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -13,14 +14,14 @@ Binding RangeOf(const RankBuilder& rank, const Bucket& bucket, bool sharded, int
   return rank.Part(buffer, begin - first, end - begin);
 }
 
-void MakeMoments(RankBuilder& rank, std::int64_t elements, Bucket& bucket) {
+void MakeMoments(RankBuilder& rank, std::int64_t elements, Space space, Bucket& bucket) {
   const Plan& plan = rank.Context().plan;
   if (plan.optimizer == OptimizerKind::kSgd) return;
   const NumberFormat format = MomentFormatOf(plan);
   const bool codes = format == NumberFormat::kInt8;
   const std::int64_t bytes = codes ? elements : BytesIn(format, elements);
-  bucket.moment1 = rank.NewState(bytes, Category::kOptimizerState);
-  bucket.moment2 = rank.NewState(bytes, Category::kOptimizerState);
+  bucket.moment1 = rank.NewState(bytes, Category::kOptimizerState, space);
+  bucket.moment2 = rank.NewState(bytes, Category::kOptimizerState, space);
   if (!codes) return;
   const std::int64_t scales = BytesIn(format, elements) - elements;
   bucket.absmax1 = rank.NewState(scales, Category::kOptimizerState);
@@ -37,9 +38,12 @@ void MakeBucketState(RankBuilder& rank) {
   for (Bucket& bucket : rank.Rank().buckets) {
     const std::int64_t whole = bucket.elements * kFloatBytes;
     const std::int64_t shard = whole / bucket.shards;
-    bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters);
+    const OptimizerOffload offload =
+        OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
+    bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters,
+                                      ParameterSpace(context.plan));
     bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients);
-    MakeMoments(rank, shard / kFloatBytes, bucket);
+    MakeMoments(rank, shard / kFloatBytes, offload.moments, bucket);
   }
 }
 

@@ -10,21 +10,9 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 15> kNotLowered = {"ep",
-                                                          "expert_tp",
-                                                          "post_validation",
-                                                          "moe_pieces",
-                                                          "capacity_factor",
-                                                          "offload_optimizer",
-                                                          "offload_gradients",
-                                                          "offload_parameters",
-                                                          "offload_activations",
-                                                          "offload_fraction",
-                                                          "stream_optimizer",
-                                                          "delayed_update",
-                                                          "method",
-                                                          "lora_rank",
-                                                          "lora_alpha"};
+constexpr std::array<std::string_view, 7> kNotLowered = {
+    "expert_tp", "post_validation", "moe_pieces", "offload_gradients",
+    "method",    "lora_rank",       "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {

@@ -9,6 +9,8 @@ constexpr std::array kLowerings = {
     Lowering{MakeBucketState, nullptr},
     Lowering{nullptr, LowerPipeline},
     Lowering{nullptr, LowerRecompute},
+    Lowering{nullptr, LowerActivationOffload},
+    Lowering{nullptr, LowerParameterOffload},
     Lowering{nullptr, LowerParameterGathering},
     Lowering{nullptr, LowerMicroBatchReduction},
     Lowering{nullptr, LowerGradientReduction},
@@ -17,6 +19,7 @@ constexpr std::array kLowerings = {
     Lowering{MakeLossState, LowerLoss},
     Lowering{MakeNormState, LowerGradientNorm},
     Lowering{MakeLossScaleState, LowerLossScale},
+    Lowering{MakeOptimizerOffloadState, LowerOptimizerOffload},
     Lowering{nullptr, LowerOptimizer},
     Lowering{nullptr, LowerHostRead},
 };

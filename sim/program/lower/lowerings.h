@@ -34,6 +34,14 @@ void LowerPipeline(const LowerContext& context, Skeleton& skeleton);
 // Full recomputation: each layer's backward is preceded by its forward up to the saved tensors.
 void LowerRecompute(const LowerContext& context, Skeleton& skeleton);
 
+// Saved activations off the device: each layer's are copied out behind its forward, and back one
+// use ahead of the backward.
+void LowerActivationOffload(const LowerContext& context, Skeleton& skeleton);
+
+// Parameters off the device: copies a block's in before each of its uses, as many uses ahead of the
+// compute as the plan says.
+void LowerParameterOffload(const LowerContext& context, Skeleton& skeleton);
+
 // Sharded parameters: gathers a block's before each of its uses, as many uses ahead of the compute
 // as the plan says, and perhaps in a shorter number format.
 // Rajbhandari et al. 2020, s. 5.3.
@@ -66,8 +74,12 @@ void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton);
 void MakeLossScaleState(RankBuilder& rank);
 void LowerLossScale(const LowerContext& context, Skeleton& skeleton);
 
-// Optimizer steps and, where each rank updates a shard, gathers of the updated parameters, which
-// the next step's forward waits for, block by block.
+// Updates of the buckets whose optimizer state is off the device.
+void MakeOptimizerOffloadState(RankBuilder& rank);
+void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton);
+
+// Optimizer steps of the others and, where each rank updates a shard, gathers of the updated
+// parameters, which the next step's forward waits for, block by block.
 void LowerOptimizer(const LowerContext& context, Skeleton& skeleton);
 
 // The host's read of loss and norm.

@@ -17,12 +17,12 @@ void EmitReduction(RankBuilder& rank, const InstructionKey& key) {
   if (ShardingOf(rank.Context().plan).optimizer) {
     const int block =
         rank.FindCollective({OpKind::kReduceScatter, "reduce.to_shard", Queue::kReduce,
-                             GroupKind::kShard, bucket.elements, bucket.shards,
+                             ShardGroup(bucket), bucket.elements, bucket.shards,
                              /*in_place=*/false, kAdds});
     rank.Add(key, block, {whole, ShardOfGradients(rank, bucket)});
   } else {
     const int block = rank.FindCollective({OpKind::kAllReduce, "reduce.micro_batch", Queue::kReduce,
-                                           GroupKind::kDp, bucket.elements, /*shards=*/1,
+                                           SumGroup(bucket), bucket.elements, /*shards=*/1,
                                            /*in_place=*/false, kAdds});
     rank.Add(key, block, {whole, rank.Whole(bucket.gradients)});
   }
@@ -44,6 +44,7 @@ void LowerMicroBatchReduction(const LowerContext& context, Skeleton& skeleton) {
       sharding.optimizer ? InstructionKind::kReduceScatter : InstructionKind::kAllReduce;
   Insertions insertions;
   for (const BucketCompletion& done : BucketCompletions(context, skeleton)) {
+    if (IsHeldOnce(context.plan, context.BucketAt(done.bucket))) continue;
     const int block = skeleton[done.position].key.block;
     const InstructionKey key{kind, Pass::kBackward, block, done.micro_batch, done.bucket};
     insertions.Behind(done.position, {key, done.first ? &kFirst : &kFurther});

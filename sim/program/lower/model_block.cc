@@ -25,8 +25,7 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   request.kind = context.stage.KindOf(key.block);
   request.pass = key.pass;
   request.recompute = RecomputeOf(context.plan, context.stage, key.block);
-  request.global =
-      request.kind == BlockKind::kLayer && IsGlobal(context.model, context.plan, key.block);
+  request.global = IsLayer(request.kind) && IsGlobal(context.model, context.plan, key.block);
   const bool first = key.micro_batch == context.FirstMicroBatch(key.block);
   const bool head_forward = key.pass == Pass::kForward && request.kind == BlockKind::kHead;
   request.adds_loss = head_forward && !first;
@@ -34,6 +33,8 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   const bool gradients = head_forward ? HeadForwardMakesGradients(context.plan)
                                       : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
   request.accumulate = gradients && !first && !ShardingOf(context.plan).each_micro_batch;
+  request.accumulate_experts =
+      gradients && !first && (request.accumulate || HoldsExpertsAlone(context.plan));
   return request;
 }
 
@@ -61,8 +62,9 @@ int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey&
 Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
-  FT_CHECK(copy >= 0 || !ShardingOf(rank.Context().plan).parameters);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
+  const Plan& plan = rank.Context().plan;
+  FT_CHECK(copy >= 0 || !ShardingOf(plan).parameters || IsHeldOnce(plan, bucket));
   return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
 }
 
@@ -70,7 +72,8 @@ Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const Instru
 Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
-  if (!ShardingOf(rank.Context().plan).each_micro_batch) {
+  const Plan& plan = rank.Context().plan;
+  if (!ShardingOf(plan).each_micro_batch || IsHeldOnce(plan, bucket)) {
     return rank.Part(bucket.gradients, range.offset, range.elements);
   }
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};
@@ -176,6 +179,30 @@ TensorName ParameterCopy(const InstructionKey& use, int bucket) {
   const bool forward = use.pass == Pass::kForward;
   return {forward ? TensorKind::kForwardParameters : TensorKind::kBackwardParameters, use.block,
           use.micro_batch, bucket};
+}
+
+TensorName ShardCopy(const InstructionKey& use) {
+  TensorName name = ParameterCopy(use, use.part);
+  name.kind = name.kind == TensorKind::kForwardParameters ? TensorKind::kForwardShard
+                                                          : TensorKind::kBackwardShard;
+  return name;
+}
+
+std::vector<BlockUse> ParameterUses(const Skeleton& skeleton) {
+  std::vector<BlockUse> uses = BlockUses(skeleton);
+  std::erase_if(uses, [&](const BlockUse& use) {
+    const InstructionKey& key = skeleton[use.begin].key;
+    // The embedding's backward reads ids alone.
+    return key.pass == Pass::kBackwardWeight || (key.block == 0 && key.pass != Pass::kForward);
+  });
+  return uses;
+}
+
+bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket) {
+  // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
+  const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
+                          context.stage.KindOf(use.block) == BlockKind::kHead;
+  return !norm_alone || context.RangeOf(use.block, kFinalNormWeight).bucket == bucket;
 }
 
 }  // namespace foretrain

@@ -21,5 +21,13 @@ SkeletonStep PieceStep(Pass pass, int block, int micro_batch, int piece);
 // micro-batch: in the forward or, by any other pass, in the backward. Where there is none, block
 // passes read the bucket's own buffer.
 TensorName ParameterCopy(const InstructionKey& use, int bucket);
+// A copy of this rank's shard, for the gather of `use`, whose part is the bucket.
+TensorName ShardCopy(const InstructionKey& use);
+
+// Consecutive steps that use one copy of a block's parameters: a pass, with the recomputation
+// before it. All of a skeleton, in order.
+std::vector<BlockUse> ParameterUses(const Skeleton& skeleton);
+// Whether the use reads parameters of the bucket, which is one of its block's.
+bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket);
 
 }  // namespace foretrain

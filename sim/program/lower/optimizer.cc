@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
@@ -42,7 +43,7 @@ void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
 void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kAllGather, "gather.updated", Queue::kGather,
-                                         GroupKind::kShard, bucket.elements, bucket.shards});
+                                         ShardGroup(bucket), bucket.elements, bucket.shards});
   rank.Add(key, block, {OwnShard(rank, bucket, bucket.parameters), rank.Whole(bucket.parameters)});
 }
 
@@ -56,10 +57,10 @@ void LowerOptimizer(const LowerContext& context, Skeleton& skeleton) {
   // Forward order: the next step's first blocks get their parameters first.
   for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
     const ShardRange shard = ShardOf(context.BucketAt(bucket));
-    if (shard.end > shard.begin) {
+    if (shard.end > shard.begin && !OffloadOf(context, bucket).away) {
       skeleton.push_back({UpdateKey(InstructionKind::kOptimizerStep, bucket), &kOptimizerStep});
     }
-    if (sharding.optimizer && !sharding.parameters) {
+    if (sharding.optimizer && !sharding.parameters && context.BucketAt(bucket).shards > 1) {
       skeleton.push_back({UpdateKey(InstructionKind::kAllGather, bucket), &kUpdatedGather});
     }
   }

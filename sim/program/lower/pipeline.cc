@@ -6,6 +6,7 @@
 #include "sim/program/lower/boundaries.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
+#include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/schedules/transfers.h"
@@ -105,12 +106,14 @@ class Writer {
     }
   }
 
-  // A gathered copy of parameters is there for one instruction, so such blocks stay whole.
+  // A copy of parameters is there for one instruction, so such blocks stay whole.
   std::vector<SkeletonStep> PiecesOfStep(const SkeletonStep& step) {
     const auto& [kind, pass, block, micro_batch, part] = step.key;
     const auto [count, is_new] = pieces_.try_emplace(
         {stage_.KindOf(block), pass, RecomputeOf(context_.plan, stage_, block)}, 1);
-    if (is_new && !ShardingOf(context_.plan).parameters) {
+    const bool copied =
+        ShardingOf(context_.plan).parameters || ParameterSpace(context_.plan) != Space::kDevice;
+    if (is_new && !copied) {
       count->second = PiecesOf(context_, pass, block);
     }
     if (count->second == 1) return {step};

@@ -5,16 +5,17 @@
 
 namespace foretrain {
 
-int RankBuilder::NewBuffer(std::int64_t bytes, Category category) {
+int RankBuilder::NewBuffer(std::int64_t bytes, Category category, Space space) {
   Buffer buffer;
   buffer.bytes = bytes;
   buffer.category = category;
+  buffer.space = space;
   rank_.buffers.push_back(buffer);
   return static_cast<int>(rank_.buffers.size()) - 1;
 }
 
-int RankBuilder::NewState(std::int64_t bytes, Category category) {
-  const int buffer = NewBuffer(bytes, category);
+int RankBuilder::NewState(std::int64_t bytes, Category category, Space space) {
+  const int buffer = NewBuffer(bytes, category, space);
   rank_.buffers.back().persistent = true;
   return buffer;
 }

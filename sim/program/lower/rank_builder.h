@@ -28,9 +28,9 @@ class RankBuilder {
     return rank_.buckets[static_cast<std::size_t>(key.part)];
   }
 
-  int NewBuffer(std::int64_t bytes, Category category);
+  int NewBuffer(std::int64_t bytes, Category category, Space space = Space::kDevice);
   // A buffer that lives for the whole run.
-  int NewState(std::int64_t bytes, Category category);
+  int NewState(std::int64_t bytes, Category category, Space space = Space::kDevice);
   Binding Whole(int buffer) const;
   // Elements of 4 bytes, within the buffer (FT_CHECK).
   Binding Part(int buffer, std::int64_t first_element, std::int64_t elements) const;

@@ -2,6 +2,7 @@
 // asks for a ZeRO stage.
 #pragma once
 
+#include "sim/program/program.h"
 #include "sim/spec/plan.h"
 
 namespace foretrain {
@@ -14,6 +15,21 @@ struct Sharding {
   bool parameters = false;        // gathered for each use
   bool each_micro_batch = false;  // gradients are whole for one micro-batch, and then summed
 };
+
+// Ranks that hold and sum a bucket's gradients, those that share out its state, and how many these
+// are: of experts that are dealt out, the ones that hold the same.
+inline GroupKind SumGroup(const Bucket& bucket) {
+  return bucket.experts ? GroupKind::kExpertDp : GroupKind::kDp;
+}
+inline GroupKind ShardGroup(const Bucket& bucket) {
+  return bucket.experts ? GroupKind::kExpertDp : GroupKind::kShard;
+}
+inline int ExpertHolders(const Plan& plan) { return plan.DataParallel() / plan.ep; }
+// Nobody else has this rank's experts, or a bucket: it is neither summed nor shared out.
+inline bool HoldsExpertsAlone(const Plan& plan) { return plan.ep > 1 && ExpertHolders(plan) == 1; }
+inline bool IsHeldOnce(const Plan& plan, const Bucket& bucket) {
+  return bucket.experts && HoldsExpertsAlone(plan);
+}
 
 inline Sharding ShardingOf(const Plan& plan) {
   Sharding sharding;

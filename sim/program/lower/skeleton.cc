@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace foretrain {
@@ -57,6 +58,35 @@ std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
     }
   }
   return done;
+}
+
+std::vector<BlockUse> BlockUses(const Skeleton& skeleton) {
+  std::vector<BlockUse> uses;
+  std::map<std::tuple<Pass, int, int>, std::size_t> begun;  // pass, block, micro-batch -> use
+  bool recomputed = false;  // the block step before was the recomputation of this one
+  for (std::size_t i = 0; i < skeleton.size(); ++i) {
+    const InstructionKey& key = skeleton[i].key;
+    if (key.kind != InstructionKind::kBlock) continue;
+    const auto [use, is_new] =
+        begun.try_emplace({key.pass, key.block, key.micro_batch}, uses.size());
+    if (is_new && recomputed) {
+      use->second = uses.size() - 1;
+    } else if (is_new) {
+      uses.push_back({i, i});
+    }
+    uses[use->second].last = i;
+    recomputed = key.pass == Pass::kRecompute;
+  }
+  return uses;
+}
+
+std::optional<InstructionKey> LastUseBefore(const Skeleton& skeleton,
+                                            const std::vector<BlockUse>& uses, std::size_t use,
+                                            std::size_t position) {
+  for (std::size_t u = use + 1; u-- > 0;) {
+    if (uses[u].last < position) return skeleton[uses[u].last].key;
+  }
+  return std::nullopt;
 }
 
 }  // namespace foretrain

@@ -57,6 +57,11 @@ struct StepRule {
   void (*emit)(RankBuilder& rank, const InstructionKey& key) = nullptr;
   // The same in bytes, without emitting; null: works in place on what is there.
   StepMemory (*memory)(const LowerContext& context, const InstructionKey& key) = nullptr;
+  // The same of another space than the device's; null: works in place there.
+  StepMemory (*memory_in)(const LowerContext& context, const InstructionKey& key,
+                          Space space) = nullptr;
+  // Whether instructions of one kind of block and pass are alike, whatever the block.
+  bool alike = false;
 };
 
 // `after`: throttles; the instruction waits for all ops of that earlier one.
@@ -98,6 +103,20 @@ constexpr bool MakesWeightGradients(const InstructionKey& key) {
   return key.kind == InstructionKind::kBlock &&
          (key.pass == Pass::kBackward || key.pass == Pass::kBackwardWeight);
 }
+
+// The instructions of the compute that use a block's tensors together: all pieces of one pass, with
+// the recomputation before it. All of a skeleton, by their beginnings; those of two blocks that
+// take turns overlap.
+struct BlockUse {
+  std::size_t begin = 0;  // position
+  std::size_t last = 0;
+};
+std::vector<BlockUse> BlockUses(const Skeleton& skeleton);
+// The end of the latest of uses 0 to `use` that has ended before `position`: what throttles a step
+// there.
+std::optional<InstructionKey> LastUseBefore(const Skeleton& skeleton,
+                                            const std::vector<BlockUse>& uses, std::size_t use,
+                                            std::size_t position);
 
 // After which step of the skeleton a bucket's gradients of one micro-batch are complete.
 struct BucketCompletion {

@@ -24,6 +24,7 @@ struct Stage {
   std::vector<Chunk> chunks;  // as the schedule numbers them
   std::vector<int> blocks;    // of all chunks, ascending
   int layers = 0;             // of the model
+  int dense_layers = 0;       // of them, before the first with experts
   bool tied = false;          // the model's head uses the token table
   bool shared_table = false;  // both lie on this rank: one tensor, one gradient
 
@@ -34,7 +35,8 @@ struct Stage {
   const Chunk& ChunkOf(int block) const;
   BlockKind KindOf(int block) const {
     if (block == 0) return BlockKind::kEmbedding;
-    return block == layers + 1 ? BlockKind::kHead : BlockKind::kLayer;
+    if (block == layers + 1) return BlockKind::kHead;
+    return block <= dense_layers ? BlockKind::kLayer : BlockKind::kExpertLayer;
   }
   // This rank holds a copy of the token table whose twin lies on the pipeline's other end.
   bool HoldsTwin() const { return tied && !shared_table && (HoldsEmbedding() || HoldsHead()); }
@@ -65,15 +67,16 @@ struct BucketLayout {
   std::vector<ParameterPlace> places;
   std::vector<std::vector<ParameterRange>> ranges;  // [Stage::Local(block)][parameter]
   std::vector<std::vector<int>> buckets_of_block;   // likewise, each bucket once
-  // Of each bucket: gradients that tensor-parallel ranks make of their own rows each; begin is -1
-  // where it has none.
+  // Of each bucket: gradients of which each tensor-parallel rank makes a part; begin is -1 where it
+  // has none.
   std::vector<ShardRange> own_row_gradients;
   int twin_bucket = -1;  // the token table's, where HoldsTwin()
 };
 
-// Buckets of one rank. Without ZeRO-3 consecutive blocks share a bucket up to plan.bucket_bytes;
-// with it each block is one, so that it can be gathered alone. A tied token table is always one by
-// itself. In a bucket tensors that decay come first; a bucket is padded to 16 elements a shard.
+// Buckets of one rank. Consecutive blocks share a bucket up to plan.bucket_bytes; with ZeRO-3 or
+// offloaded parameters each block is one, so that it can be gathered or copied alone. A tied token
+// table is always one by itself. In a bucket tensors that decay come first; a bucket is padded to
+// 16 elements a shard.
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at);
 

@@ -8,16 +8,25 @@
 namespace foretrain {
 
 enum class TensorKind : std::uint8_t {
-  kActivation,          // block that makes it, micro-batch
-  kInputGradient,       // block whose input it is the gradient of, micro-batch
-  kSaved,               // block, micro-batch, index of the saved tensor
-  kCarried,             // block, micro-batch, pass and slot: between the pieces of a pass
-  kIds,                 // micro-batch
-  kTargets,             // micro-batch
-  kForwardParameters,   // block and micro-batch that a copy is for, index of the bucket
-  kBackwardParameters,  // likewise; recomputation reads the backward's
-  kWholeGradients,      // of sharded ones: micro-batch, index of the bucket
-  kLossHere,            // this rank's sum
+  kActivation,             // block that makes it, micro-batch
+  kInputGradient,          // block whose input it is the gradient of, micro-batch
+  kSaved,                  // block, micro-batch, index of the saved tensor
+  kCarried,                // block, micro-batch, pass and slot: between the pieces of a pass
+  kIds,                    // micro-batch
+  kTargets,                // micro-batch
+  kForwardParameters,      // block and micro-batch that a copy is for, index of the bucket
+  kBackwardParameters,     // likewise; recomputation reads the backward's
+  kForwardParametersRead,  // as these two, read from a disk
+  kBackwardParametersRead,
+  kForwardShard,  // as those, this rank's shard on the device, for the gather
+  kBackwardShard,
+  kWholeGradients,  // of sharded ones: micro-batch, index of the bucket
+  kAway,            // of a saved tensor, off the device: block, micro-batch, index
+  kStatePiece,      // of a part of a bucket on its way: which part, number of the piece, bucket
+  kNormAway,        // for the host's processors: the squared norm,
+  kNotFiniteAway,   // the two that tell which steps are skipped
+  kSkippedAway,
+  kLossHere,  // this rank's sum
   kLoss,
   kNormHere,
   kNorm,

@@ -102,6 +102,30 @@ Block CollectiveBlock(const CollectiveSpec& spec) {
   return b.Take();
 }
 
+Queue QueueOfCopy(Space from, Space to) {
+  if (from == Space::kNvme || to == Space::kNvme) return Queue::kNvme;
+  if (to == Space::kDevice) return Queue::kH2d;
+  return from == Space::kDevice ? Queue::kD2h : Queue::kCpu;
+}
+
+Block CopyBlock(const CopySpec& spec) {
+  BlockBuilder b(spec.name);
+  int index = 0;
+  for (const std::int64_t elements : spec.elements) {
+    const std::string number = std::to_string(index / 2);
+    const std::int16_t from = Other(b, "from" + number, elements, Category::kStaging, index);
+    const std::int16_t to = Other(b, "to" + number, elements, Category::kStaging, index + 1);
+    Op& op = b.Add(OpKind::kCopy, OpClass::kCopy, spec.name + number, {In(from), Out(to)});
+    op.queue = QueueOfCopy(spec.from, spec.to);
+    op.from = spec.from;
+    op.to = spec.to;
+    op.state = spec.state;
+    op.shape = {.elements = elements};
+    index += 2;
+  }
+  return b.Take();
+}
+
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements) {
   return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements);
 }
@@ -119,7 +143,8 @@ Block CountSkippedBlock() {
   return b.Take();
 }
 
-Block QuantizedGatherBlock(std::int64_t elements, int shards, NumberFormat format) {
+Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards,
+                           NumberFormat format) {
   BlockBuilder b("gather.quantized");
   const std::int64_t shard = elements / shards;
   const std::int64_t words = shards * BytesIn(format, shard) / kFloatBytes;
@@ -137,14 +162,15 @@ Block QuantizedGatherBlock(std::int64_t elements, int shards, NumberFormat forma
   convert(OpKind::kQuantize, "quantize", in, own, shard, 1);
   Op& gather = b.Add(OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(sent)});
   gather.queue = Queue::kGather;
-  gather.group = GroupKind::kShard;
+  gather.group = group;
   gather.format = format;
   gather.shape = {.elements = words};
   convert(OpKind::kDequantize, "dequantize", sent, whole, elements, shards);
   return b.Take();
 }
 
-Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed) {
+Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed, Queue queue,
+                     bool delayed) {
   BlockBuilder b("optimizer");
   int index = 0;
   const auto slot = [&](const char* name, std::int64_t bytes, Category category) {
@@ -166,11 +192,14 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const std::int16_t skipped = slot("skipped", adam ? skips : 0, Category::kWorkspace);
   const std::int16_t absmax1 = slot("absmax1", scales, Category::kOptimizerState);
   const std::int16_t absmax2 = slot("absmax2", scales, Category::kOptimizerState);
-  Op& op = adam ? b.Add(OpKind::kAdamW, OpClass::kMemoryBound, "adamw",
+  const OpClass op_class = queue == Queue::kCpu ? OpClass::kHost : OpClass::kMemoryBound;
+  Op& op = adam ? b.Add(OpKind::kAdamW, op_class, "adamw",
                         {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm),
                          In(not_finite), In(skipped), InOut(absmax1), InOut(absmax2)})
-                : b.Add(OpKind::kSgd, OpClass::kMemoryBound, "sgd",
+                : b.Add(OpKind::kSgd, op_class, "sgd",
                         {InOut(param), In(grad), In(norm), In(not_finite)});
+  op.queue = queue;
+  op.delayed = delayed;
   if (adam) op.format = format;
   if (plan.loss_scale > 0) op.scale = static_cast<float>(plan.loss_scale);
   op.parameter = static_cast<float>(plan.clip_norm);

@@ -35,6 +35,19 @@ struct CollectiveSpec {
 };
 Block CollectiveBlock(const CollectiveSpec& spec);
 
+// One copy a tensor, on the queue of the route. `state`: see Op.
+struct CopySpec {
+  std::string name;
+  Space from = Space::kDevice;
+  Space to = Space::kDevice;
+  bool state = false;
+  std::vector<std::int64_t> elements;  // of each tensor, > 0
+};
+// Slots: from and to of the first tensor, of the second, ...
+Block CopyBlock(const CopySpec& spec);
+// To or from a disk: kNvme; to the device: kH2d; from it: kD2h; else kCpu.
+Queue QueueOfCopy(Space from, Space to);
+
 // Adds up the squares of each range into one number: slots are the ranges, then the number.
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements);
 
@@ -44,12 +57,13 @@ Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements);
 Block CountSkippedBlock();
 
 // A gather of `elements` in another format: slots shard, quantized whole, whole.
-Block QuantizedGatherBlock(std::int64_t elements, int shards, NumberFormat format);
+Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards, NumberFormat format);
 
 // The plan's update of one shard of a bucket: slots param, grad, moment1?, moment2?, squared norm
 // if it clips, numbers that are not finite and (AdamW) skipped steps if it scales the loss, scales
-// of moments1? and moments2?.
-Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed);
+// of moments1? and moments2?. `delayed`: see Op.
+Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed,
+                     Queue queue = Queue::kCompute, bool delayed = false);
 
 // The host waits for the loss and, if there is one, the squared norm of gradients that are
 // `loss_scale` times too large.

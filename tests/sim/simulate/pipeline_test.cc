@@ -42,6 +42,16 @@ TEST(PipelineSteps, TakeTheirGoldenTimes) {
   }
 }
 
+// Both neighbours of a rank are the other one, and each sends to its next: m (F + B) of work and
+// (p - 1) (F + B) / v of bubble, for whole rounds of micro-batches and for one round of 3.
+TEST(PipelineSteps, TakeTheirGoldenTimesInARingOfTwo) {
+  const SlotTimes times{1, 1, 1};
+  for (const int m : {2, 3, 4, 8}) {
+    EXPECT_NEAR(FirstStep(ScheduleKind::kInterleaved, {2, m, 2}, times, false), 3 * m + 1.5, 1e-9)
+        << m;
+  }
+}
+
 // A stage need not wait for the weight gradients of the one after: (p - 1) W less.
 TEST(PipelineSteps, GainByInputGradientsThatAreSentEarly) {
   for (const GoldenSchedule& golden : GoldenSchedules()) {

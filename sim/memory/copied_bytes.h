@@ -1,0 +1,20 @@
+// What the copies of one step move, by route. Leaves out loads of batches and communication.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/program/program.h"
+
+namespace foretrain {
+
+struct CopiedBytes {
+  std::int64_t to_device = 0;
+  std::int64_t from_device = 0;
+  std::int64_t read = 0;  // from a disk
+  std::int64_t written = 0;
+};
+
+// Of one rank of a linked program, in one step. A copy counts its bytes once. O(ops).
+CopiedBytes CopiedBytesOf(const Program& program, const RankProgram& rank);
+
+}  // namespace foretrain

@@ -1,0 +1,457 @@
+// Updates of optimizer state that lies off the device, piece by piece:
+//
+//   by the host    gradients out -> [read] -> update on cpu -> [write], parameters in
+//   streamed       [read] -> in -> update on compute -> out -> [write]
+//
+// with reads and writes where the state lies on a disk. A piece is brought while the one before is
+// updated. Ren et al. 2021 (ZeRO-Offload), s. 4; Rajbhandari et al. 2021 (ZeRO-Infinity), s. 6.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/result.h"
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/lower/offload_copies.h"
+#include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/sharding.h"
+
+namespace foretrain {
+namespace {
+
+enum class Part : int { kGradient, kMoment1, kMoment2, kParameter };
+
+Category CategoryOf(Part part) {
+  if (part == Part::kGradient) return Category::kGradients;
+  return part == Part::kParameter ? Category::kMasterWeights : Category::kOptimizerState;
+}
+
+InstructionKey PieceKey(InstructionKind kind, int bucket, int piece) {
+  return {kind, Pass::kUpdate, 0, piece, bucket};
+}
+// Of a copy of a part of the piece that is on its way.
+TensorName NameOf(Part part, const InstructionKey& key) {
+  return {TensorKind::kStatePiece, static_cast<int>(part), key.micro_batch, key.part};
+}
+
+// Which parts of a piece the steps of each kind move.
+struct Parts {
+  std::vector<Part> list;
+  explicit Parts(bool moments, bool parameter) {
+    if (moments) list = {Part::kMoment1, Part::kMoment2};
+    if (parameter) list.push_back(Part::kParameter);
+  }
+};
+Space HomeOf(const LowerContext& context, const OptimizerOffload& offload, Part part) {
+  if (part != Part::kParameter) return offload.moments;
+  return offload.master != Space::kDevice ? offload.master : ParameterSpace(context.plan);
+}
+std::vector<Part> OnDisk(const LowerContext& context, const OptimizerOffload& offload) {
+  return Parts(offload.moments == Space::kNvme,
+               HomeOf(context, offload, Part::kParameter) == Space::kNvme)
+      .list;
+}
+std::vector<Part> Streamed(const LowerContext& context) {
+  return Parts(true, ParameterSpace(context.plan) != Space::kDevice).list;
+}
+// Whether the device has a copy of the parameters that the host updates.
+bool HasDeviceCopy(const OptimizerOffload& offload) { return offload.master != Space::kDevice; }
+
+// A piece, where it lies, and the tensors on their way.
+struct At {
+  RankBuilder& rank;
+  const InstructionKey& key;
+  const LowerContext& context = rank.Context();
+  OptimizerOffload offload = OffloadOf(context, key.part);
+  const Bucket& bucket = rank.BucketOf(key);
+  StatePiece piece = StatePiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
+  std::int64_t elements = piece.end - piece.begin;
+
+  Binding Home(Part part) const {
+    const std::int64_t first = piece.begin - ShardOf(bucket).begin;
+    switch (part) {
+      case Part::kGradient:
+        return GradientRangeOf(rank, bucket, piece.begin, piece.end);
+      case Part::kMoment1:
+        return rank.Part(bucket.moment1, first, elements);
+      case Part::kMoment2:
+        return rank.Part(bucket.moment2, first, elements);
+      case Part::kParameter:
+        break;
+    }
+    if (HasDeviceCopy(offload)) return rank.Part(bucket.master, first, elements);
+    return ParameterRangeOf(rank, bucket, piece.begin, piece.end);
+  }
+  // On its way, else at home.
+  Binding Now(Part part) const {
+    const int found = rank.Tensors().Find(NameOf(part, key));
+    return found >= 0 ? rank.Whole(found) : Home(part);
+  }
+  Binding Bring(Part part, Space space) const {
+    Forget(part);
+    const int buffer = rank.NewBuffer(elements * kFloatBytes, CategoryOf(part), space);
+    return rank.Whole(rank.Tensors().Put(NameOf(part, key), buffer));
+  }
+  void Forget(Part part) const {
+    if (rank.Tensors().Find(NameOf(part, key)) >= 0) rank.Tensors().Drop(NameOf(part, key));
+  }
+};
+
+// What all updates wait for, in the order in which they take it: on the device, and for the host.
+struct Scalar {
+  TensorKind here;
+  TensorKind away;
+};
+std::vector<Scalar> ScalarsOf(const Plan& plan) {
+  std::vector<Scalar> scalars;
+  if (plan.clip_norm > 0) scalars.push_back({TensorKind::kNorm, TensorKind::kNormAway});
+  if (plan.loss_scale > 0) {
+    scalars.push_back({TensorKind::kNotFinite, TensorKind::kNotFiniteAway});
+    scalars.push_back({TensorKind::kSkipped, TensorKind::kSkippedAway});
+  }
+  return scalars;
+}
+
+void EmitRead(RankBuilder& rank, const InstructionKey& key) {
+  const At at{rank, key};
+  std::vector<Move> moves;
+  for (const Part part : OnDisk(at.context, at.offload)) {
+    const Binding home = at.Home(part);
+    moves.push_back({home, at.Bring(part, Space::kPinned)});
+  }
+  AddCopies(rank, key, "optimizer.read", /*state=*/true, moves);
+}
+
+void EmitWrite(RankBuilder& rank, const InstructionKey& key) {
+  const At at{rank, key};
+  std::vector<Move> moves;
+  for (const Part part : OnDisk(at.context, at.offload)) {
+    moves.push_back({at.Now(part), at.Home(part)});
+    const bool copied_next = part == Part::kParameter && HasDeviceCopy(at.offload);
+    if (!copied_next) at.Forget(part);
+  }
+  AddCopies(rank, key, "optimizer.write", /*state=*/true, moves);
+}
+
+void EmitStreamIn(RankBuilder& rank, const InstructionKey& key) {
+  const At at{rank, key};
+  std::vector<Move> moves;
+  for (const Part part : Streamed(at.context)) {
+    const Binding now = at.Now(part);
+    moves.push_back({now, at.Bring(part, Space::kDevice)});
+  }
+  AddCopies(rank, key, "optimizer.in", /*state=*/true, moves);
+}
+
+void EmitStreamOut(RankBuilder& rank, const InstructionKey& key) {
+  const At at{rank, key};
+  std::vector<Move> moves;
+  for (const Part part : Streamed(at.context)) {
+    const Binding now = at.Now(part);
+    const bool disk = HomeOf(at.context, at.offload, part) == Space::kNvme;
+    moves.push_back({now, disk ? at.Bring(part, Space::kPinned) : at.Home(part)});
+    if (!disk) at.Forget(part);
+  }
+  AddCopies(rank, key, "optimizer.out", /*state=*/true, moves);
+}
+
+void EmitGradientOut(RankBuilder& rank, const InstructionKey& key) {
+  const At at{rank, key};
+  const Binding from = at.Home(Part::kGradient);
+  const Binding to =
+      at.offload.delayed ? at.Now(Part::kGradient) : at.Bring(Part::kGradient, Space::kPinned);
+  const std::array<Move, 1> moves{Move{from, to}};
+  AddCopies(rank, key, "gradients.out", /*state=*/true, moves);
+}
+
+void EmitParameterIn(RankBuilder& rank, const InstructionKey& key) {
+  const At at{rank, key};
+  const std::array<Move, 1> moves{Move{
+      at.Now(Part::kParameter), ParameterRangeOf(rank, at.bucket, at.piece.begin, at.piece.end)}};
+  at.Forget(Part::kParameter);
+  AddCopies(rank, key, "parameters.in", /*state=*/false, moves);
+}
+
+void EmitUpdate(RankBuilder& rank, const InstructionKey& key) {
+  const At at{rank, key};
+  const Plan& plan = at.context.plan;
+  const std::int64_t decayed =
+      std::clamp<std::int64_t>(at.bucket.decayed - at.piece.begin, 0, at.elements);
+  const bool stream = at.offload.stream;
+  const Queue queue = stream ? Queue::kCompute : Queue::kCpu;
+  const bool delayed = at.offload.delayed;
+  const std::string name = "optimizer." + std::to_string(at.elements) + "." +
+                           std::to_string(decayed) + (stream ? "" : ".cpu") +
+                           (delayed ? ".delayed" : "");
+  const int block = rank.FindBlock(
+      name, [&] { return OptimizerBlock(plan, at.elements, decayed, queue, delayed); });
+  std::vector<Binding> bindings = {at.Now(Part::kParameter), at.Now(Part::kGradient),
+                                   at.Now(Part::kMoment1), at.Now(Part::kMoment2)};
+  for (const Scalar& scalar : ScalarsOf(plan)) {
+    bindings.push_back(rank.Whole(rank.Tensors().At({stream ? scalar.here : scalar.away})));
+  }
+  rank.Add(key, block, bindings);
+  if (!delayed) at.Forget(Part::kGradient);
+}
+
+void EmitScalarsOut(RankBuilder& rank, const InstructionKey& key) {
+  std::vector<Move> moves;
+  for (const Scalar& scalar : ScalarsOf(rank.Context().plan)) {
+    moves.push_back({rank.Whole(rank.Tensors().At({scalar.here})),
+                     rank.Whole(rank.Tensors().At({scalar.away}))});
+  }
+  AddCopies(rank, key, "norm.out", /*state=*/true, moves);
+}
+
+// ---- the same in bytes
+
+CategoryBytes BytesOf(const LowerContext& context, const InstructionKey& key,
+                      const std::vector<Part>& parts) {
+  const StatePiece piece =
+      StatePiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
+  CategoryBytes bytes{};
+  for (const Part part : parts) {
+    foretrain::At(bytes, CategoryOf(part)) += (piece.end - piece.begin) * kFloatBytes;
+  }
+  return bytes;
+}
+
+StepMemory Makes(const CategoryBytes& bytes) {
+  return MovedMemory(Space::kDevice, Space::kHost, Space::kDevice, bytes);
+}
+StepMemory Frees(const CategoryBytes& bytes) {
+  return MovedMemory(Space::kDevice, Space::kDevice, Space::kHost, bytes);
+}
+
+std::vector<Part> KeptOnWay(const LowerContext& context, const OptimizerOffload& offload) {
+  std::vector<Part> parts = OnDisk(context, offload);
+  if (HasDeviceCopy(offload)) std::erase(parts, Part::kParameter);
+  return parts;
+}
+
+StepMemory ReadMemory(const LowerContext& context, const InstructionKey& key, Space space) {
+  if (space != Space::kPinned) return {};
+  return Makes(BytesOf(context, key, OnDisk(context, OffloadOf(context, key.part))));
+}
+StepMemory WriteMemory(const LowerContext& context, const InstructionKey& key, Space space) {
+  if (space != Space::kPinned) return {};
+  return Frees(BytesOf(context, key, KeptOnWay(context, OffloadOf(context, key.part))));
+}
+StepMemory StreamInMemory(const LowerContext& context, const InstructionKey& key, Space space) {
+  if (space == Space::kDevice) return Makes(BytesOf(context, key, Streamed(context)));
+  if (space != Space::kPinned) return {};
+  return Frees(BytesOf(context, key, OnDisk(context, OffloadOf(context, key.part))));
+}
+StepMemory StreamOutMemory(const LowerContext& context, const InstructionKey& key, Space space) {
+  if (space == Space::kDevice) return Frees(BytesOf(context, key, Streamed(context)));
+  if (space != Space::kPinned) return {};
+  return Makes(BytesOf(context, key, OnDisk(context, OffloadOf(context, key.part))));
+}
+StepMemory GradientOutMemory(const LowerContext& context, const InstructionKey& key, Space space) {
+  if (space != Space::kPinned || context.plan.delayed_update) return {};
+  return Makes(BytesOf(context, key, {Part::kGradient}));
+}
+StepMemory ParameterInMemory(const LowerContext& context, const InstructionKey& key, Space space) {
+  const OptimizerOffload offload = OffloadOf(context, key.part);
+  if (space != Space::kPinned || offload.master != Space::kNvme) return {};
+  return Frees(BytesOf(context, key, {Part::kParameter}));
+}
+StepMemory UpdateMemory(const LowerContext& context, const InstructionKey& key, Space space) {
+  const OptimizerOffload offload = OffloadOf(context, key.part);
+  if (space != Space::kPinned || offload.stream || offload.delayed) return {};
+  return Frees(BytesOf(context, key, {Part::kGradient}));
+}
+
+template <StepMemory (*in)(const LowerContext&, const InstructionKey&, Space)>
+StepMemory OnDevice(const LowerContext& context, const InstructionKey& key) {
+  return in(context, key, Space::kDevice);
+}
+constexpr StepRule kRead{EmitRead, nullptr, ReadMemory};
+constexpr StepRule kWrite{EmitWrite, nullptr, WriteMemory};
+constexpr StepRule kStreamIn{EmitStreamIn, OnDevice<StreamInMemory>, StreamInMemory};
+constexpr StepRule kStreamOut{EmitStreamOut, OnDevice<StreamOutMemory>, StreamOutMemory};
+constexpr StepRule kGradientOut{EmitGradientOut, nullptr, GradientOutMemory};
+constexpr StepRule kParameterIn{EmitParameterIn, nullptr, ParameterInMemory};
+constexpr StepRule kUpdate{EmitUpdate, nullptr, UpdateMemory};
+constexpr StepRule kScalarsOut{EmitScalarsOut};
+
+// ---- order
+
+struct PieceId {
+  int bucket = 0;
+  int piece = 0;
+};
+
+// What is done to a piece, `lag` pieces behind the first thing that is done to one.
+struct PieceStage {
+  InstructionKind kind;
+  const StepRule* rule;
+  int lag;
+};
+
+std::vector<PieceStage> StagesOf(const LowerContext& context, const OptimizerOffload& offload) {
+  std::vector<PieceStage> stages;
+  const bool disk = !OnDisk(context, offload).empty();
+  int lag = 0;
+  if (disk) stages.push_back({InstructionKind::kNvmeRead, &kRead, lag++});
+  if (offload.stream) stages.push_back({InstructionKind::kCopyIn, &kStreamIn, lag++});
+  stages.push_back({InstructionKind::kOptimizerStep, &kUpdate, lag});
+  if (offload.stream) stages.push_back({InstructionKind::kCopyOut, &kStreamOut, lag});
+  if (disk) stages.push_back({InstructionKind::kNvmeWrite, &kWrite, lag});
+  if (HasDeviceCopy(offload) && !offload.delayed) {
+    stages.push_back({InstructionKind::kCopyIn, &kParameterIn, lag});
+  }
+  return stages;
+}
+
+using LastUses = std::vector<std::optional<InstructionKey>>;  // by bucket
+// The copies to the device wait for the last use of the whole bucket, also where a rank's own shard
+// is read no more: the gather behind them does anyhow, and so all ranks of a stage are alike.
+LastUses LastUsesOf(const LowerContext& context, const Skeleton& skeleton) {
+  LastUses last(context.layout.buckets.size());
+  const Sharding sharding = ShardingOf(context.plan);
+  if (!sharding.optimizer || sharding.parameters) return last;
+  for (const SkeletonStep& step : skeleton) {
+    if (step.key.kind != InstructionKind::kBlock) continue;
+    for (const int bucket : context.BucketsOf(step.key.block)) {
+      last[static_cast<std::size_t>(bucket)] = step.key;
+    }
+  }
+  return last;
+}
+
+// The updates of the pieces, overlapped: each stage of a piece stands before the later stages of
+// the pieces ahead of it.
+std::vector<SkeletonStep> Pipelined(const LowerContext& context, const std::vector<PieceId>& pieces,
+                                    const LastUses& last) {
+  std::vector<SkeletonStep> steps;
+  if (pieces.empty()) return steps;
+  const std::vector<PieceStage> stages =
+      StagesOf(context, OffloadOf(context, pieces.front().bucket));
+  const auto count = static_cast<int>(pieces.size());
+  for (int turn = 0; turn < count + stages.back().lag; ++turn) {
+    for (const PieceStage& stage : stages) {
+      const int number = turn - stage.lag;
+      if (number < 0 || number >= count) continue;
+      const PieceId& id = pieces[static_cast<std::size_t>(number)];
+      SkeletonStep step{PieceKey(stage.kind, id.bucket, id.piece), stage.rule};
+      if (stage.rule == &kParameterIn) step.after = last[static_cast<std::size_t>(id.bucket)];
+      steps.push_back(step);
+    }
+  }
+  return steps;
+}
+
+std::vector<PieceId> PieceIds(const LowerContext& context, int bucket) {
+  std::vector<PieceId> ids;
+  if (!OffloadOf(context, bucket).away) return ids;
+  const auto count = static_cast<int>(StatePiecesOf(context, bucket).size());
+  for (int piece = 0; piece < count; ++piece) ids.push_back({bucket, piece});
+  return ids;
+}
+
+// Behind which position of the skeleton each bucket's gradients are summed, over micro-batches and
+// ranks.
+std::vector<std::size_t> ReadyPositions(const LowerContext& context, const Skeleton& skeleton) {
+  std::vector<std::size_t> ready(context.layout.buckets.size(), 0);
+  const auto note = [&](int bucket, std::size_t position) {
+    std::size_t& last = ready[static_cast<std::size_t>(bucket)];
+    last = std::max(last, position);
+  };
+  for (const BucketCompletion& done : BucketCompletions(context, skeleton)) {
+    note(done.bucket, done.position);
+  }
+  for (std::size_t i = 0; i < skeleton.size(); ++i) {
+    const InstructionKind kind = skeleton[i].key.kind;
+    if (kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter) {
+      note(skeleton[i].key.part, i);
+    }
+  }
+  return ready;
+}
+
+// Pieces of all buckets in the order in which the next forward needs them.
+std::vector<PieceId> AllPieces(const LowerContext& context) {
+  std::vector<PieceId> all;
+  for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
+    const std::vector<PieceId> ids = PieceIds(context, bucket);
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+// Masters, and what a delayed update keeps from step to step.
+void MakeOptimizerOffloadState(RankBuilder& rank) {
+  const LowerContext& context = rank.Context();
+  const Plan& plan = context.plan;
+  if (plan.offload_optimizer == OffloadTarget::kNone) return;
+  for (std::size_t i = 0; i < rank.Rank().buckets.size(); ++i) {
+    Bucket& bucket = rank.Rank().buckets[i];
+    const auto number = static_cast<int>(i);
+    const OptimizerOffload offload = OffloadOf(context, number);
+    if (HasDeviceCopy(offload)) {
+      bucket.master = rank.NewState(bucket.elements / bucket.shards * kFloatBytes,
+                                    Category::kMasterWeights, offload.master);
+    }
+    if (!offload.delayed) continue;
+    const std::vector<StatePiece> pieces = StatePiecesOf(context, number);
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      const InstructionKey key =
+          PieceKey(InstructionKind::kOptimizerStep, number, static_cast<int>(p));
+      rank.Tensors().Put(NameOf(Part::kGradient, key),
+                         rank.NewState((pieces[p].end - pieces[p].begin) * kFloatBytes,
+                                       Category::kGradients, Space::kPinned));
+    }
+  }
+  if (plan.stream_optimizer) return;
+  for (const Scalar& scalar : ScalarsOf(plan)) {
+    rank.Tensors().Put({scalar.away},
+                       rank.NewState(kFloatBytes, Category::kWorkspace, Space::kPinned));
+  }
+}
+
+void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
+  const Plan& plan = context.plan;
+  if (plan.offload_optimizer == OffloadTarget::kNone) return;
+  const bool waits = !ScalarsOf(plan).empty();
+  Insertions insertions;
+  const std::vector<std::size_t> ready = ReadyPositions(context, skeleton);
+  const LastUses last = LastUsesOf(context, skeleton);
+  const auto buckets = static_cast<int>(context.layout.buckets.size());
+  for (int bucket = 0; bucket < buckets; ++bucket) {
+    const std::vector<PieceId> ids = PieceIds(context, bucket);
+    const std::size_t behind = ready[static_cast<std::size_t>(bucket)];
+    if (!plan.stream_optimizer) {
+      for (const PieceId& id : ids) {
+        insertions.Behind(behind,
+                          {PieceKey(InstructionKind::kCopyOut, bucket, id.piece), &kGradientOut});
+      }
+    }
+    if (waits || plan.delayed_update) continue;
+    // Nothing but its gradients holds an update up.
+    for (const SkeletonStep& step : Pipelined(context, ids, last)) insertions.Behind(behind, step);
+  }
+  const std::vector<PieceId> all = AllPieces(context);
+  if (plan.delayed_update) {
+    for (const SkeletonStep& step : Pipelined(context, all, last)) insertions.Before(0, step);
+  }
+  insertions.ApplyTo(skeleton);
+  if (waits && !plan.stream_optimizer) {
+    skeleton.push_back(
+        {{InstructionKind::kCopyOut, Pass::kUpdate, context.stage.layers + 1, 0, 0}, &kScalarsOut});
+  }
+  if (plan.delayed_update) {
+    // The device is done with the step's parameters.
+    for (const PieceId& id : all) {
+      skeleton.push_back({PieceKey(InstructionKind::kCopyIn, id.bucket, id.piece), &kParameterIn,
+                          last[static_cast<std::size_t>(id.bucket)]});
+    }
+  } else if (waits) {
+    for (const SkeletonStep& step : Pipelined(context, all, last)) skeleton.push_back(step);
+  }
+}
+
+}  // namespace foretrain
