@@ -208,7 +208,8 @@ typedef struct FtRope {
 
 // Causal attention over packed rows: q, k, v are slices of [batch * sequence, row_stride]; out
 // [rows, heads * head_dim]; lse [rows, heads] fp32 (log of the sum of exponentials of the scaled
-// scores). Query head h reads key head h / (heads / kv_heads). Scale is 1 / sqrt(head_dim).
+// scores). Query head h reads key head h / (heads / kv_heads). Scale is 1 / sqrt(head_dim). With
+// window > 0 a query sees that many keys, itself and those before it; 0: all before it.
 typedef struct FtAttentionForward {
   const void* q;
   const void* k;
@@ -218,6 +219,7 @@ typedef struct FtAttentionForward {
   int64_t batch, sequence, row_stride;
   int32_t heads, kv_heads, head_dim;
   FtDtype dtype;
+  int64_t window;
 } FtAttentionForward;
 
 // dq, dk, dv: slices laid out like q, k, v (same row_stride), overwritten.
@@ -234,14 +236,15 @@ typedef struct FtAttentionBackward {
   int64_t batch, sequence, row_stride;
   int32_t heads, kv_heads, head_dim;
   FtDtype dtype;
+  int64_t window;
 } FtAttentionBackward;
 
 // One part of causal attention: queries of some runs of rows against keys of others, each against
 // those at its own position and before. q [rows, q_stride], k and v [rows, kv_stride], out and lse
-// as above, by query row. Runs name the rows of the first sample; those of sample b lie b *
-// sample_rows further on. Forward with merge != 0: out and lse hold the result of earlier parts
-// over other keys, and get that of both. A query without a key here keeps them, or has 0 and lse
-// -inf.
+// as above, by query row, `window` too. Runs name the rows of the first sample; those of sample b
+// lie b * sample_rows further on. Forward with merge != 0: out and lse hold the result of earlier
+// parts over other keys, and get that of both. A query without a key here keeps them, or has 0 and
+// lse -inf.
 typedef struct FtAttentionPartForward {
   const void* q;
   const void* k;
@@ -254,6 +257,7 @@ typedef struct FtAttentionPartForward {
   int64_t batch, sample_rows, q_stride, kv_stride;
   int32_t heads, kv_heads, head_dim, merge;
   FtDtype dtype;
+  int64_t window;
 } FtAttentionPartForward;
 
 // What flows to the queries and keys of a part; out and lse are those of all parts together. dq is
@@ -274,6 +278,7 @@ typedef struct FtAttentionPartBackward {
   int64_t batch, sample_rows, q_stride, kv_stride, dkv_stride;
   int32_t heads, kv_heads, head_dim, accumulate_dq;
   FtDtype dtype;
+  int64_t window;
 } FtAttentionPartBackward;
 
 // to[row * to_stride + col] = from[row * from_stride + col] for rows x cols; they do not overlap.

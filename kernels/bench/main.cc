@@ -156,7 +156,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                .heads = heads,
                                .kv_heads = heads,
                                .head_dim = head_dim,
-                               .dtype = FT_F32};
+                               .dtype = FT_F32,
+                               .window = 0};
     return CpuDeviceApi().attention_forward(queue, &g);
   };
   Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair, forward);
@@ -180,7 +181,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                 .heads = heads,
                                 .kv_heads = heads,
                                 .head_dim = head_dim,
-                                .dtype = FT_F32};
+                                .dtype = FT_F32,
+                                .window = 0};
     return CpuDeviceApi().attention_backward(queue, &g);
   });
 }

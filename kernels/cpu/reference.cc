@@ -200,7 +200,7 @@ AttentionOutputs AttentionForward(const AttentionShape& s, const Tensor& q, cons
                            Zeros(s.batch * s.sequence * s.heads)};
   ForEachQuery(s, [&](std::int64_t b, std::int64_t head, std::int64_t i) {
     Tensor scores;
-    for (std::int64_t j = 0; j <= i; ++j) {
+    for (std::int64_t j = s.FirstKey(i); j <= i; ++j) {
       scores.push_back(scale * Dot(q, at.Query(b, head, i), k, at.Key(b, head, j), s.head_dim));
     }
     const double most = *std::max_element(scores.begin(), scores.end());
@@ -208,9 +208,9 @@ AttentionOutputs AttentionForward(const AttentionShape& s, const Tensor& q, cons
     for (const double score : scores) {
       sum += std::exp(score - most);
     }
-    for (std::int64_t j = 0; j <= i; ++j) {
-      AddScaled(std::exp(scores[Index(j)] - most) / sum, v, at.Key(b, head, j), s.head_dim,
-                outputs.out, at.Query(b, head, i));
+    for (std::int64_t j = s.FirstKey(i); j <= i; ++j) {
+      AddScaled(std::exp(scores[Index(j - s.FirstKey(i))] - most) / sum, v, at.Key(b, head, j),
+                s.head_dim, outputs.out, at.Query(b, head, i));
     }
     outputs.lse[at.Lse(b, head, i)] = most + std::log(sum);
   });
@@ -226,7 +226,7 @@ AttentionGrads AttentionBackward(const AttentionShape& s, const Tensor& q, const
   ForEachQuery(s, [&](std::int64_t b, std::int64_t head, std::int64_t i) {
     const std::size_t query = at.Query(b, head, i);
     const double delta = Dot(dout, query, out, query, s.head_dim);
-    for (std::int64_t j = 0; j <= i; ++j) {
+    for (std::int64_t j = s.FirstKey(i); j <= i; ++j) {
       const std::size_t key = at.Key(b, head, j);
       const double p =
           std::exp(scale * Dot(q, query, k, key, s.head_dim) - lse[at.Lse(b, head, i)]);

@@ -60,9 +60,15 @@ struct RopeShape {
 };
 Tensor Rope(const RopeShape& shape, const Tensor& x);
 
-// Causal attention; q is [batch, sequence, heads, head_dim], k and v have kv_heads heads.
+// Causal attention; q is [batch, sequence, heads, head_dim], k and v have kv_heads heads. With a
+// window a query sees that many keys, itself and those before it; 0: all before it.
 struct AttentionShape {
   std::int64_t batch = 0, sequence = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t window = 0;
+
+  std::int64_t FirstKey(std::int64_t query) const {
+    return window > 0 && query >= window ? query + 1 - window : 0;
+  }
 };
 struct AttentionOutputs {
   Tensor out, lse;  // like q, [batch, sequence, heads]

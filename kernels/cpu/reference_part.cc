@@ -41,7 +41,7 @@ void ForEachQuery(const AttentionPartShape& s, const Visit& visit) {
       const std::int64_t kv_head = head / (s.heads / s.kv_heads);
       std::vector<std::size_t> seen;
       for (std::int64_t j = 0; j < keys; ++j) {
-        if (s.keys[Index(j)] > s.queries[Index(row % queries)]) continue;
+        if (!s.Sees(s.queries[Index(row % queries)], s.keys[Index(j)])) continue;
         seen.push_back(Index(((sample * keys + j) * s.kv_heads + kv_head) * s.head_dim));
       }
       const std::int64_t number = row * s.heads + head;

@@ -10,10 +10,16 @@
 namespace foretrain::reference {
 
 // q is [batch, queries, heads, head_dim]; k and v are [batch, keys, kv_heads, head_dim]. A query
-// sees the keys whose position is not past its own; positions are the same in all samples.
+// sees the keys whose position is not past its own, or of these with a window those in it (0: all);
+// positions are the same in all samples.
 struct AttentionPartShape {
   std::int64_t batch = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::vector<std::int64_t> queries, keys;  // positions
+  std::int64_t window = 0;
+
+  bool Sees(std::int64_t query, std::int64_t key) const {
+    return key <= query && (window == 0 || query - key < window);
+  }
 };
 
 // A query that sees no key has output 0 and lse -inf.

@@ -39,7 +39,8 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
                                  .heads = s.heads,
                                  .kv_heads = s.kv_heads,
                                  .head_dim = s.head_dim,
-                                 .dtype = FT_F32};
+                                 .dtype = FT_F32,
+                                 .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_forward(queue, &args.attention_forward);
@@ -68,7 +69,8 @@ KernelCall MakeAttentionBackward(const BoundOp& op) {
                                   .heads = s.heads,
                                   .kv_heads = s.kv_heads,
                                   .head_dim = s.head_dim,
-                                  .dtype = FT_F32};
+                                  .dtype = FT_F32,
+                                  .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_backward(queue, &args.attention_backward);

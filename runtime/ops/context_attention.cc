@@ -48,7 +48,8 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
                                       .kv_heads = s.kv_heads,
                                       .head_dim = s.head_dim,
                                       .merge = op.op.accumulate,
-                                      .dtype = FT_F32};
+                                      .dtype = FT_F32,
+                                      .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_forward(queue, &args.attention_part_forward);
@@ -85,7 +86,8 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .kv_heads = s.kv_heads,
                                        .head_dim = s.head_dim,
                                        .accumulate_dq = op.op.accumulate,
-                                       .dtype = FT_F32};
+                                       .dtype = FT_F32,
+                                       .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_backward(queue, &args.attention_part_backward);

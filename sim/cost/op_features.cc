@@ -12,23 +12,27 @@ OpFeatures GemmFeatures(const OpShape& shape) {
   return {{std::log(m), std::log(n), std::log(k)}, {m * n * k, 1, n * k, m * k, m * n}, 3};
 }
 
-OpFeatures AttentionFeatures(const Op& op) {
+// Of parts, and within a window: as whole attention of a sequence with as many pairs of a query and
+// a key.
+OpFeatures AttentionPairFeatures(const Op& op) {
+  const OpShape& shape = op.shape;
   const OpWork work = WorkOf(op);
-  return {{std::log(static_cast<double>(op.shape.sequence)),
-           std::log(static_cast<double>(op.shape.batch) * op.shape.heads),
-           std::log(static_cast<double>(op.shape.head_dim))},
+  const bool forward =
+      op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward;
+  const double gemms = forward ? 2 : 5;
+  const double items = static_cast<double>(shape.batch) * shape.heads;
+  const double pairs = work.flop / (gemms * 2 * items * shape.head_dim);
+  return {{std::log(2 * pairs) / 2, std::log(items), std::log(static_cast<double>(shape.head_dim))},
           {work.flop, 1, work.bytes},
           3};
 }
 
-// As whole attention of a sequence with as many pairs of a query and a key.
-OpFeatures AttentionPartFeatures(const Op& op) {
-  const OpShape& shape = op.shape;
+OpFeatures AttentionFeatures(const Op& op) {
+  if (op.shape.window > 0) return AttentionPairFeatures(op);
   const OpWork work = WorkOf(op);
-  const double gemms = op.kind == OpKind::kAttentionPartForward ? 2 : 5;
-  const double items = static_cast<double>(shape.batch) * shape.heads;
-  const double pairs = work.flop / (gemms * 2 * items * shape.head_dim);
-  return {{std::log(2 * pairs) / 2, std::log(items), std::log(static_cast<double>(shape.head_dim))},
+  return {{std::log(static_cast<double>(op.shape.sequence)),
+           std::log(static_cast<double>(op.shape.batch) * op.shape.heads),
+           std::log(static_cast<double>(op.shape.head_dim))},
           {work.flop, 1, work.bytes},
           3};
 }
@@ -45,7 +49,7 @@ OpFeatures FeaturesOf(const Op& op) {
     return {{std::log(work.flop), std::log(work.bytes)}, {work.flop, 1, work.bytes}, 2};
   }
   if (op.kind == OpKind::kAttentionPartForward || op.kind == OpKind::kAttentionPartBackward) {
-    return AttentionPartFeatures(op);
+    return AttentionPairFeatures(op);
   }
   const double bytes = WorkOf(op).bytes;
   return {{std::log(bytes)}, {bytes, 1}, 1};

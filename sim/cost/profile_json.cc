@@ -50,7 +50,7 @@ constexpr std::array<Field<ProfileRates, Figure>, 4> kHostRates{{
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 11> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
@@ -60,6 +60,7 @@ constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
     {"vocab_total", &OpShape::vocab_total},
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
+    {"window", &OpShape::window},
     {"capacity", &OpShape::capacity},
 }};
 constexpr std::array<Field<OpShape, std::int32_t>, 7> kHeads{{

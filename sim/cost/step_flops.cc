@@ -1,7 +1,7 @@
 #include "sim/cost/step_flops.h"
 
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/recompute.h"
@@ -17,16 +17,37 @@ double FlopsOf(const Block& block) {
   return sum;
 }
 
-double FlopsOf(const BlockContext& context, BlockKind kind, RecomputeKind recompute) {
+double FlopsOf(const BlockContext& context, BlockRequest request) {
   double sum = 0;
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-    sum += FlopsOf(BuildBlock(context, {.kind = kind, .pass = pass, .recompute = recompute}));
+    request.pass = pass;
+    sum += FlopsOf(BuildBlock(context, request));
   }
-  if (recompute == RecomputeKind::kFull) {
-    sum += FlopsOf(BuildBlock(context, {.kind = kind, .pass = Pass::kRecompute}));
+  if (request.recompute == RecomputeKind::kFull) {
+    request.pass = Pass::kRecompute;
+    sum += FlopsOf(BuildBlock(context, request));
   }
   return sum;
 }
+
+// Layers, by whether they have experts, what they compute again and whether they see past the
+// model's window.
+class LayerFlops {
+ public:
+  explicit LayerFlops(const BlockContext& context) : context_(context) {}
+  double Of(BlockKind kind, int block, RecomputeKind recompute) {
+    const bool global = IsGlobal(context_.model, context_.plan, block);
+    const auto [found, is_new] = known_.try_emplace({kind, recompute, global});
+    if (is_new) {
+      found->second = FlopsOf(context_, {.kind = kind, .recompute = recompute, .global = global});
+    }
+    return found->second;
+  }
+
+ private:
+  const BlockContext& context_;
+  std::map<std::tuple<BlockKind, RecomputeKind, bool>, double> known_;
+};
 
 // The plan's batches on one rank that does everything once.
 Plan Undivided(const Plan& plan) {
@@ -43,25 +64,21 @@ Plan Undivided(const Plan& plan) {
 StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   const Plan whole = Undivided(plan);
   const BlockContext once{model, whole, false}, rank{model, plan, false};
+  LayerFlops layers_once(once), layers_here(rank);
   StepFlops flops;
-  flops.model = FlopsOf(once, BlockKind::kHead, RecomputeKind::kNone);
-  // Of a layer with and without experts, that keeps its tensors or makes them again.
-  std::map<std::pair<BlockKind, bool>, double> layer;
-  for (const auto& [kind, count] :
-       {std::pair{BlockKind::kLayer, model.DenseLayers()},
-        {BlockKind::kExpertLayer, model.layers - model.DenseLayers()}}) {
-    if (count == 0) continue;
-    flops.model += static_cast<double>(count) * FlopsOf(once, kind, RecomputeKind::kNone);
-    layer[{kind, false}] = FlopsOf(rank, kind, RecomputeKind::kNone);
-    layer[{kind, true}] = FlopsOf(rank, kind, plan.recompute);
+  flops.model = FlopsOf(once, {.kind = BlockKind::kHead});
+  for (int block = 1; block <= model.layers; ++block) {
+    const bool dense = block <= model.DenseLayers();
+    const BlockKind kind = dense ? BlockKind::kLayer : BlockKind::kExpertLayer;
+    flops.model += layers_once.Of(kind, block, RecomputeKind::kNone);
   }
-  flops.hardware = FlopsOf(rank, BlockKind::kHead, RecomputeKind::kNone);
+  flops.hardware = FlopsOf(rank, {.kind = BlockKind::kHead});
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
     for (const int block : stage.blocks) {
       const BlockKind kind = stage.KindOf(block);
       if (!IsLayer(kind)) continue;
-      flops.hardware += layer.at({kind, RecomputeOf(plan, stage, block) != RecomputeKind::kNone});
+      flops.hardware += layers_here.Of(kind, block, RecomputeOf(plan, stage, block));
     }
   }
   // Micro-batches of all replicas; every context- or tensor-parallel rank does its part, or

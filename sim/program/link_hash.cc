@@ -22,7 +22,7 @@ void AddOp(const Op& op, StableHash& hash) {
     hash.Add(size);
   }
   hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim);
-  hash.Add(shape.cp).Add(shape.turn);
+  hash.Add(shape.cp).Add(shape.turn).Add(shape.window);
   hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity);
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "base/result.h"
+#include "sim/program/attention_pairs.h"
 
 namespace foretrain {
 namespace {
@@ -96,14 +97,13 @@ OpWork GemmWork(const Sizes& s) {
           s.rows * s.inner + s.inner * s.cols + s.output_passes * s.matrix};
 }
 
-// `gemms` products over the lower triangle, T (T + 1) / 2 pairs of a query and a key, each of
-// head_dim multiplications and additions. Leaves out the softmax: about 5 flop a pair, under 2 %
+// `gemms` products over the pairs of a query and a key (attention_pairs.h), each of head_dim
+// multiplications and additions. Leaves out the softmax: about 5 flop a pair, under 2 %
 // from head_dim 64 on. `outputs`: tensors of the output's shape; `inputs`: of qkv's.
 OpWork AttentionWork(const Op& op, double gemms, double inputs, double outputs) {
   const OpShape& shape = op.shape;
-  const auto sequence = static_cast<double>(shape.sequence);
-  const double pairs =
-      static_cast<double>(shape.batch) * shape.heads * sequence * (sequence + 1) / 2;
+  const double pairs = static_cast<double>(shape.batch) * shape.heads *
+                       PairsOfSequence(shape.sequence, shape.window);
   const auto rows = static_cast<double>(shape.rows);
   const double heads = shape.heads;
   const double width = heads * shape.head_dim;
@@ -112,23 +112,11 @@ OpWork AttentionWork(const Op& op, double gemms, double inputs, double outputs) 
           rows * (inputs * qkv_width + outputs * width + heads)};
 }
 
-// Pairs of a query and a key of one head of one sample. Each of cp ranks has chunks r and 2 cp - 1
-// - r of 2 cp, c = sequence / 2 tokens each: of S = 2 cp c tokens c (S + 1) pairs over all keys; c
-// (2 c + 1) over its own, 2 c^2 over another's. All queries over all keys: S (S + 1) / 2.
-double PairsOf(const OpShape& shape) {
-  const auto share = static_cast<double>(shape.sequence);
-  const std::int64_t local = shape.batch * shape.sequence;
-  const double whole = share * shape.cp;
-  if (shape.rows > local) return whole * (whole + 1) / 2;
-  if (shape.inner > local) return share / 2 * (whole + 1);
-  return shape.turn == 0 ? share * (share + 1) / 2 : share * share / 2;
-}
-
 // A part that adds to earlier ones reads what it adds to: out and lse, or dq.
 OpWork AttentionPartWork(const Op& op) {
   const OpShape& shape = op.shape;
   const bool forward = op.kind == OpKind::kAttentionPartForward;
-  const double pairs = static_cast<double>(shape.batch) * shape.heads * PairsOf(shape);
+  const double pairs = static_cast<double>(shape.batch) * shape.heads * PairsOfPart(shape);
   const double heads = shape.heads;
   const double query = static_cast<double>(shape.rows) * heads * shape.head_dim;
   const double keys = static_cast<double>(shape.inner) * 2.0 * shape.kv_heads * shape.head_dim;

@@ -155,8 +155,9 @@ struct OpShape {
   std::int32_t experts = 0;
   std::int32_t per_token = 0;  // experts of a token
   std::int64_t capacity = 0;   // rows of an expert; 0: as many as it is sent
-  std::int32_t cp = 0;    // ranks that share out each sequence (context_parallel.h); 0: none do
-  std::int32_t turn = 0;  // attention part: the keys are those of the rank `turn` before this one
+  std::int32_t cp = 0;      // ranks that share out each sequence (context_parallel.h); 0: none do
+  std::int32_t turn = 0;    // attention part: the keys are those of the rank `turn` before this one
+  std::int64_t window = 0;  // attention: tokens that one sees, itself included; 0: all before it
 
   auto operator<=>(const OpShape&) const = default;
 };
@@ -250,8 +251,9 @@ constexpr bool IsCollective(OpKind kind) {
 // what is changed in place or added to counts twice. Operands that may be left out do not count (a
 // bias, learned positions), but the residual of a norm's backward does.
 // `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
-// of a query and a key: forward 2 GEMMs, 2 B heads T (T + 1) head_dim, backward 5 (Dao 2023,
-// s. 3.1); an attention part the pairs that it has, as many on every rank; norms, activations and
+// of a query and a key, or those of its window: forward 2 GEMMs, 2 B heads T (T + 1) head_dim,
+// backward 5 (Dao 2023, s. 3.1); an attention part the pairs that it has, as many on every rank or,
+// with a window, their mean over the ranks; norms, activations and
 // AdamW a few an element. Communication: flop 0, bytes = the tensor this rank brings (all-gather:
 // the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 * elements. kOpaque: 0, its time
 // is given.

@@ -77,13 +77,16 @@ class Estimator {
     for (const int block : stage.blocks) {
       double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
       double reduce = sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
-      const RecomputeKind recompute = RecomputeOf(plan_, stage, block);
-      if (stage.KindOf(block) == BlockKind::kLayer) {
+      BlockRequest request;
+      request.kind = stage.KindOf(block);
+      request.recompute = RecomputeOf(plan_, stage, block);
+      request.global = IsLayer(request.kind) && IsGlobal(model_, plan_, block);
+      if (request.kind == BlockKind::kLayer) {
         // Copies hide behind one block, like gathers.
-        gather = std::max(gather, KeptSeconds(context, recompute));
-        reduce = std::max(reduce, KeptSeconds(context, recompute));
+        gather = std::max(gather, KeptSeconds(context, request.recompute));
+        reduce = std::max(reduce, KeptSeconds(context, request.recompute));
       }
-      AddBlock(context, stage.KindOf(block), recompute, gather, reduce, out);
+      AddBlock(context, request, gather, reduce, out);
     }
     // A micro-batch passes the blocks of one direction alone.
     const double share = 1.0 / Placement(plan_).directions();
@@ -97,12 +100,15 @@ class Estimator {
   }
 
  private:
-  void AddBlock(const BlockContext& c, BlockKind kind, RecomputeKind recompute, double gather,
-                double reduce, StageTime& out) {
+  void AddBlock(const BlockContext& c, const BlockRequest& of, double gather, double reduce,
+                StageTime& out) {
     // Of a middle micro-batch: it adds to what the ones before it left.
     const auto time = [&](Pass pass) {
+      BlockRequest request = of;
+      request.pass = pass;
       const bool adds = pass != Pass::kRecompute;
-      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute, adds}), seconds_);
+      request.accumulate = request.adds_loss = request.accumulate_experts = adds;
+      return TimeOf(BuildBlock(c, request), seconds_);
     };
     const bool split = SplitsBackward(plan_.schedule);
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
@@ -110,12 +116,12 @@ class Estimator {
     const BlockTime before{gather - beside, 0};
     Add(out.forward, before);
     Add(out.forward, time(Pass::kForward), beside);
-    if (kind == BlockKind::kEmbedding) {
+    if (of.kind == BlockKind::kEmbedding) {
       Add(out.backward, time(Pass::kBackward), reduce);
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
     }
-    if (recompute == RecomputeKind::kFull) {
+    if (of.recompute == RecomputeKind::kFull) {
       const BlockTime again = time(Pass::kRecompute);
       Add(out.backward, again);
       if (split) Add(out.input, again);

@@ -112,6 +112,9 @@ class Config {
   std::int64_t CountOr(std::string_view name, std::int64_t otherwise) {
     return fields_.IntegerOr(Use(name), otherwise, 1, kMaxModelCount);
   }
+  std::int64_t IntegerOr(std::string_view name, std::int64_t otherwise) {
+    return fields_.IntegerOr(Use(name), otherwise, 0, kMaxModelCount);
+  }
   double NumberOr(std::string_view name, double otherwise) {
     return fields_.NumberOr(Use(name), otherwise, 0, 1e18);
   }
@@ -300,13 +303,41 @@ void ReadLlama(Config& config, ModelSpec& model) {
   model.attention_bias = model.projection_bias = attention;
 }
 
-void LimitToWindow(Config& config, ModelSpec& model, std::int64_t window) {
-  if (window >= model.max_sequence) return;
+// What `layer_types` says of windows: none, all layers, or all but every n-th; false where it is
+// not given.
+bool ReadLayerTypes(Config& config, ModelSpec& model, std::int64_t window) {
+  const std::vector<std::string> types = config.StringsOr("layer_types");
+  for (const std::string& kind : types) {
+    if (kind == "sliding_attention" || kind == "full_attention") continue;
+    config.Unsupported("layer_types",
+                       fmt::format("\"{}\" is not supported; must be \"full_attention\" or "
+                                   "\"sliding_attention\"",
+                                   Printable(kind)));
+    return true;
+  }
+  const auto full = std::find(types.begin(), types.end(), "full_attention");
+  const auto count = std::count(types.begin(), types.end(), "full_attention");
+  if (types.empty() || count == std::ssize(types)) return !types.empty();
   model.attention_window = window;
-  config.Note(fmt::format(
-      "sliding_window {}: sequences up to {} tokens, within which it has no effect; longer ones "
-      "are refused",
-      window, window));
+  if (count == 0) return true;
+  model.global_attention_every = full - types.begin() + 1;
+  bool regular = static_cast<std::int64_t>(types.size()) == model.layers;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const bool global = (static_cast<std::int64_t>(i) + 1) % model.global_attention_every == 0;
+    regular = regular && global == (types[i] == "full_attention");
+  }
+  if (!regular) {
+    config.Unsupported("layer_types",
+                       "must name every layer, with full attention in none, all, or every n-th: "
+                       "other orders are not supported");
+  }
+  return true;
+}
+
+// A window that holds every sequence is none.
+void DropWideWindow(ModelSpec& model) {
+  if (model.attention_window < model.max_sequence) return;
+  model.attention_window = model.global_attention_every = 0;
 }
 
 // kv_heads has another default in each family, so that one without it is a guess.
@@ -322,24 +353,30 @@ void ReadMistral(Config& config, ModelSpec& model) {
   constexpr std::int64_t kLibraryDefault = 4096;
   RequireKvHeads(config);
   // Null is no window; a file without the field has the library's.
-  const bool none = config.IsNull("sliding_window");
-  if (!none) LimitToWindow(config, model, config.CountOr("sliding_window", kLibraryDefault));
+  if (config.IsNull("sliding_window")) return;
+  const std::int64_t window = config.CountOr("sliding_window", kLibraryDefault);
+  if (!ReadLayerTypes(config, model, window)) model.attention_window = window;
+  DropWideWindow(model);
 }
 
+// Without layer_types the layers from max_window_layers on have the window.
 void ReadQwen2(Config& config, ModelSpec& model) {
+  constexpr std::int64_t kLibraryDefault = 28;
   RequireKvHeads(config);
   model.attention_bias = true;
-  bool windowed = config.BoolOr("use_sliding_window", false);
-  for (const std::string& kind : config.StringsOr("layer_types")) {
-    if (kind == "sliding_attention") windowed = true;
-    if (kind != "sliding_attention" && kind != "full_attention") {
-      config.Unsupported(
-          "layer_types",
-          fmt::format("\"{}\" is not supported; must be \"full_attention\"", Printable(kind)));
+  const std::int64_t window = config.CountOr("sliding_window", kMaxModelCount);
+  const bool windowed = config.BoolOr("use_sliding_window", false);
+  const std::int64_t whole = config.IntegerOr("max_window_layers", kLibraryDefault);
+  if (!ReadLayerTypes(config, model, window) && windowed && whole < model.layers) {
+    model.attention_window = window;
+    if (whole > 0 && window < model.max_sequence) {
+      config.Unsupported("max_window_layers",
+                         fmt::format("{}: the first layers without a window and the others with "
+                                     "one is not supported; must be 0 or at least {}",
+                                     whole, model.layers));
     }
   }
-  const std::int64_t window = config.CountOr("sliding_window", kMaxModelCount);
-  if (windowed) LimitToWindow(config, model, window);
+  DropWideWindow(model);
 }
 
 // The library's weight multiplies a sum that is experts_per_token times the loss here.
@@ -350,9 +387,8 @@ double BalanceWeight(Config& config, const ModelSpec& model) {
 
 void ReadMixtral(Config& config, ModelSpec& model) {
   RequireKvHeads(config);
-  if (config.Has("sliding_window")) {
-    LimitToWindow(config, model, config.Count("sliding_window"));
-  }
+  if (config.Has("sliding_window")) model.attention_window = config.Count("sliding_window");
+  DropWideWindow(model);
   model.experts = config.Count("num_local_experts");
   model.experts_per_token = config.Count("num_experts_per_tok");
   model.expert_ffn_hidden = model.ffn_hidden;

@@ -29,7 +29,7 @@ bool LooksLikeHuggingFace(std::string_view text);
 // (tied embeddings, epsilon, rotary base 10000); the shape itself must be there. In Llama
 // `attention_bias` covers q, k, v and the output, `mlp_bias` the MLP; in Qwen2 q, k and v have
 // biases, always. A sliding window that is narrower than the longest sequence becomes
-// attention_window: within it, windowed and full attention are the same.
+// attention_window, and layer_types in which every n-th layer is full global_attention_every.
 //
 // Errors, naming file, field, value and remedy: kCorruptInput, not JSON; kInvalidArgument, a field
 // missing or out of range, or a model that ValidateModel refuses; kUnsupported, another model_type

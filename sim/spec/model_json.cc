@@ -62,6 +62,7 @@ Result<ModelSpec> ReadModel(JsonFields& fields) {
   model.rope_theta = fields.NumberOr("rope_theta", model.rope_theta, 0, 1e18);
   model.norm_epsilon = fields.NumberOr("norm_epsilon", model.norm_epsilon, 0, 1);
   model.attention_window = fields.IntegerOr("attention_window", 0, 0, kMaxModelCount);
+  model.global_attention_every = fields.IntegerOr("global_attention_every", 0, 0, kMaxModelCount);
   ReadExperts(fields, model);
   FT_TRY(fields.Finish());
   if (const auto valid = ValidateModel(model); !valid) {
@@ -96,6 +97,9 @@ void WriteJson(JsonWriter& writer, const ModelSpec& model) {
       .Field("rope_theta", model.rope_theta)
       .Field("norm_epsilon", model.norm_epsilon)
       .Field("attention_window", model.attention_window);
+  if (model.global_attention_every > 0) {
+    writer.Field("global_attention_every", model.global_attention_every);
+  }
   if (model.experts > 0) {
     writer.Field("experts", model.experts)
         .Field("experts_per_token", model.experts_per_token)

@@ -14,7 +14,8 @@ class JsonWriter;
 
 // The model in `text`: an object with the fields of ModelSpec, kinds by name ("layernorm",
 // "swiglu", "rope"). May be missing: name, kv_heads (as heads), head_dim (hidden / heads),
-// rope_theta, norm_epsilon, attention_window.
+// rope_theta, norm_epsilon, attention_window,
+// global_attention_every.
 //
 //   file  where `text` comes from, for messages
 //

@@ -37,7 +37,13 @@ Result<void> CheckCounts(const ModelSpec& model) {
   FT_TRY(CheckCount("vocab", model.vocab, 1));
   FT_TRY(CheckCount("max_sequence", model.max_sequence, 1));
   FT_TRY(CheckCount("experts", model.experts, 0));
-  return CheckCount("attention_window", model.attention_window, 0);
+  FT_TRY(CheckCount("attention_window", model.attention_window, 0));
+  FT_TRY(CheckCount("global_attention_every", model.global_attention_every, 0));
+  if (model.global_attention_every == 0 || model.attention_window > 0) return {};
+  return Refuse(
+      "global_attention_every {}: without a window all layers attend to all tokens; give "
+      "attention_window or leave it out",
+      model.global_attention_every);
 }
 
 Result<void> CheckReal(std::string_view field, double value, double below,

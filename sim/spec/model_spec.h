@@ -41,6 +41,8 @@ struct ModelSpec {
   double norm_epsilon = 1e-5;
   std::int64_t attention_window =
       0;  // tokens that one attends to, itself included; 0: all earlier ones
+  std::int64_t global_attention_every =
+      0;  // every n-th layer attends to all earlier tokens all the same; 0: none does
   // Mixture of experts, in the layers behind the first `first_dense_layers`; 0 experts: none. An
   // expert is an MLP of the kind `mlp` without biases.
   std::int64_t experts = 0;
@@ -61,6 +63,16 @@ struct ModelSpec {
   }
   std::int64_t QkvWidth() const { return (heads + 2 * kv_heads) * head_dim; }
   std::int64_t MlpUpWidth() const { return mlp == MlpKind::kSwiglu ? 2 * ffn_hidden : ffn_hidden; }
+  // Tokens that one attends to in a sequence of the given length, in layers that are not global; 0:
+  // all earlier ones, as where the window holds the sequence.
+  std::int64_t WindowOfMost(std::int64_t sequence) const {
+    return sequence <= attention_window ? 0 : attention_window;
+  }
+  // The same of layer `layer`, counted from 0.
+  std::int64_t WindowOf(std::int64_t layer, std::int64_t sequence) const {
+    const bool global = global_attention_every > 0 && (layer + 1) % global_attention_every == 0;
+    return global ? 0 : WindowOfMost(sequence);
+  }
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -79,9 +91,10 @@ std::optional<PositionKind> ParsePositions(std::string_view name);
 //
 // Errors: kInvalidArgument, naming field, value and remedy: counts outside [1, 2^31), heads that
 // kv_heads does not divide, an odd head_dim with RoPE, an attention_window outside [0, 2^31), a
-// rope_theta or norm_epsilon that is no positive number, experts without a width or a number a
-// token of at most experts, fields of experts where there are none, more than 2^56 parameters, a
-// name over 200 bytes or with control characters. O(1); safe from any thread.
+// global_attention_every without one, a rope_theta or norm_epsilon that is no positive number,
+// experts without a width or a number a token of at most experts, fields of experts where there are
+// none, more than 2^56 parameters, a name over 200 bytes or with control characters. O(1); safe
+// from any thread.
 Result<void> ValidateModel(const ModelSpec& model);
 
 // Trainable parameters: token and learned position tables, per layer the q, k, v, output and MLP

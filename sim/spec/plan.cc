@@ -114,12 +114,6 @@ Result<void> CheckSequence(const Plan& plan, const ModelSpec& model) {
         "sequence {}: the model's learned position table has max_sequence {} rows; use at most {}",
         plan.sequence, model.max_sequence, model.max_sequence);
   }
-  if (model.attention_window > 0 && plan.sequence > model.attention_window) {
-    return Refuse(
-        "sequence {}: the model attends within a window of attention_window {} tokens, and longer "
-        "sequences are not supported; use at most {}",
-        plan.sequence, model.attention_window, model.attention_window);
-  }
   return {};
 }
 

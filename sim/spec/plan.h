@@ -149,9 +149,8 @@ Result<void> ValidatePlan(const Plan& plan);
 // Checks `plan` by itself and against `model`, which is valid.
 //
 // Errors: as above, and heads, kv_heads or ffn_hidden that tp does not divide; more stages than
-// layers; more layers than ids can hold; a sequence past the learned position table or the
-// attention window; an activation of a micro-batch past 2^56 bytes. O(sqrt(heads)); safe from any
-// thread.
+// layers; more layers than ids can hold; a sequence past the learned position table; an activation
+// of a micro-batch past 2^56 bytes. O(sqrt(heads)); safe from any thread.
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model);
 
 // "dp2 tp1 pp2 1f1b mb4 x8 zero1 recompute-full": short, for tables and titles. mb is the samples

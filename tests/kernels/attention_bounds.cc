@@ -57,7 +57,8 @@ class Bounder {
     const std::int64_t d = s_.head_dim;
     const std::size_t query = Index((row * s_.heads + head) * d);
     const double lse = forward_.lse[Index(row * s_.heads + head)];
-    const std::int64_t first = row / s_.sequence * s_.sequence;
+    const std::int64_t start = row / s_.sequence * s_.sequence;
+    const std::int64_t first = start + s_.FirstKey(row - start);
     const std::int64_t keys = row - first + 1;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
     Tensor p;

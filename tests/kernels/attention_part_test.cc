@@ -41,7 +41,7 @@ std::vector<std::int64_t> PositionsOf(const Runs& runs) {
 }
 
 struct Heads {
-  std::int64_t batch = 2, heads = 2, kv_heads = 2, head_dim = 16;
+  std::int64_t batch = 2, heads = 2, kv_heads = 2, head_dim = 16, window = 0;
 };
 
 // Queries and keys of one part: as many rows a sample, so that both shift alike.
@@ -51,7 +51,8 @@ struct Part {
 
   std::int64_t SampleRows() const { return std::max(RowsOf(queries), RowsOf(keys)); }
   AttentionPartShape Shape() const {
-    return {h.batch, h.heads, h.kv_heads, h.head_dim, PositionsOf(queries), PositionsOf(keys)};
+    return {h.batch,           h.heads, h.kv_heads, h.head_dim, PositionsOf(queries),
+            PositionsOf(keys), h.window};
   }
 };
 
@@ -151,7 +152,8 @@ class AttentionPartTest : public KernelTest {
                                .kv_heads = static_cast<std::int32_t>(h.kv_heads),
                                .head_dim = static_cast<std::int32_t>(h.head_dim),
                                .merge = into != nullptr ? 1 : 0,
-                               .dtype = FT_F32});
+                               .dtype = FT_F32,
+                               .window = h.window});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -194,7 +196,8 @@ class AttentionPartTest : public KernelTest {
                                 .kv_heads = static_cast<std::int32_t>(h.kv_heads),
                                 .head_dim = static_cast<std::int32_t>(h.head_dim),
                                 .accumulate_dq = dq_before != nullptr ? 1 : 0,
-                                .dtype = FT_F32});
+                                .dtype = FT_F32,
+                                .window = h.window});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {
@@ -258,6 +261,28 @@ TEST_P(AttentionPartTest, EqualsTheReferenceAcrossBlocks) {
   }
 }
 
+TEST_P(AttentionPartTest, SeesTheKeysOfItsWindowAlone) {
+  for (const std::int64_t n : kRaggedSizes) {
+    for (const std::int64_t window : {std::int64_t{1}, std::int64_t{5}, n, 2 * n + 1}) {
+      const Heads h{.head_dim = 33, .window = window};
+      const Runs own = RunsAt(n, {n, 6 * n});
+      Check({h, own, own});
+      Check({h, own, RunsAt(n, {0, 7 * n})});
+      Check({h, own, RunsAt(n, {0, 7 * n, n, 6 * n, 2 * n, 5 * n, 3 * n, 4 * n})});
+    }
+  }
+}
+
+TEST_P(AttentionPartTest, SeesTheKeysOfItsWindowAcrossBlocks) {
+  const std::int64_t n = kForwardQueries + 70;
+  for (const std::int64_t window : {3, 97, 150, 300}) {
+    const Heads h{.batch = 1, .heads = 1, .kv_heads = 1, .head_dim = 24, .window = window};
+    Check({h, RunsAt(n, {0, 3 * n}), RunsAt(n, {0, 3 * n, n, 2 * n})});
+    Check({h, RunsAt(n, {n, 2 * n}), RunsAt(n, {0, 3 * n})});
+    Check({h, RunsAt(n, {100}), RunsAt(n, {37})});  // the window's edge crosses the blocks
+  }
+}
+
 TEST_P(AttentionPartTest, SharesKeyHeadsAmongGroupsOfQueryHeads) {
   for (const std::int64_t kv_heads : {1, 2, 3, 6}) {
     Check({{.heads = 6, .kv_heads = kv_heads}, RunsAt(9, {9, 18}), RunsAt(9, {0, 27, 9, 18})});
@@ -282,10 +307,11 @@ TEST_P(AttentionPartTest, KeepsOutputsOfQueriesThatSeeNoKey) {
 
 // All ranks' parts, one after the other, are whole attention.
 TEST_P(AttentionPartTest, PartsMergeIntoTheWhole) {
-  for (const std::int64_t n : {1, 5, 33, 70}) {
-    SCOPED_TRACE(n);
+  for (const auto& [n, window] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {1, 0}, {5, 0}, {33, 0}, {70, 0}, {1, 2}, {5, 7}, {33, 20}, {70, 100}}) {
+    SCOPED_TRACE(testing::Message() << n << " window " << window);
     const int cp = 3;
-    const Heads h{.heads = 4, .kv_heads = 2};
+    const Heads h{.heads = 4, .kv_heads = 2, .window = window};
     const Runs own = RunsAt(n, {n, 4 * n});  // rank 1's
     const std::vector<Runs> keys = {own, RunsAt(n, {0, 5 * n}), RunsAt(n, {2 * n, 3 * n})};
     const Part all{h, own, RunsAt(n, {n, 4 * n, 0, 5 * n, 2 * n, 3 * n})};
@@ -362,10 +388,15 @@ TEST_P(AttentionPartTest, CopiesColumnsBetweenRowsOfUnlikeWidth) {
   }
 }
 
-TEST(AttentionPartReference, BackwardIsTheDifferenceGradient) {
+// Without a window; with one that no part lacks for any query; and with one in which query 8 sees
+// keys of neither part.
+class AttentionPartReference : public testing::TestWithParam<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Windows, AttentionPartReference, testing::Values(0, 5, 3));
+
+TEST_P(AttentionPartReference, BackwardIsTheDifferenceGradient) {
   // Queries 1, 2 and 7, 8 over keys 0, 1, 4, 5; those over keys 2, 3 are another part's.
-  const AttentionPartShape here{2, 4, 2, 3, {1, 2, 7, 8}, {0, 1, 4, 5}};
-  const AttentionPartShape there{2, 4, 2, 3, {1, 2, 7, 8}, {2, 3}};
+  const AttentionPartShape here{2, 4, 2, 3, {1, 2, 7, 8}, {0, 1, 4, 5}, GetParam()};
+  const AttentionPartShape there{2, 4, 2, 3, {1, 2, 7, 8}, {2, 3}, GetParam()};
   const auto random = [](std::int64_t n, std::uint32_t seed) { return ToDouble(Random(n, seed)); };
   const Tensor q = random(2 * 4 * 4 * 3, 1), dout = random(2 * 4 * 4 * 3, 4);
   const Tensor k = random(2 * 4 * 2 * 3, 2), v = random(2 * 4 * 2 * 3, 3);

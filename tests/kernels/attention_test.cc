@@ -16,7 +16,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 std::string Name(const AttentionShape& s) {
   return "batch " + std::to_string(s.batch) + " sequence " + std::to_string(s.sequence) +
          " heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " head_dim " +
-         std::to_string(s.head_dim);
+         std::to_string(s.head_dim) + " window " + std::to_string(s.window);
 }
 
 // q, k and v as slices of rows [q | k | v | gap], as a fused projection leaves them; the gap holds
@@ -91,7 +91,8 @@ class AttentionTest : public KernelTest {
                            .heads = static_cast<std::int32_t>(s.heads),
                            .kv_heads = static_cast<std::int32_t>(s.kv_heads),
                            .head_dim = static_cast<std::int32_t>(s.head_dim),
-                           .dtype = FT_F32});
+                           .dtype = FT_F32,
+                           .window = s.window});
   }
 
   void CheckForward(const AttentionShape& s) {
@@ -136,7 +137,8 @@ class AttentionTest : public KernelTest {
                             .heads = static_cast<std::int32_t>(s.heads),
                             .kv_heads = static_cast<std::int32_t>(s.kv_heads),
                             .head_dim = static_cast<std::int32_t>(s.head_dim),
-                            .dtype = FT_F32});
+                            .dtype = FT_F32,
+                            .window = s.window});
     grads.ExpectGapIsNan();
     return {grads.Get(0, s.heads * s.head_dim), grads.Get(packed.KeyAt(), s.kv_heads * s.head_dim),
             grads.Get(packed.ValueAt(), s.kv_heads * s.head_dim)};
@@ -190,6 +192,72 @@ TEST_P(AttentionTest, EqualsTheReferenceAcrossBlocks) {
     CheckForward(s);
     CheckBackward(s);
   }
+}
+
+TEST_P(AttentionTest, SeesTheKeysOfItsWindowAlone) {
+  for (const std::int64_t sequence : kRaggedSizes) {
+    for (const std::int64_t window : {1, 2, 7, 16, 33}) {
+      const AttentionShape s{.batch = 2,
+                             .sequence = sequence,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .head_dim = 33,
+                             .window = window};
+      CheckForward(s);
+      CheckBackward(s);
+    }
+  }
+}
+
+// Windows that begin in the block of the query, the one before, and several before, with blocks
+// that no query sees.
+TEST_P(AttentionTest, SeesTheKeysOfItsWindowAcrossBlocks) {
+  for (const std::int64_t sequence : {kBackwardKeys + 1, 3 * kForwardQueries + 70}) {
+    for (const std::int64_t window : {3, 64, 97, 128, 200, 300}) {
+      const AttentionShape s{.batch = 1,
+                             .sequence = sequence,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .head_dim = 64,
+                             .window = window};
+      CheckForward(s);
+      CheckBackward(s);
+    }
+  }
+}
+
+// To the bit: a window that holds the sequence changes nothing.
+TEST_P(AttentionTest, IsWholeWithAWindowOfTheSequence) {
+  AttentionShape s{.batch = 1, .sequence = 150, .heads = 2, .kv_heads = 1, .head_dim = 24};
+  const Inputs in(s);
+  Floats out, lse, windowed, windowed_lse;
+  Forward(s, in, out, lse);
+  const Grads grads = Backward(s, in, out, lse);
+  s.window = 150;
+  Forward(s, in, windowed, windowed_lse);
+  const Grads windowed_grads = Backward(s, in, out, lse);
+  EXPECT_EQ(Bits(windowed), Bits(out));
+  EXPECT_EQ(Bits(windowed_lse), Bits(lse));
+  EXPECT_EQ(Bits(windowed_grads.q), Bits(grads.q));
+  EXPECT_EQ(Bits(windowed_grads.k), Bits(grads.k));
+}
+
+// What lies before the window is not read: to the bit.
+TEST_P(AttentionTest, IgnoresPositionsBeforeTheWindow) {
+  const AttentionShape s{
+      .batch = 1, .sequence = 400, .heads = 1, .kv_heads = 1, .head_dim = 24, .window = 40};
+  Inputs in(s);
+  Floats out, lse, changed, changed_lse;
+  Forward(s, in, out, lse);
+  for (std::size_t i = 0; i < 200 * 24; ++i) {
+    in.k[i] = 50.0F;
+    in.v[i] = -1e6F;
+  }
+  Forward(s, in, changed, changed_lse);
+  for (std::size_t i = 239 * 24; i < out.size(); ++i) {
+    ASSERT_EQ(out[i], changed[i]) << i;
+  }
+  EXPECT_NE(out[238 * 24], changed[238 * 24]);  // sees 199, the last that changed
 }
 
 TEST_P(AttentionTest, SharesKeyHeadsAmongGroupsOfQueryHeads) {
@@ -284,8 +352,12 @@ TEST_P(AttentionTest, CarriesNanOfAnOutputGradientToWhatItDependsOn) {
   }
 }
 
-TEST(AttentionReference, BackwardIsTheDifferenceGradient) {
-  const AttentionShape s{.batch = 2, .sequence = 4, .heads = 4, .kv_heads = 2, .head_dim = 3};
+class AttentionReference : public testing::TestWithParam<std::int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Windows, AttentionReference, testing::Values(0, 1, 3));
+
+TEST_P(AttentionReference, BackwardIsTheDifferenceGradient) {
+  const AttentionShape s{
+      .batch = 2, .sequence = 5, .heads = 4, .kv_heads = 2, .head_dim = 3, .window = GetParam()};
   const Inputs in(s, 1.0F);
   const Tensor q = ToDouble(in.q);
   const Tensor k = ToDouble(in.k);

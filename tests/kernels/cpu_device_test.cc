@@ -170,7 +170,8 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .heads = 3,
                                .kv_heads = 2,
                                .head_dim = 4,
-                               .dtype = FT_F32};
+                               .dtype = FT_F32,
+                               .window = 0};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
@@ -232,7 +233,8 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .heads = 1,
                                      .kv_heads = 1,
                                      .head_dim = 100,
-                                     .dtype = FT_F32};
+                                     .dtype = FT_F32,
+                                     .window = 0};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

@@ -121,6 +121,12 @@ void ExpectSlopes(const ModelSpec& model, double step = 0.02) {
 
 TEST(Gradient, IsTheSlopeOfTheLossOfAGpt) { ExpectSlopes(TinyGpt(true)); }
 TEST(Gradient, IsTheSlopeOfTheLossOfAnUntiedGpt) { ExpectSlopes(TinyGpt(false)); }
+TEST(Gradient, IsTheSlopeOfTheLossWithinAWindow) {
+  ModelSpec model = TinyLlama();
+  model.attention_window = 3;
+  model.global_attention_every = 4;
+  ExpectSlopes(model);
+}
 TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
 
 // Every token goes to all experts, so that no choice jumps; the balance is not part of the loss

@@ -59,9 +59,20 @@ void ShareOutSequences(std::uint64_t index, PlannedModel& out) {
   }
 }
 
+// A window, in a third of the models; in half of these every second or third layer is global.
+void NarrowAttention(std::uint64_t index, ModelSpec& model) {
+  std::mt19937_64 random(~index * 3);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  if (pick(0, 2) != 0) return;
+  model.attention_window = pick(1, 9);
+  if (pick(0, 1) == 1) model.global_attention_every = pick(2, 3);
+}
+
 // Steps that overlap, in a sixth of the plans.
 void OverlapSteps(std::uint64_t index, PlannedModel& out) {
-  std::mt19937_64 random(~index * 3);
+  std::mt19937_64 random(~index * 5);
   const auto pick = [&](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };
@@ -95,6 +106,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   };
   PlannedModel out;
   out.model = RandomModel(random);
+  NarrowAttention(index, out.model);
   Plan& plan = out.plan;
   plan.dp = static_cast<int>(pick(1, 4));
   plan.tp = static_cast<int>(std::int64_t{1} << pick(0, 2));

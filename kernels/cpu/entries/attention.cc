@@ -28,7 +28,7 @@ FtStatus Rope(FtQueue* queue, const FtRope* g) {
 template <class Arguments>
 void CheckAttention(Check& check, const Arguments& g) {
   check.Size("batch", g.batch).Size("sequence", g.sequence).HeadDim(g.head_dim);
-  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1);
+  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1).Size("window", g.window);
   if (check.ok() && g.heads % g.kv_heads != 0) {
     check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
   }

@@ -31,7 +31,7 @@ std::int64_t CheckRuns(Check& check, const char* name, const FtRun* runs, std::i
 template <class Arguments>
 void CheckPart(Check& check, const Arguments& g, std::int64_t& query_rows, std::int64_t& key_rows) {
   check.Size("batch", g.batch).Size("sample_rows", g.sample_rows).HeadDim(g.head_dim);
-  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1);
+  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1).Size("window", g.window);
   if (check.ok() && g.heads % g.kv_heads != 0) {
     check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
   }

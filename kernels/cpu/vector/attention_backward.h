@@ -28,23 +28,24 @@ struct BackwardBlock {
   int64_t width;         // head_dim, rounded up to whole vectors
 };
 
-// Scores and gradients of probabilities of the strip of queries from i on, up to the last key that
-// one of them sees.
+// Scores and gradients of probabilities of the strip of queries from i on, from the first key that
+// one of them sees up to the last.
 FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock& block,
                               const View& view, int64_t i, int64_t rows) {
-  const int64_t vectors = RoundUp(view.KeysOf(i + rows - 1), kLanes) / kLanes;
+  const int64_t skip = view.FirstOf(i) / kLanes * kLanes;
+  const int64_t vectors = RoundUp(view.KeysOf(i + rows - 1) - skip, kLanes) / kLanes;
   StripArguments s{.depth = g.head_dim,
                    .a = block.queries + i * block.width,
                    .a_stride = block.width,
-                   .b = block.key_columns,
+                   .b = block.key_columns + skip,
                    .b_stride = kBackwardKeys,
-                   .c = block.p + i * kBackwardKeys,
+                   .c = block.p + i * kBackwardKeys + skip,
                    .c_stride = kBackwardKeys,
                    .scale = nullptr};
   StripProduct<Along::kRow>(s, rows, vectors);
   s.a = block.dout + i * block.width;
-  s.b = block.value_columns;
-  s.c = block.ds + i * kBackwardKeys;
+  s.b = block.value_columns + skip;
+  s.c = block.ds + i * kBackwardKeys + skip;
   StripProduct<Along::kRow>(s, rows, vectors);
 }
 
@@ -56,13 +57,24 @@ FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, int
   float* ds = block.ds + i * kBackwardKeys;
   const Vector lse = Set(block.lse[i]);
   const Vector delta = Set(block.delta[i]);
+  const int64_t first = view.FirstOf(i);
+  const int64_t skip = first / kLanes * kLanes;
   const int64_t seen = view.KeysOf(i);
+  for (int64_t j = 0; j < skip; j += kLanes) {
+    Store(p + j, Vector{});
+    Store(ds + j, Vector{});
+  }
   ForEachVector(
-      seen, [&](int64_t j, auto access) __attribute__((always_inline)) {
+      seen - skip, [&](int64_t c, auto access) __attribute__((always_inline)) {
+        const int64_t j = skip + c;
         const Vector probability = access.keep(Exp2(Load(p + j) - lse));
         Store(p + j, probability);
         Store(ds + j, access.keep(probability * ((Load(ds + j) - delta) * scale)));
       });
+  for (int64_t j = skip; j < first; ++j) {
+    p[j] = 0.0F;
+    ds[j] = 0.0F;
+  }
   for (int64_t j = RoundUp(seen, kLanes); j < view.keys; j += kLanes) {
     Store(p + j, Vector{});
     Store(ds + j, Vector{});
@@ -73,12 +85,13 @@ FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, int
 FT_INLINE void BackwardKeysValues(const BackwardBlock& block, const View& view) {
   for (int64_t j = 0; j < view.keys; j += kStripRows) {
     const int64_t rows = Least(kStripRows, view.keys - j);
-    const int64_t first =
-        Clamp(j - view.ahead, 0, view.queries);  // queries before it see none of these keys
-    if (first == view.queries) {
+    // Queries before `first` or from `end` on see none of these keys.
+    const int64_t first = Clamp(j - view.ahead, 0, view.queries);
+    const int64_t end = view.QueriesOf(j + rows - 1);
+    if (first >= end) {
       continue;
     }
-    StripArguments s{.depth = view.queries - first,
+    StripArguments s{.depth = end - first,
                      .a = block.p + first * kBackwardKeys + j,
                      .a_stride = kBackwardKeys,
                      .b = block.dout + first * block.width,
@@ -99,10 +112,11 @@ FT_INLINE void BackwardQueries(const FtAttentionBackward& g, const BackwardBlock
                                const View& view, int64_t i, int64_t rows, float* to, bool add) {
   const bool whole =
       g.head_dim == block.width;  // else a whole vector would pass the end of the slice
-  StripProduct<Along::kRow>({.depth = view.KeysOf(i + rows - 1),
-                             .a = block.ds + i * kBackwardKeys,
+  const int64_t first = view.FirstOf(i);
+  StripProduct<Along::kRow>({.depth = view.KeysOf(i + rows - 1) - first,
+                             .a = block.ds + i * kBackwardKeys + first,
                              .a_stride = kBackwardKeys,
-                             .b = block.keys,
+                             .b = block.keys + first * block.width,
                              .b_stride = block.width,
                              .c = whole ? to : block.dq,
                              .c_stride = whole ? g.row_stride : block.width,
@@ -172,6 +186,9 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
   const int64_t group = g.heads / g.kv_heads;
   const int64_t keys = Least(kBackwardKeys, g.sequence - j);
   const int64_t at = (start + j) * g.row_stride + kv_head * g.head_dim;
+  const int64_t window = WindowOf(g.window);
+  const int64_t end = Least(g.sequence, j + keys - 1 + window);  // queries from there see no key
+  const bool adds = window < g.sequence;                         // to dq that was set to 0
   CopyTransposed(Floats(g.k) + at, g.row_stride, keys, g.head_dim, kLog2E * scale,
                  block.key_columns, kBackwardKeys);
   CopyTransposed(Floats(g.v) + at, g.row_stride, keys, g.head_dim, 1.0F, block.value_columns,
@@ -180,9 +197,9 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
   memset(block.dk, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
   memset(block.dv, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    for (int64_t i = j; i < g.sequence; i += kBackwardQueries) {
-      const int64_t queries = Least(kBackwardQueries, g.sequence - i);
-      const View view{.queries = queries, .keys = keys, .ahead = i - j};
+    for (int64_t i = j; i < end; i += kBackwardQueries) {
+      const int64_t queries = Least(kBackwardQueries, end - i);
+      const View view{.queries = queries, .keys = keys, .ahead = i - j, .window = window};
       BackwardLoadQueries(g, block, start + i, head, queries);
       float* dq = Floats(g.dq) + (start + i) * g.row_stride + head * g.head_dim;
       for (int64_t q = 0; q < queries; q += kStripRows) {
@@ -191,7 +208,7 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
         for (int64_t row = q; row < q + rows; ++row) {
           BackwardSoftmax(block, view, row, scale);
         }
-        BackwardQueries(g, block, view, q, rows, dq + q * g.row_stride, j > 0);
+        BackwardQueries(g, block, view, q, rows, dq + q * g.row_stride, adds || j > 0);
       }
       BackwardKeysValues(block, view);
     }
@@ -207,8 +224,19 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
   }
 }
 
+// dq = 0: with a window, the first keys are not among those that every query sees.
+FT_INLINE void BackwardClearQueries(const FtAttentionBackward& g) {
+  const auto bytes = static_cast<size_t>(int64_t{g.heads} * g.head_dim) * sizeof(float);
+  for (int64_t row = 0; row < g.batch * g.sequence; ++row) {
+    memset(Floats(g.dq) + row * g.row_stride, 0, bytes);
+  }
+}
+
 inline void AttentionBackward(const FtAttentionBackward& g, float* scratch) {
   const BackwardBlock block = TakeBackwardBlock(g.head_dim, scratch);
+  if (WindowOf(g.window) < g.sequence) {
+    BackwardClearQueries(g);
+  }
   for (int64_t item = 0; item < g.batch * g.kv_heads; ++item) {
     for (int64_t j = 0; j < g.sequence; j += kBackwardKeys) {
       BackwardOfKeys(g, block, item / g.kv_heads * g.sequence, item % g.kv_heads, j);

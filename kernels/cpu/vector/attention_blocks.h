@@ -58,13 +58,26 @@ FT_INLINE void CopyTransposed(const float* from, int64_t stride, int64_t rows, i
   }
 }
 
-// What a block of queries sees of a block of keys. Query i sees key j where j <= i + ahead.
+// What a block of queries sees of a block of keys. Query i sees key j where i + ahead - window < j
+// <= i + ahead.
 struct View {
   int64_t queries, keys;
-  int64_t ahead;  // first query's position - first key's
+  int64_t ahead;   // first query's position - first key's
+  int64_t window;  // WindowOf
 
-  // Keys that query i sees, from the block's first.
+  // Query i sees keys [FirstOf(i), KeysOf(i)), counted from the block's first.
   FT_INLINE int64_t KeysOf(int64_t query) const { return Clamp(query + ahead + 1, 0, keys); }
+  FT_INLINE int64_t FirstOf(int64_t query) const {
+    return Clamp(query + ahead + 1 - window, 0, keys);
+  }
+  // Of the block's first queries, how many see key j or one behind it.
+  FT_INLINE int64_t QueriesOf(int64_t key) const { return Clamp(key - ahead + window, 0, queries); }
 };
+
+// Keys that a query sees at most: no more than 2^40, past all positions.
+FT_INLINE int64_t WindowOf(int64_t window) {
+  constexpr int64_t kAll = int64_t{1} << 40;
+  return window > 0 && window < kAll ? window : kAll;
+}
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

@@ -15,6 +15,9 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
+// Below any score, and finite: queries that have seen no key subtract it from -inf.
+constexpr float kNoScore = -1e38F;
+
 struct ForwardBlock {
   float* queries;  // [head_dim][kForwardQueries], scaled
   float* scores;   // [kForwardKeys][kForwardQueries], then probabilities
@@ -31,9 +34,9 @@ FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& bl
                              const View& view, const float* keys) {
   for (int64_t j = 0; j < view.keys; j += kStripRows) {
     const int64_t rows = Least(kStripRows, view.keys - j);
-    // Queries before j - ahead see none of these keys.
+    // Queries before j - ahead see none of these keys, and those past the window of the last.
     const int64_t skip = Greatest(0, j - view.ahead) / kLanes;
-    const int64_t vectors = (view.queries + kLanes - 1) / kLanes - skip;
+    const int64_t vectors = (view.QueriesOf(j + rows - 1) + kLanes - 1) / kLanes - skip;
     if (vectors <= 0) {
       continue;
     }
@@ -49,18 +52,31 @@ FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& bl
   }
 }
 
-// -inf where a lane's query does not see the key: lanes below `first`.
-FT_INLINE Vector HideScores(Vector scores, int64_t first) {
-  return LaneNumbers() < static_cast<int32_t>(first) ? Set(-__builtin_inff()) : scores;
+// -inf where a lane's query does not see the key: lanes below `first` and from `last` on.
+FT_INLINE Vector HideScores(Vector scores, int64_t first, int64_t last) {
+  const Vector nothing = Set(-__builtin_inff());
+  const Vector seen = LaneNumbers() < static_cast<int32_t>(first) ? nothing : scores;
+  return LaneNumbers() < static_cast<int32_t>(Least(last, kLanes)) ? seen : nothing;
 }
 
 // Largest of `before` and the scores of kLanes queries from `query` on; keys that a lane does not
-// see become -inf. All lanes see keys [0, full), some lanes keys [full, end).
-FT_INLINE Vector ForwardMost(const View& view, int64_t query, int64_t end, Vector before,
-                             float* column) {
+// see become -inf. Some lanes see keys [begin, end), all of them those in the middle.
+FT_INLINE Vector ForwardMost(const View& view, int64_t query, int64_t begin, int64_t end,
+                             Vector before, float* column) {
   const int64_t full = view.KeysOf(query);
+  const int64_t all_from = Least(view.FirstOf(query + kLanes - 1), end);
   Vector most[4] = {before, before, before, before};
-  int64_t j = 0;
+  const auto hide = [&](int64_t j) __attribute__((always_inline)) {
+    float* at = column + j * kForwardQueries;
+    const int64_t first = j - view.ahead - query;
+    const Vector scores = HideScores(Load(at), first, first + view.window);
+    Store(at, scores);
+    most[0] = Max(most[0], scores);
+  };
+  int64_t j = begin;
+  for (; j < all_from; ++j) {
+    hide(j);
+  }
   for (; j + 4 <= full; j += 4) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
@@ -68,18 +84,19 @@ FT_INLINE Vector ForwardMost(const View& view, int64_t query, int64_t end, Vecto
     }
   }
   for (; j < end; ++j) {
-    float* at = column + j * kForwardQueries;
-    const Vector scores = HideScores(Load(at), j - view.ahead - query);
-    Store(at, scores);
-    most[0] = Max(most[0], scores);
+    hide(j);
   }
   return Max(Max(most[0], most[1]), Max(most[2], most[3]));
 }
 
-// Scores of keys [0, end) become 2^(score - most), those of [end, keys) 0; returns their sum.
-FT_INLINE Vector ForwardProbabilities(Vector most, int64_t end, int64_t keys, float* column) {
+// Scores of keys [begin, end) become 2^(score - most), those of the others 0; returns their sum.
+FT_INLINE Vector ForwardProbabilities(Vector most, int64_t begin, int64_t end, int64_t keys,
+                                      float* column) {
   Sum sum;
   int64_t j = 0;
+  for (; j < begin; ++j) {
+    Store(column + j * kForwardQueries, Vector{});
+  }
   for (; j + 4 <= end; j += 4) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
@@ -105,11 +122,12 @@ FT_INLINE Vector ForwardProbabilities(Vector most, int64_t end, int64_t keys, fl
 // sum.
 FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64_t query) {
   float* column = block.scores + query;
+  const int64_t begin = view.FirstOf(query);
   const int64_t end = view.KeysOf(query + kLanes - 1);
   const Vector before = Load(block.most + query);
-  const Vector now = ForwardMost(view, query, end, before, column);
+  const Vector now = ForwardMost(view, query, begin, end, before, column);
   const Vector rescale = Exp2(before - now);
-  const Vector sum = ForwardProbabilities(now, end, view.keys, column);
+  const Vector sum = ForwardProbabilities(now, begin, end, view.keys, column);
   Store(block.most + query, now);
   Store(block.rescale + query, rescale);
   Store(block.sum + query, Load(block.sum + query) * rescale + sum);
@@ -119,14 +137,15 @@ FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64
 FT_INLINE void ForwardValues(const ForwardBlock& block, const View& view) {
   for (int64_t i = 0; i < view.queries; i += kStripRows) {
     const int64_t rows = Least(kStripRows, view.queries - i);
-    const int64_t depth = view.KeysOf(i + rows - 1);
+    const int64_t first = view.FirstOf(i);
+    const int64_t depth = view.KeysOf(i + rows - 1) - first;
     if (depth <= 0) {
       continue;  // these queries see nothing here, so their maxima are as before
     }
     StripProduct<Along::kColumn>({.depth = depth,
-                                  .a = block.scores + i,
+                                  .a = block.scores + first * kForwardQueries + i,
                                   .a_stride = kForwardQueries,
-                                  .b = block.values,
+                                  .b = block.values + first * block.width,
                                   .b_stride = block.width,
                                   .c = block.out + i * block.width,
                                   .c_stride = block.width,
@@ -176,13 +195,16 @@ FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock&
   const int64_t queries = Least(kForwardQueries, g.sequence - i);
   CopyTransposed(q, g.row_stride, queries, g.head_dim, scale, block.queries, kForwardQueries);
   for (int64_t c = 0; c < kForwardQueries; c += kLanes) {
-    Store(block.most + c, Set(-__builtin_inff()));
+    Store(block.most + c, Set(kNoScore));
     Store(block.sum + c, Vector{});
   }
   memset(block.out, 0, static_cast<size_t>(queries * block.width) * sizeof(float));
-  for (int64_t j = 0; j < i + queries; j += kForwardKeys) {
-    const View view{
-        .queries = queries, .keys = Least(kForwardKeys, i + queries - j), .ahead = i - j};
+  const int64_t window = WindowOf(g.window);
+  for (int64_t j = Greatest(0, i + 1 - window); j < i + queries; j += kForwardKeys) {
+    const View view{.queries = queries,
+                    .keys = Least(kForwardKeys, i + queries - j),
+                    .ahead = i - j,
+                    .window = window};
     ForwardScores(g, block, view, k + j * g.row_stride);
     for (int64_t c = 0; c < queries; c += kLanes) {
       ForwardSoftmax(block, view, c);

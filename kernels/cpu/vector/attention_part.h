@@ -16,9 +16,6 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
-// Below any score, and finite: queries that have seen no key subtract it from -inf.
-constexpr float kNoScore = -1e38F;
-
 // The part in the words of whole attention: rows of keys are row_stride apart.
 FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
   FtAttentionForward whole{};
@@ -89,16 +86,19 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
   const int64_t queries = Least(kForwardQueries, run.rows - i);
   const int64_t row = run.row + shift + i;
   const int64_t position = run.position + i;
+  const int64_t window = WindowOf(g.window);
   CopyTransposed(Floats(g.q) + row * g.q_stride + head * g.head_dim, g.q_stride, queries,
                  g.head_dim, scale, block.queries, kForwardQueries);
   PartStart(g, block, row, head, queries);
   for (int64_t r = 0; r < g.key_run_count; ++r) {
     const FtRun& keys = g.key_runs[r];
     const int64_t seen = Least(keys.rows, position + queries - keys.position);
-    for (int64_t j = 0; j < seen; j += kForwardKeys) {
+    const int64_t first = Greatest(0, position + 1 - window - keys.position);
+    for (int64_t j = first; j < seen; j += kForwardKeys) {
       const View view{.queries = queries,
                       .keys = Least(kForwardKeys, seen - j),
-                      .ahead = position - keys.position - j};
+                      .ahead = position - keys.position - j,
+                      .window = window};
       const int64_t at = (keys.row + shift + j) * g.kv_stride + kv_column;
       ForwardScores(whole, block, view, Floats(g.k) + at);
       for (int64_t c = 0; c < queries; c += kLanes) {
@@ -129,10 +129,13 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
                                  const BackwardBlock& block, const FtRun& run, int64_t shift,
                                  int64_t head, int64_t key_position, int64_t keys) {
   const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
-  for (int64_t i = Greatest(0, key_position - run.position); i < run.rows; i += kBackwardQueries) {
-    const int64_t queries = Least(kBackwardQueries, run.rows - i);
+  const int64_t window = WindowOf(g.window);
+  const int64_t ahead = run.position - key_position;  // of the run's first query
+  const int64_t end = Least(run.rows, keys - 1 + window - ahead);
+  for (int64_t i = Greatest(0, -ahead); i < end; i += kBackwardQueries) {
+    const int64_t queries = Least(kBackwardQueries, end - i);
     const int64_t row = run.row + shift + i;
-    const View view{.queries = queries, .keys = keys, .ahead = run.position + i - key_position};
+    const View view{.queries = queries, .keys = keys, .ahead = ahead + i, .window = window};
     BackwardLoadQueries(whole, block, row, head, queries);
     float* dq = Floats(g.dq) + row * g.q_stride + head * g.head_dim;
     for (int64_t q = 0; q < queries; q += kStripRows) {

@@ -17,6 +17,7 @@ struct BlockContext {
   const ModelSpec& model;
   const Plan& plan;
   bool shared_table = false;  // embedding and tied head lie on one rank and add to one gradient
+  std::int64_t window = 0;    // of the layer's attention, by BuildBlock
 
   // Rows that linears and attention work on, and those of norms and residuals: with sequence
   // parallelism each tensor-parallel rank has a share of them, in rank order.
@@ -41,7 +42,15 @@ struct BlockRequest {
   RecomputeKind recompute = RecomputeKind::kNone;
   // As `accumulate`, of experts: those that one rank alone holds are summed with nobody.
   bool accumulate_experts = false;
+  // A layer's queries see all tokens before them in spite of the model's window.
+  bool global = false;
 };
+
+// Whether the layer that is block `block` is such a one.
+inline bool IsGlobal(const ModelSpec& model, const Plan& plan, int block) {
+  const bool windowed = model.attention_window > 0 && plan.sequence > model.attention_window;
+  return windowed && model.WindowOf(block - 1, plan.sequence) == 0;
+}
 
 // The block, one of those below.
 Block BuildBlock(const BlockContext& context, const BlockRequest& request);

@@ -25,7 +25,9 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
 }  // namespace
 
 Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
-  Block block = Build(context, request);
+  BlockContext of_layer = context;
+  if (!request.global) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
+  Block block = Build(of_layer, request);
   if (context.plan.fuse) Fuse(block);
   return block;
 }
@@ -39,6 +41,7 @@ std::string NameOf(const BlockRequest& request) {
   if (request.recompute != RecomputeKind::kNone) {
     name += "." + std::string(Name(request.recompute));
   }
+  if (request.global) name += ".global";
   if (request.adds_loss) name += ".add";
   if (request.accumulate_experts && !request.accumulate) name += ".experts+";
   return name + (request.accumulate ? "+" : "");

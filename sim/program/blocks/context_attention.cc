@@ -33,6 +33,7 @@ OpShape ContextAttention::Shape() const {
 
 OpShape ContextAttention::PartShape(const Share& share) const {
   OpShape shape = Shape();
+  shape.window = context_.window;
   shape.inner = shape.rows * (share.keys_all ? cp_ : 1);
   shape.rows *= share.queries_all ? cp_ : 1;
   shape.heads /= share.heads_split;

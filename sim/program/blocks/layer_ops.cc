@@ -150,7 +150,8 @@ OpShape Layer::AttentionShape() const {
           .heads = static_cast<std::int32_t>(context.model.heads / tp),
           .kv_heads = static_cast<std::int32_t>(context.model.kv_heads / tp),
           .head_dim = static_cast<std::int32_t>(context.model.head_dim),
-          .cp = SharesSequence() ? context.plan.cp : 0};
+          .cp = SharesSequence() ? context.plan.cp : 0,
+          .window = context.window};
 }
 
 void Layer::Qkv(std::int16_t in) {
@@ -168,6 +169,7 @@ void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
   op.inverse = inverse;
   op.parameter = static_cast<float>(context.model.rope_theta);
   op.shape = AttentionShape();
+  op.shape.window = 0;
 }
 
 void Layer::AttentionCore() {

@@ -26,6 +26,7 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   request.kind = context.stage.KindOf(key.block);
   request.pass = key.pass;
   request.recompute = RecomputeOf(context.plan, context.stage, key.block);
+  request.global = IsLayer(request.kind) && IsGlobal(context.model, context.plan, key.block);
   const bool first = key.micro_batch == context.FirstMicroBatch(key.block);
   const bool head_forward = key.pass == Pass::kForward && request.kind == BlockKind::kHead;
   request.adds_loss = head_forward && !first;

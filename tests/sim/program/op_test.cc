@@ -5,6 +5,9 @@
 
 #include <set>
 
+#include "sim/program/attention_pairs.h"
+#include "sim/program/blocks/context_parallel.h"
+
 namespace foretrain {
 namespace {
 
@@ -50,6 +53,54 @@ TEST(WorkOf, CausalAttentionCountsTheLowerTriangle) {
   ExpectWork(Make(OpKind::kAttentionForward, shape), 2 * 96, 4 * 78);
   // Backward: 5 GEMMs; qkv, dqkv 48 each, out, dout 24 each, lse 6.
   ExpectWork(Make(OpKind::kAttentionBackward, shape), 5 * 96, 4 * 150);
+}
+
+// T = 7 tokens that see 3 each: 1 + 2 + 5 * 3 = 18 pairs. A window of the sequence is none.
+TEST(WorkOf, AttentionCountsThePairsOfItsWindow) {
+  OpShape shape{
+      .rows = 7, .batch = 1, .sequence = 7, .heads = 2, .kv_heads = 1, .head_dim = 4, .window = 3};
+  EXPECT_EQ(WorkOf(Make(OpKind::kAttentionForward, shape)).flop, 2 * 2 * 18 * 2 * 4);
+  EXPECT_EQ(WorkOf(Make(OpKind::kAttentionBackward, shape)).flop, 5 * 2 * 18 * 2 * 4);
+  shape.window = 7;
+  EXPECT_EQ(WorkOf(Make(OpKind::kAttentionForward, shape)).flop, 2 * 2 * 28 * 2 * 4);
+}
+
+// Counted one by one, of all ranks.
+TEST(WorkOf, PartsOfAttentionCountTheMeanOfTheirPairsWithinAWindow) {
+  for (const int cp : {2, 3}) {
+    for (const std::int64_t window : {1, 2, 5, 9, 100}) {
+      OpShape shape{.rows = 8,
+                    .inner = 8,
+                    .batch = 1,
+                    .sequence = 8,
+                    .heads = 1,
+                    .kv_heads = 1,
+                    .head_dim = 1,
+                    .cp = cp,
+                    .window = window};
+      double of_all = 0;
+      for (shape.turn = 0; shape.turn < cp; ++shape.turn) {
+        double pairs = 0;
+        for (int rank = 0; rank < cp; ++rank) {
+          const int from = (rank - shape.turn + cp) % cp;
+          for (const std::int64_t query : ChunkPositions(std::int64_t{8} * cp, cp, rank)) {
+            for (const std::int64_t key : ChunkPositions(std::int64_t{8} * cp, cp, from)) {
+              for (std::int64_t i = query; i < query + 4; ++i) {
+                for (std::int64_t j = key; j < key + 4; ++j) pairs += j <= i && i - j < window;
+              }
+            }
+          }
+        }
+        EXPECT_DOUBLE_EQ(PairsOfPart(shape), pairs / cp) << cp << " " << window;
+        of_all += pairs;
+      }
+      shape.turn = 0;
+      shape.inner = std::int64_t{8} * cp;
+      EXPECT_DOUBLE_EQ(PairsOfPart(shape), of_all / cp);
+      shape.rows = shape.inner;
+      EXPECT_DOUBLE_EQ(PairsOfPart(shape), of_all);
+    }
+  }
 }
 
 // Two ranks share out 8 tokens: chunks of 2. Rank 0 has positions 0, 1, 6, 7, which see 1 + 2 + 7 +

@@ -264,25 +264,70 @@ TEST(HuggingFace, RefusesScaledRotaryPositionsWithTheWayOut) {
               HasSubstr("contradicts"));
 }
 
-TEST(HuggingFace, ASlidingWindowLimitsTheSequence) {
+TEST(HuggingFace, ReadsTheWindowOfAllLayers) {
   const ImportedModel mistral = Import("mistral-7b-v0.1.json");
   EXPECT_EQ(mistral.model.attention_window, 4096);
+  EXPECT_EQ(mistral.model.global_attention_every, 0);
   EXPECT_EQ(mistral.model.max_sequence, 32768);
-  EXPECT_THAT(mistral.notes,
-              ElementsAre(HasSubstr("sliding_window 4096: sequences up to 4096 tokens")));
-  EXPECT_EQ(ImportChanged("mistral-7b-v0.1.json", "sliding_window", "\"sliding_window\": null")
+  EXPECT_TRUE(mistral.notes.empty());
+  const auto window = [](const char* written) {
+    return ImportChanged("mistral-7b-v0.1.json", "sliding_window", written)->model.attention_window;
+  };
+  EXPECT_EQ(window("\"sliding_window\": null"), 0);
+  EXPECT_EQ(window("\"sliding_window\": 32768"), 0);  // as long as any sequence
+  EXPECT_EQ(window("\"sliding_window\": 32767"), 32767);
+  EXPECT_EQ(window(""), 4096);  // the library's own default
+}
+
+// qwen2-7b says use_sliding_window false, 131072 of 131072 positions, and no window in the first 28
+// of 28 layers: any of them means none.
+TEST(HuggingFace, ReadsWhichLayersOfQwen2HaveAWindow) {
+  const auto changed = [](std::string text, const std::string& name, const std::string& to) {
+    const auto at = text.find("\"" + name + "\"");
+    return text.replace(at, text.find(',', at) - at, "\"" + name + "\": " + to);
+  };
+  const auto model = [](const std::string& text) {
+    const auto imported = ModelFromHuggingFace(text, "c.json");
+    EXPECT_TRUE(imported.has_value()) << imported.error().message;
+    return imported.has_value() ? imported->model : ModelSpec{};
+  };
+  EXPECT_EQ(ImportChanged("qwen2-7b.json", "use_sliding_window", "\"use_sliding_window\": true")
                 ->model.attention_window,
             0);
-  EXPECT_EQ(ImportChanged("mistral-7b-v0.1.json", "sliding_window", "\"sliding_window\": 32768")
-                ->model.attention_window,
-            0);
-  // Without the field, the library's own default.
-  EXPECT_EQ(ImportChanged("mistral-7b-v0.1.json", "sliding_window", "")->model.attention_window,
-            4096);
-  const auto windowed = ModelFromHuggingFace(
-      Changed("qwen2-7b.json", "use_sliding_window", "\"use_sliding_window\": true"), "c.json");
-  ASSERT_TRUE(windowed.has_value());
-  EXPECT_EQ(windowed->model.attention_window, 0);  // 131072 of 131072 positions
+  const std::string narrow =
+      changed(Changed("qwen2-7b.json", "use_sliding_window", "\"use_sliding_window\": true"),
+              "sliding_window", "4096");
+  EXPECT_EQ(model(narrow).attention_window, 0);
+  EXPECT_EQ(model(changed(narrow, "max_window_layers", "0")).attention_window, 4096);
+  const auto mixed = ModelFromHuggingFace(changed(narrow, "max_window_layers", "10"), "c.json");
+  ASSERT_FALSE(mixed.has_value());
+  EXPECT_EQ(mixed.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(mixed.error().message, HasSubstr("max_window_layers: 10"));
+}
+
+// As in Gemma 3, where every sixth layer sees everything.
+TEST(HuggingFace, ReadsEveryNthLayerWithoutAWindowFromLayerTypes) {
+  const auto types = [](int layers, int every) {
+    std::string text = "\"layer_types\": [";
+    for (int i = 0; i < layers; ++i) {
+      text += i == 0 ? "" : ", ";
+      text += (i + 1) % every == 0 ? "\"full_attention\"" : "\"sliding_attention\"";
+    }
+    return text + "]";
+  };
+  const auto model = [&](int layers, int every) {
+    return ImportChanged("mistral-7b-v0.1.json", "x", types(layers, every))->model;
+  };
+  EXPECT_EQ(model(32, 6).attention_window, 4096);
+  EXPECT_EQ(model(32, 6).global_attention_every, 6);
+  EXPECT_EQ(model(32, 100).attention_window, 4096);
+  EXPECT_EQ(model(32, 100).global_attention_every, 0);
+  EXPECT_EQ(model(32, 1).attention_window, 0);
+  EXPECT_EQ(model(32, 1).global_attention_every, 0);
+  EXPECT_THAT(Unsupported("mistral-7b-v0.1.json", "x", types(31, 6)), HasSubstr("every layer"));
+  EXPECT_THAT(Unsupported("mistral-7b-v0.1.json", "x",
+                          "\"layer_types\": [\"sliding_attention\", \"full_attention\"]"),
+              HasSubstr("every n-th"));
   EXPECT_EQ(ImportChanged("qwen2-7b.json", "x", "\"layer_types\": [\"full_attention\"]")
                 ->model.attention_window,
             0);

@@ -118,6 +118,11 @@ TEST(ModelSpec, RefusesCountsOutOfRangeAndNamesFieldValueAndRange) {
   model = Tiny();
   model.attention_window = -5;
   EXPECT_THAT(RefusalOf(model), HasSubstr("attention_window -5: must be from 0"));
+  model.attention_window = 0;
+  model.global_attention_every = 2;
+  EXPECT_THAT(RefusalOf(model), HasSubstr("global_attention_every 2: without a window"));
+  model.global_attention_every = -1;
+  EXPECT_THAT(RefusalOf(model), HasSubstr("global_attention_every -1: must be from 0"));
 }
 
 TEST(ModelSpec, RefusesKvHeadsThatDoNotDivideHeadsAndNamesTheNearest) {

@@ -47,6 +47,7 @@ TEST(ModelJson, ReadsBackWhatItWrote) {
   model.rope_theta = 1e6 / 3;
   model.norm_epsilon = 1e-7 / 3;
   model.attention_window = 77;
+  model.global_attention_every = 3;
   model.norm = NormKind::kLayerNorm;
   model.mlp = MlpKind::kGelu;
   model.positions = PositionKind::kLearned;
