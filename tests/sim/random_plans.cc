@@ -92,6 +92,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.delayed_update = way == 2 && plan.loss_scale == 0;
     if (!plan.delayed_update) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
     plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
+    if (pick(0, 1) == 1) plan.offload_gradients = OffloadTarget::kHost;
   } else if (plan.optimizer == OptimizerKind::kAdamW) {
     plan.moments = static_cast<MomentFormat>(pick(0, 2));
   }
@@ -99,9 +100,13 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.reduction_time = ReductionTime::kEnd;
   }
   ShareOutSequences(index, out);
-  if (plan.offload_parameters != OffloadTarget::kNone && !ValidatePlan(plan, out.model)) {
-    plan.offload_parameters = OffloadTarget::kNone;
-  }
+  const auto drop = [&](OffloadTarget& target) {
+    if (target != OffloadTarget::kNone && !ValidatePlan(plan, out.model)) {
+      target = OffloadTarget::kNone;
+    }
+  };
+  drop(plan.offload_parameters);
+  drop(plan.offload_gradients);
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/gradients_away.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/scalars.h"
 #include "sim/program/lower/sharding.h"
@@ -50,16 +50,8 @@ std::vector<Binding> CountedRanges(RankBuilder& rank) {
 }
 
 void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
-  std::vector<Binding> bindings = CountedRanges(rank);
-  std::vector<std::int64_t> elements;
-  std::string name = "norm";
-  for (const Binding& range : bindings) {
-    elements.push_back(range.bytes / kFloatBytes);
-    name += "." + std::to_string(elements.back());
-  }
-  const int block = rank.FindBlock(name, [&] { return SquaredNormBlock(elements); });
-  bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNormHere})));
-  rank.Add(key, block, bindings);
+  AddGradientScalar(rank, key, "norm", CountedRanges(rank), SquaredNormBlock, TensorKind::kNormMade,
+                    TensorKind::kNormHere);
 }
 
 void EmitNormSum(RankBuilder& rank, const InstructionKey& key) {
@@ -77,6 +69,7 @@ void MakeNormState(RankBuilder& rank) {
   const Plan& plan = rank.Context().plan;
   if (plan.clip_norm <= 0) return;
   MakeScalarPair(rank, TensorKind::kNormHere, TensorKind::kNorm, IsReduced(plan));
+  if (GradientsAreAway(plan)) MakeScalarAway(rank, TensorKind::kNormMade);
 }
 
 void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton) {

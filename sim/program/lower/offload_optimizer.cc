@@ -1,6 +1,6 @@
 // Updates of optimizer state that lies off the device, piece by piece:
 //
-//   by the host    gradients out -> [read] -> update on cpu -> [write], parameters in
+//   by the host    [gradients out] -> [read] -> update on cpu -> [write], parameters in
 //   streamed       [read] -> in -> update on compute -> out -> [write]
 //
 // with reads and writes where the state lies on a disk. A piece is brought while the one before is
@@ -54,6 +54,12 @@ std::vector<Part> OnDisk(const LowerContext& context, const OptimizerOffload& of
 }
 std::vector<Part> Streamed(const LowerContext& context) {
   return Parts(true, ParameterSpace(context.plan) != Space::kDevice).list;
+}
+// Gradients that lie away come to the device with the state, and are not needed afterwards.
+std::vector<Part> StreamedIn(const LowerContext& context) {
+  std::vector<Part> parts = Streamed(context);
+  if (GradientsAreAway(context.plan)) parts.push_back(Part::kGradient);
+  return parts;
 }
 // Whether the device has a copy of the parameters that the host updates.
 bool HasDeviceCopy(const OptimizerOffload& offload) { return offload.master != Space::kDevice; }
@@ -137,7 +143,7 @@ void EmitWrite(RankBuilder& rank, const InstructionKey& key) {
 void EmitStreamIn(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
   std::vector<Move> moves;
-  for (const Part part : Streamed(at.context)) {
+  for (const Part part : StreamedIn(at.context)) {
     const Binding now = at.Now(part);
     moves.push_back({now, at.Bring(part, Space::kDevice)});
   }
@@ -239,7 +245,7 @@ StepMemory WriteMemory(const LowerContext& context, const InstructionKey& key, S
   return Frees(BytesOf(context, key, KeptOnWay(context, OffloadOf(context, key.part))));
 }
 StepMemory StreamInMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  if (space == Space::kDevice) return Makes(BytesOf(context, key, Streamed(context)));
+  if (space == Space::kDevice) return Makes(BytesOf(context, key, StreamedIn(context)));
   if (space != Space::kPinned) return {};
   return Frees(BytesOf(context, key, OnDisk(context, OffloadOf(context, key.part))));
 }
@@ -259,7 +265,13 @@ StepMemory ParameterInMemory(const LowerContext& context, const InstructionKey& 
 }
 StepMemory UpdateMemory(const LowerContext& context, const InstructionKey& key, Space space) {
   const OptimizerOffload offload = OffloadOf(context, key.part);
-  if (space != Space::kPinned || offload.stream || offload.delayed) return {};
+  const bool away = GradientsAreAway(context.plan);
+  // Where gradients were brought to for this update alone.
+  if (space == Space::kDevice
+          ? !(offload.stream && away)
+          : space != Space::kPinned || offload.stream || offload.delayed || away) {
+    return {};
+  }
   return Frees(BytesOf(context, key, {Part::kGradient}));
 }
 
@@ -273,7 +285,7 @@ constexpr StepRule kStreamIn{EmitStreamIn, OnDevice<StreamInMemory>, StreamInMem
 constexpr StepRule kStreamOut{EmitStreamOut, OnDevice<StreamOutMemory>, StreamOutMemory};
 constexpr StepRule kGradientOut{EmitGradientOut, nullptr, GradientOutMemory};
 constexpr StepRule kParameterIn{EmitParameterIn, nullptr, ParameterInMemory};
-constexpr StepRule kUpdate{EmitUpdate, nullptr, UpdateMemory};
+constexpr StepRule kUpdate{EmitUpdate, OnDevice<UpdateMemory>, UpdateMemory};
 constexpr StepRule kScalarsOut{EmitScalarsOut};
 
 // ---- order
@@ -363,19 +375,24 @@ std::vector<std::size_t> ReadyPositions(const LowerContext& context, const Skele
     note(done.bucket, done.position);
   }
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
-    const InstructionKind kind = skeleton[i].key.kind;
-    if (kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter) {
-      note(skeleton[i].key.part, i);
+    const auto& [kind, pass, block, micro_batch, part] = skeleton[i].key;
+    const bool leaves = kind == InstructionKind::kCopyOut && pass == Pass::kBackward;
+    if (kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter || leaves ||
+        kind == InstructionKind::kAccumulate) {
+      note(part, i);
     }
   }
   return ready;
 }
 
-// Pieces of all buckets in the order in which the next forward needs them.
+// Pieces of all buckets in the order in which the next forward needs them or, where a delayed
+// update reads gradients that the step beside it replaces, in the order in which that does so.
 std::vector<PieceId> AllPieces(const LowerContext& context) {
+  const bool by_backward = context.plan.delayed_update && GradientsAreAway(context.plan);
+  const auto buckets = static_cast<int>(context.layout.buckets.size());
   std::vector<PieceId> all;
-  for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
-    const std::vector<PieceId> ids = PieceIds(context, bucket);
+  for (int i = 0; i < buckets; ++i) {
+    const std::vector<PieceId> ids = PieceIds(context, by_backward ? i : buckets - 1 - i);
     all.insert(all.end(), ids.begin(), ids.end());
   }
   return all;
@@ -396,7 +413,7 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
       bucket.master = rank.NewState(bucket.elements / bucket.shards * kFloatBytes,
                                     Category::kMasterWeights, offload.master);
     }
-    if (!offload.delayed) continue;
+    if (!offload.delayed || GradientsAreAway(plan)) continue;
     const std::vector<StatePiece> pieces = StatePiecesOf(context, number);
     for (std::size_t p = 0; p < pieces.size(); ++p) {
       const InstructionKey key =
@@ -424,7 +441,7 @@ void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
   for (int bucket = 0; bucket < buckets; ++bucket) {
     const std::vector<PieceId> ids = PieceIds(context, bucket);
     const std::size_t behind = ready[static_cast<std::size_t>(bucket)];
-    if (!plan.stream_optimizer) {
+    if (!plan.stream_optimizer && !GradientsAreAway(plan)) {
       for (const PieceId& id : ids) {
         insertions.Behind(behind,
                           {PieceKey(InstructionKind::kCopyOut, bucket, id.piece), &kGradientOut});
