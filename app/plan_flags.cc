@@ -143,7 +143,10 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   }
   if (hidden > 0) {
     // The width of the MLP keeps its proportion.
-    spec.ffn_hidden = spec.ffn_hidden * hidden / spec.hidden;
+    for (std::int64_t* width :
+         {&spec.ffn_hidden, &spec.expert_ffn_hidden, &spec.shared_ffn_hidden}) {
+      *width = *width * hidden / spec.hidden;
+    }
     spec.hidden = hidden;
   }
   if (hidden > 0 || heads > 0) {

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 3 };
+enum { FT_DEVICE_API_VERSION = 4 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -64,6 +64,12 @@ typedef enum FtKernel {
   FT_KERNEL_VOCAB_MAX,
   FT_KERNEL_VOCAB_SUMS,
   FT_KERNEL_VOCAB_LOSS,
+  FT_KERNEL_ROUTE,
+  FT_KERNEL_ROUTE_BACKWARD,
+  FT_KERNEL_EXPERT_GATHER,
+  FT_KERNEL_EXPERT_COMBINE,
+  FT_KERNEL_EXPERT_DOTS,
+  FT_KERNEL_GROUPED_GEMM,
   FT_KERNEL_SQUARED_NORM,
   FT_KERNEL_ADAMW,
   FT_KERNEL_SGD,
@@ -387,6 +393,100 @@ typedef struct FtVocabLoss {
   FtDtype dtype;
 } FtVocabLoss;
 
+// ---- mixture of experts. A pair p = row * per_token + j is a token's j-th expert; an expert row
+// is a place in the experts' input. The rows of one expert follow each other, in order of the
+// pairs.
+
+// From scores logits[rows, experts]: probs [rows, experts], their softmax; chosen [rows,
+// per_token], the experts of the largest scores, the lower number first where they are equal;
+// weights [rows, per_token], of the chosen: softmax over them alone, or with softmax_first != 0
+// what probs says. counts [experts]: pairs of each expert. places [rows, per_token]: the pair's
+// expert row; sources [expert rows]: the row's pair. capacity > 0: each expert has that many rows,
+// from expert * capacity on; a pair beyond has place -1, a row without a pair source -1. capacity
+// 0: rows * per_token rows, each expert as many as it has pairs.
+typedef struct FtRoute {
+  const void* logits;
+  float* probs;
+  float* weights;
+  int32_t* chosen;
+  int32_t* places;
+  int32_t* sources;
+  int32_t* counts;
+  int64_t rows, experts, per_token, capacity;
+  int32_t softmax_first;
+  FtDtype dtype;
+} FtRoute;
+
+// d_logits [rows, experts] from the gradient d_weights [rows, per_token] of the weights, and from
+// the load-balancing loss balance * experts / (rows per_token) * sum over e of counts[e] * mean
+// over rows of probs[row, e] (Fedus et al. 2022, eq. 4 to 6), in which counts are constants.
+typedef struct FtRouteBackward {
+  const float* probs;
+  const float* weights;
+  const int32_t* chosen;
+  const int32_t* counts;
+  const float* d_weights;
+  void* d_logits;
+  int64_t rows, experts, per_token;
+  float balance;
+  int32_t softmax_first;
+  FtDtype dtype;
+} FtRouteBackward;
+
+// out[r] = weights[sources[r]] * x[sources[r] / per_token], 0 where sources[r] is -1; weights may
+// be NULL: 1. x [tokens, cols], out [expert_rows, cols].
+typedef struct FtExpertGather {
+  const void* x;
+  const int32_t* sources;
+  const float* weights;
+  void* out;
+  int64_t tokens, expert_rows, cols, per_token;
+  FtDtype dtype;
+} FtExpertGather;
+
+// out[t] = sum over j of weights[t, j] * x[places[t, j]], without those whose place is -1, in order
+// of j; weights may be NULL: 1. x [expert_rows, cols], out [tokens, cols].
+typedef struct FtExpertCombine {
+  const void* x;
+  const int32_t* places;
+  const float* weights;
+  void* out;
+  int64_t tokens, expert_rows, cols, per_token;
+  FtDtype dtype;
+} FtExpertCombine;
+
+// out[t, j] = dot of dy[t] and x[places[t, j]], 0 where the place is -1: the gradient of weights.
+typedef struct FtExpertDots {
+  const void* dy;
+  const void* x;
+  const int32_t* places;
+  float* out;
+  int64_t tokens, expert_rows, cols, per_token;
+  FtDtype dtype;
+} FtExpertDots;
+
+// A linear of each expert, w[experts, out, in], on consecutive rows. With counts the rows of expert
+// e are the next counts[e]; without, `rows` is `groups` runs of equal length, of which run g is
+// expert g % experts's.
+//   FT_GROUPED_FORWARD  y[rows, out] = x[rows, in] w^T     a = x, b = w, c = y
+//   FT_GROUPED_INPUT    dx[rows, in] = dy[rows, out] w     a = dy, b = w, c = dx
+//   FT_GROUPED_WEIGHT   dw (+)= dy^T x                     a = dy, b = x, c = dw
+typedef enum FtGroupedMode {
+  FT_GROUPED_FORWARD = 0,
+  FT_GROUPED_INPUT = 1,
+  FT_GROUPED_WEIGHT = 2
+} FtGroupedMode;
+typedef struct FtGroupedGemm {
+  const void* a;
+  const void* b;
+  void* c;
+  const int32_t* counts;
+  int64_t rows, out, in, experts, groups;
+  FtGroupedMode mode;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtGroupedGemm;
+
 // out[0] (+)= sum of squares, summed in fp64; out is fp32.
 typedef struct FtSquaredNorm {
   const void* x;
@@ -528,6 +628,12 @@ typedef struct FtDeviceApi {
   FtStatus (*vocab_max)(FtQueue*, const FtVocabMax*);
   FtStatus (*vocab_sums)(FtQueue*, const FtVocabSums*);
   FtStatus (*vocab_loss)(FtQueue*, const FtVocabLoss*);
+  FtStatus (*route)(FtQueue*, const FtRoute*);
+  FtStatus (*route_backward)(FtQueue*, const FtRouteBackward*);
+  FtStatus (*expert_gather)(FtQueue*, const FtExpertGather*);
+  FtStatus (*expert_combine)(FtQueue*, const FtExpertCombine*);
+  FtStatus (*expert_dots)(FtQueue*, const FtExpertDots*);
+  FtStatus (*grouped_gemm)(FtQueue*, const FtGroupedGemm*);
   FtStatus (*squared_norm)(FtQueue*, const FtSquaredNorm*);
   FtStatus (*adamw)(FtQueue*, const FtAdamW*);
   FtStatus (*sgd)(FtQueue*, const FtSgd*);

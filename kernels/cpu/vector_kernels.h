@@ -31,6 +31,9 @@ struct VectorKernels {
   void (*vocab_max)(const FtVocabMax&);
   void (*vocab_sums)(const FtVocabSums&);
   void (*vocab_loss)(const FtVocabLoss&);
+  void (*expert_gather)(const FtExpertGather&);
+  void (*expert_combine)(const FtExpertCombine&);
+  void (*expert_dots)(const FtExpertDots&);
   void (*squared_norm)(const FtSquaredNorm&);
   void (*adamw)(const FtAdamW&);
   void (*sgd)(const FtSgd&);

@@ -55,11 +55,8 @@ Spread SpreadOf(Durations durations) {
 
 bool PointOrder::operator()(const ProfilePoint& a, const ProfilePoint& b) const {
   const auto key = [](const ProfilePoint& p) {
-    const OpShape& s = p.shape;
     return std::tie(p.kind, p.concurrency, p.group, p.nodes, p.accumulate, p.trans_a, p.trans_b,
-                    p.rms, p.format, p.from, p.to, s.rows, s.cols, s.inner, s.batch, s.sequence,
-                    s.vocab, s.vocab_total, s.elements, s.decayed, s.heads, s.kv_heads, s.head_dim,
-                    s.cp, s.turn);
+                    p.rms, p.format, p.from, p.to, p.shape);
   };
   return key(a) < key(b);
 }

@@ -14,20 +14,53 @@ constexpr std::size_t kPatternFloats = 1 << 18;
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // What a buffer of a rank holds.
-enum class Content : std::uint8_t { kFloats, kTokens, kZero };
+enum class Kind : std::uint8_t { kFloats, kTokens, kZero, kIndices, kCounts };
+struct Content {
+  Kind kind = Kind::kFloats;
+  std::int64_t limit = 1;  // kIndices: 0, 1, ... below it, over and over; kCounts: their sum
+};
+
+// What an op of a mixture of experts reads of who goes where, where the op that decides it is not
+// part of the sheet: all rows are used alike, by experts in turn.
+void AddExperts(const Program& program, const RankProgram& rank, const Instruction& instruction,
+                std::vector<Content>& contents) {
+  const Block& block = program.blocks[At(instruction.block)];
+  for (const Op& op : block.ops) {
+    const OpShape& s = op.shape;
+    const auto set = [&](std::size_t operand, Kind kind, std::int64_t limit) {
+      const std::int16_t slot = OperandsOf(block, op)[operand].slot;
+      if (slot == kNoSlot) return;
+      const Binding& binding = rank.bindings[At(instruction.first_binding + slot)];
+      contents[At(binding.buffer)] = {kind, limit};
+    };
+    if (op.kind == OpKind::kRouteBackward) {
+      set(2, Kind::kIndices, s.experts);
+      set(3, Kind::kCounts, s.rows * s.per_token);
+    } else if (op.kind == OpKind::kExpertGather) {
+      set(1, Kind::kIndices, s.elements * s.per_token);
+    } else if (op.kind == OpKind::kExpertCombine) {
+      set(1, Kind::kIndices, s.elements);
+    } else if (op.kind == OpKind::kExpertDots) {
+      set(2, Kind::kIndices, s.elements);
+    } else if (op.kind == OpKind::kGroupedGemm) {
+      set(2, Kind::kCounts, op.trans_a ? s.inner : s.rows);
+    }
+  }
+}
 
 std::vector<Content> ContentsOf(const Program& program, const RankProgram& rank) {
-  std::vector<Content> contents(rank.buffers.size(), Content::kFloats);
+  std::vector<Content> contents(rank.buffers.size());
   for (std::size_t i = 0; i < rank.buffers.size(); ++i) {
-    if (rank.buffers[i].category == Category::kOptimizerState) contents[i] = Content::kZero;
+    if (rank.buffers[i].category == Category::kOptimizerState) contents[i].kind = Kind::kZero;
   }
   for (const Instruction& instruction : rank.step) {
     const std::vector<TensorSlot>& slots = program.blocks[At(instruction.block)].slots;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const Binding& binding = rank.bindings[At(instruction.first_binding) + i];
       const bool tokens = slots[i].role == SlotRole::kIds || slots[i].role == SlotRole::kTargets;
-      if (tokens && binding.bytes > 0) contents[At(binding.buffer)] = Content::kTokens;
+      if (tokens && binding.bytes > 0) contents[At(binding.buffer)].kind = Kind::kTokens;
     }
+    AddExperts(program, rank, instruction, contents);
   }
   return contents;
 }
@@ -43,7 +76,11 @@ class Filler {
     }
   }
 
-  Result<void> Fill(std::byte* to, std::int64_t bytes, bool tokens) const {
+  Result<void> Fill(std::byte* to, std::int64_t bytes, const Content& content) const {
+    if (content.kind == Kind::kIndices || content.kind == Kind::kCounts) {
+      return FillNumbers(to, bytes, content);
+    }
+    const bool tokens = content.kind == Kind::kTokens;
     const void* const from = tokens ? static_cast<const void*>(tokens_.data()) : floats_.data();
     const std::int64_t pattern = std::int64_t{kPatternFloats} * 4;
     for (std::int64_t done = 0; done < bytes; done += pattern) {
@@ -55,6 +92,20 @@ class Filler {
   }
 
  private:
+  Result<void> FillNumbers(std::byte* to, std::int64_t bytes, const Content& content) const {
+    const std::int64_t count = bytes / 4;
+    std::vector<std::int32_t> numbers(At(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const bool counts = content.kind == Kind::kCounts;
+      numbers[At(i)] = static_cast<std::int32_t>(
+          counts ? content.limit * (i + 1) / count - content.limit * i / count : i % content.limit);
+    }
+    FT_TRY(Checked(api_.copy(queue_.get(), to, numbers.data(), count * 4), "fill state",
+                   api_.queue_error(queue_.get())));
+    return Checked(api_.queue_synchronize(queue_.get()), "fill state",
+                   api_.queue_error(queue_.get()));
+  }
+
   const FtDeviceApi& api_;
   const DeviceQueue& queue_;
   std::vector<float> floats_;
@@ -84,9 +135,16 @@ Result<void> FillState(const Sheet& sheet, Executor& executor, const FtDeviceApi
     RankArena& arena = executor.Arena(static_cast<int>(r));
     for (std::size_t i = 0; i < rank.buffers.size(); ++i) {
       const Buffer& buffer = rank.buffers[i];
-      if (!buffer.persistent || buffer.bytes == 0 || contents[i] == Content::kZero) continue;
-      FT_TRY(filler.Fill(arena.BufferAt(static_cast<std::int32_t>(i)), buffer.bytes,
-                         contents[i] == Content::kTokens));
+      if (!buffer.persistent || buffer.bytes == 0 || contents[i].kind == Kind::kZero) continue;
+      const auto number = static_cast<std::int32_t>(i);
+      std::byte* const at = arena.BufferAt(number);
+      if (at != nullptr) {
+        FT_TRY(filler.Fill(at, buffer.bytes, contents[i]));
+        continue;
+      }
+      std::vector<std::byte> values(At(buffer.bytes));  // of a disk
+      FT_TRY(filler.Fill(values.data(), buffer.bytes, contents[i]));
+      FT_TRY(arena.WriteState({number, 0, buffer.bytes}, values.data()));
     }
   }
   return {};

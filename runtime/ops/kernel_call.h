@@ -92,6 +92,12 @@ union KernelArgs {
   FtVocabMax vocab_max;
   FtVocabSums vocab_sums;
   FtVocabLoss vocab_loss;
+  FtRoute route;
+  FtRouteBackward route_backward;
+  FtExpertGather expert_gather;
+  FtExpertCombine expert_combine;
+  FtExpertDots expert_dots;
+  FtGroupedGemm grouped_gemm;
   FtSquaredNorm squared_norm;
   FtAdamW adamw;
   FtSgd sgd;
@@ -113,7 +119,7 @@ std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op on tensors of fp32. One per family, in the file of that name:
 // runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, context_attention.cc, activation.cc,
-// loss.cc, optimizer.cc, quantize.cc.
+// loss.cc, moe.cc, optimizer.cc, quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
 KernelCall MakeEmbeddingForward(const BoundOp& op);
@@ -139,6 +145,12 @@ KernelCall MakeCrossEntropyBackward(const BoundOp& op);
 KernelCall MakeVocabMax(const BoundOp& op);
 KernelCall MakeVocabSums(const BoundOp& op);
 KernelCall MakeVocabLoss(const BoundOp& op);
+KernelCall MakeRoute(const BoundOp& op);
+KernelCall MakeRouteBackward(const BoundOp& op);
+KernelCall MakeExpertGather(const BoundOp& op);
+KernelCall MakeExpertCombine(const BoundOp& op);
+KernelCall MakeExpertDots(const BoundOp& op);
+KernelCall MakeGroupedGemm(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
 KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);

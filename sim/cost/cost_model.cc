@@ -20,8 +20,9 @@ constexpr double kSmallestExtrapolatedError = 0.1;
 constexpr double kDeviationsBetweenDeciles = 2.563;
 
 std::size_t ClassOf(OpKind kind) {
-  const bool arithmetic = kind == OpKind::kGemm || (kind >= OpKind::kAttentionForward &&
-                                                    kind <= OpKind::kAttentionPartBackward);
+  const bool arithmetic =
+      kind == OpKind::kGemm || kind == OpKind::kGroupedGemm ||
+      (kind >= OpKind::kAttentionForward && kind <= OpKind::kAttentionPartBackward);
   return arithmetic ? 0 : 1;
 }
 
@@ -124,7 +125,8 @@ void CostModel::MakeSlowdowns(const std::map<Key, std::vector<const ProfilePoint
         at.push_back(features.at);
         logs.push_back(
             std::log(point->seconds / table.surface(features.at, features.terms).seconds));
-        if (table.concurrency == 1) {
+        // A disk or a cap says nothing of how compute slows down.
+        if (table.concurrency == 1 && point->kind != OpKind::kCopy) {
           sums[ClassOf(point->kind)] += logs.back();
           ++counts[ClassOf(point->kind)];
         }
@@ -144,6 +146,7 @@ const CostModel::Table* CostModel::FindTable(const Op& op, bool* borrowed) const
   const int variant = VariantOf(op);
   const auto exact = tables_.find({op.kind, variant, 1});
   if (exact != tables_.end()) return &exact->second;
+  if (op.kind == OpKind::kCopy) return nullptr;  // one route says nothing of another
   *borrowed = true;
   const Table* any = nullptr;
   for (auto it = tables_.lower_bound({op.kind, 0, 0});
@@ -182,7 +185,7 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
-  if (op.kind == OpKind::kGemm) {
+  if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
     flop_s = work.flop / rates.gemm_flop_per_s.value;
     fixed_s += rates.gemm_fill_s.value;
   } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {

@@ -40,6 +40,10 @@ OpFeatures FeaturesOf(const Op& op) {
   if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
     return AttentionFeatures(op);
   }
+  if (op.kind == OpKind::kGroupedGemm) {
+    const OpWork work = WorkOf(op);
+    return {{std::log(work.flop), std::log(work.bytes)}, {work.flop, 1, work.bytes}, 2};
+  }
   if (op.kind == OpKind::kAttentionPartForward || op.kind == OpKind::kAttentionPartBackward) {
     return AttentionPartFeatures(op);
   }

@@ -50,7 +50,7 @@ constexpr std::array<Field<ProfileRates, Figure>, 4> kHostRates{{
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
@@ -60,11 +60,14 @@ constexpr std::array<Field<OpShape, std::int64_t>, 9> kSizes{{
     {"vocab_total", &OpShape::vocab_total},
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
+    {"capacity", &OpShape::capacity},
 }};
-constexpr std::array<Field<OpShape, std::int32_t>, 5> kHeads{{
+constexpr std::array<Field<OpShape, std::int32_t>, 7> kHeads{{
     {"heads", &OpShape::heads},
     {"kv_heads", &OpShape::kv_heads},
     {"head_dim", &OpShape::head_dim},
+    {"experts", &OpShape::experts},
+    {"per_token", &OpShape::per_token},
     {"cp", &OpShape::cp},
     {"turn", &OpShape::turn},
 }};

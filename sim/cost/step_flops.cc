@@ -1,5 +1,8 @@
 #include "sim/cost/step_flops.h"
 
+#include <map>
+#include <utility>
+
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/recompute.h"
 
@@ -29,6 +32,8 @@ double FlopsOf(const BlockContext& context, BlockKind kind, RecomputeKind recomp
 Plan Undivided(const Plan& plan) {
   Plan whole = plan;
   whole.tp = whole.cp = 1;
+  whole.ep = 1;
+  whole.capacity_factor = 0;  // no row of an expert is padding
   whole.sequence_parallel = whole.vocab_parallel = false;
   return whole;
 }
@@ -38,18 +43,25 @@ Plan Undivided(const Plan& plan) {
 StepFlops FlopsOfStep(const ModelSpec& model, const Plan& plan) {
   const Plan whole = Undivided(plan);
   const BlockContext once{model, whole, false}, rank{model, plan, false};
-  const double layer = FlopsOf(once, BlockKind::kLayer, RecomputeKind::kNone);
   StepFlops flops;
-  flops.model = static_cast<double>(model.layers) * layer +
-                FlopsOf(once, BlockKind::kHead, RecomputeKind::kNone);
-  const double kept = FlopsOf(rank, BlockKind::kLayer, RecomputeKind::kNone);
-  const double again = FlopsOf(rank, BlockKind::kLayer, plan.recompute);
+  flops.model = FlopsOf(once, BlockKind::kHead, RecomputeKind::kNone);
+  // Of a layer with and without experts, that keeps its tensors or makes them again.
+  std::map<std::pair<BlockKind, bool>, double> layer;
+  for (const auto& [kind, count] :
+       {std::pair{BlockKind::kLayer, model.DenseLayers()},
+        {BlockKind::kExpertLayer, model.layers - model.DenseLayers()}}) {
+    if (count == 0) continue;
+    flops.model += static_cast<double>(count) * FlopsOf(once, kind, RecomputeKind::kNone);
+    layer[{kind, false}] = FlopsOf(rank, kind, RecomputeKind::kNone);
+    layer[{kind, true}] = FlopsOf(rank, kind, plan.recompute);
+  }
   flops.hardware = FlopsOf(rank, BlockKind::kHead, RecomputeKind::kNone);
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
     for (const int block : stage.blocks) {
-      if (stage.KindOf(block) != BlockKind::kLayer) continue;
-      flops.hardware += RecomputeOf(plan, stage, block) == RecomputeKind::kNone ? kept : again;
+      const BlockKind kind = stage.KindOf(block);
+      if (!IsLayer(kind)) continue;
+      flops.hardware += layer.at({kind, RecomputeOf(plan, stage, block) != RecomputeKind::kNone});
     }
   }
   // Micro-batches of all replicas; every context- or tensor-parallel rank does its part, or

@@ -71,7 +71,7 @@ class Walker {
     const int distinct =
         block && buckets_differ_
             ? key.block
-            : 3 * static_cast<int>(context_.stage.KindOf(key.block)) +
+            : 4 * static_cast<int>(context_.stage.KindOf(key.block)) +
                   static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
     const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = Ask(step);

@@ -11,7 +11,7 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.kind).Add(op.queue).Add(op.op_class).Add(op.group);
   hash.Add(op.accumulate).Add(op.trans_a).Add(op.trans_b).Add(op.rms).Add(op.inverse);
   hash.Add(op.delayed).Add(op.state).Add(op.from).Add(op.to);
-  hash.Add(op.format).Add(op.maximum).Add(op.own_rows);
+  hash.Add(op.format).Add(op.maximum).Add(op.own_rows).Add(op.softmax_first);
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
   hash.Add(op.covers.size());
@@ -23,6 +23,7 @@ void AddOp(const Op& op, StableHash& hash) {
   }
   hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim);
   hash.Add(shape.cp).Add(shape.turn);
+  hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity);
 }
 
 std::uint64_t HashOfBlock(const Block& block) {

@@ -33,6 +33,12 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "vocab_max",
     "vocab_sums",
     "vocab_loss",
+    "route",
+    "route_backward",
+    "expert_gather",
+    "expert_combine",
+    "expert_dots",
+    "grouped_gemm",
     "squared_norm",
     "adamw",
     "sgd",
@@ -184,6 +190,31 @@ OpWork CrossEntropyWork(const Op& op, const Sizes& s) {
   return {3 * logits, 2 * logits + 2 * s.rows};
 }
 
+// The choice compares each score once for each expert of the token. Rows of experts come and go
+// once.
+OpWork ExpertWork(const Op& op, const Sizes& s) {
+  const double per_token = op.shape.per_token, experts = op.shape.experts;
+  const double pairs = s.rows * per_token;
+  switch (op.kind) {
+    case OpKind::kRoute:
+      return {(5 + per_token) * s.rows * experts,
+              2 * s.rows * experts + 3 * pairs + s.elements + experts};
+    case OpKind::kRouteBackward:
+      return {6 * s.rows * experts, 2 * s.rows * experts + 3 * pairs + experts};
+    case OpKind::kExpertGather:
+      return {s.matrix, 2 * s.matrix + s.rows};
+    case OpKind::kExpertCombine:
+      return {2 * pairs * s.cols, (pairs + s.rows) * s.cols + 2 * pairs};
+    case OpKind::kExpertDots:
+      return {2 * pairs * s.cols, (pairs + s.rows) * s.cols + 2 * pairs};
+    default:  // kGroupedGemm: of all rows, and each expert's weights once
+      break;
+  }
+  const double weights = op.trans_a ? s.output_passes * s.matrix : s.inner * s.cols;
+  const double rows = op.trans_a ? s.inner * (s.rows + s.cols) : s.rows * (s.inner + s.cols);
+  return {2 * s.rows * s.cols * s.inner, rows + experts * weights};
+}
+
 // Bytes of a number in the format over those of fp32, without scales.
 double BytesPerFloat(NumberFormat format) {
   if (format == NumberFormat::kFp32) return 1.0;
@@ -240,6 +271,13 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kVocabSums:
     case OpKind::kVocabLoss:
       return CrossEntropyWork(op, s);
+    case OpKind::kRoute:
+    case OpKind::kRouteBackward:
+    case OpKind::kExpertGather:
+    case OpKind::kExpertCombine:
+    case OpKind::kExpertDots:
+    case OpKind::kGroupedGemm:
+      return ExpertWork(op, s);
     case OpKind::kSquaredNorm:
       return {2 * s.elements, s.elements};
     case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -42,6 +43,12 @@ enum class OpKind : std::uint8_t {
   kVocabMax,              // logits, max: of this rank's share of the vocabulary
   kVocabSums,             // logits, targets, max, sum, picked
   kVocabLoss,             // targets, max, sum, picked, lse, loss
+  kRoute,                 // logits, probs, weights, chosen, places, sources, counts
+  kRouteBackward,         // probs, weights, chosen, counts, d_weights, d_logits
+  kExpertGather,          // x, sources, weights?, out
+  kExpertCombine,         // x, places, weights?, out
+  kExpertDots,            // dy, x, places, out
+  kGroupedGemm,           // a, b, counts?, c
   kSquaredNorm,           // x, out
   // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?
   kAdamW,
@@ -67,7 +74,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 44;
+inline constexpr int kOpKindCount = 50;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -122,6 +129,10 @@ struct Operand {
 //                                   rank's share; either side is that share or all cp ones
 //   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
+//   route and backward              rows x experts, per_token, capacity; elements: of expert rows
+//   expert gather, combine, dots    rows of the output, cols, per_token; elements: other rows
+//   grouped gemm                    as gemm, of all experts' rows; experts; capacity of a run
+//                                   of rows, 0: counts say
 //   norm², updates, copies          elements: of the tensor
 //   collectives, p2p                elements: of the whole tensor
 //   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
@@ -141,10 +152,13 @@ struct OpShape {
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
+  std::int32_t experts = 0;
+  std::int32_t per_token = 0;  // experts of a token
+  std::int64_t capacity = 0;   // rows of an expert; 0: as many as it is sent
   std::int32_t cp = 0;    // ranks that share out each sequence (context_parallel.h); 0: none do
   std::int32_t turn = 0;  // attention part: the keys are those of the rank `turn` before this one
 
-  bool operator==(const OpShape&) const = default;
+  auto operator<=>(const OpShape&) const = default;
 };
 
 struct Op {
@@ -152,21 +166,22 @@ struct Op {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   GroupKind group = GroupKind::kNone;
-  bool accumulate = false;  // adds to its output
-  bool trans_a = false;     // gemm
-  bool trans_b = false;     // gemm
-  bool rms = false;         // norm
-  bool inverse = false;     // rope
-  bool maximum = false;     // all-reduce: the largest, not the sum
-  bool own_rows = false;    // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
-  bool delayed = false;     // AdamW: of the gradients of the step before; none in the first step
-  bool state = false;       // copy: of fp32 state, whatever the model computes in
+  bool accumulate = false;     // adds to its output
+  bool trans_a = false;        // gemm
+  bool trans_b = false;        // gemm
+  bool rms = false;            // norm
+  bool inverse = false;        // rope
+  bool maximum = false;        // all-reduce: the largest, not the sum
+  bool softmax_first = false;  // route: before the choice of experts
+  bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
+  bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
+  bool state = false;          // copy: of fp32 state, whatever the model computes in
   Space from = Space::kDevice;                // copy
   Space to = Space::kDevice;                  // copy
   NumberFormat format = NumberFormat::kFp32;  // AdamW: of the moments; gathers: of what is moved
   float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
                            // the backward; updates, host read: gradients are this times
-                           // too large
+                           // too large; route backward: of the balance
   float parameter = 0.0F;  // norm: epsilon; rope: theta; updates: clip norm, 0 = none
   double duration_s = 0.0;  // kOpaque alone
   OpShape shape;

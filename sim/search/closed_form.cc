@@ -102,7 +102,7 @@ class Estimator {
     // Of a middle micro-batch: it adds to what the ones before it left.
     const auto time = [&](Pass pass) {
       const bool adds = pass != Pass::kRecompute;
-      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute}), seconds_);
+      return TimeOf(BuildBlock(c, {kind, pass, adds, adds, recompute, adds}), seconds_);
     };
     const bool split = SplitsBackward(plan_.schedule);
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
@@ -130,9 +130,9 @@ class Estimator {
 
   double SumSeconds(const Bucket& bucket) const {
     const bool scatters = sharding_.optimizer;
+    const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
     return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
-                                   Queue::kReduce, scatters ? GroupKind::kShard : GroupKind::kDp,
-                                   bucket.elements, bucket.shards}),
+                                   Queue::kReduce, group, bucket.elements, bucket.shards}),
                   seconds_)
         .span_s;
   }
@@ -144,16 +144,18 @@ class Estimator {
   }
   double GatherSeconds(const Bucket& bucket) const {
     const NumberFormat format = GatherFormatOf(plan_);
-    const Block block = format == NumberFormat::kFp32
-                            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather,
-                                               GroupKind::kShard, bucket.elements, bucket.shards})
-                            : QuantizedGatherBlock(bucket.elements, bucket.shards, format);
+    const Block block =
+        format == NumberFormat::kFp32
+            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather, ShardGroup(bucket),
+                               bucket.elements, bucket.shards})
+            : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
     return TimeOf(block, seconds_).span_s;
   }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
-      sum += GatherSeconds(layout.buckets[static_cast<std::size_t>(bucket)]);
+      const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
+      if (!IsHeldOnce(plan_, gathered)) sum += GatherSeconds(gathered);
     }
     return sum;
   }
@@ -169,7 +171,8 @@ class Estimator {
       const auto blocks =
           std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares);
       const Bucket& bucket = layout.buckets[static_cast<std::size_t>(number)];
-      double slowest = plan_.DataParallel() > 1 ? SumSeconds(bucket) : 0;
+      const bool sums = plan_.DataParallel() > 1 && !IsHeldOnce(plan_, bucket);
+      double slowest = sums ? SumSeconds(bucket) : 0;
       if (GradientsAreAway(plan_)) {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
         slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
@@ -200,6 +203,7 @@ class Estimator {
       if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
       if (plan_.DataParallel() == 1) continue;
+      if (IsHeldOnce(plan_, bucket)) continue;
       if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
       if (sharding_.each_micro_batch) continue;
       last = SumSeconds(bucket);

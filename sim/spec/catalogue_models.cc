@@ -87,6 +87,23 @@ Result<void> ReadAttention(const CsvReader& row, ModelSpec& model, Missing& miss
   return {};
 }
 
+// The table has the number of shared experts, each as wide as the others. How their scores become
+// weights is no column: the figures of shape and time are the same.
+Result<void> ReadExperts(const CsvReader& row, ModelSpec& model) {
+  if (row.Text("moe_experts").empty()) return {};
+  FT_ASSIGN(model.experts, row.Count("moe_experts", 1, kMaxModelCount));
+  FT_ASSIGN(model.experts_per_token, row.Count("moe_topk", 1, kMaxModelCount));
+  FT_ASSIGN(model.expert_ffn_hidden, row.Count("moe_ffn_hidden", 1, kMaxModelCount));
+  if (!row.Text("moe_shared_experts").empty()) {
+    FT_ASSIGN(const std::int64_t shared, row.Count("moe_shared_experts", 0, 1024));
+    model.shared_ffn_hidden = shared * model.expert_ffn_hidden;
+  }
+  if (!row.Text("first_dense_layers").empty()) {
+    FT_ASSIGN(model.first_dense_layers, row.Count("first_dense_layers", 0, kMaxModelCount));
+  }
+  return {};
+}
+
 Result<ModelEntry> ReadModel(const CsvReader& row, std::string name) {
   ModelEntry entry;
   entry.aliases = Aliases(row);
@@ -96,9 +113,7 @@ Result<ModelEntry> ReadModel(const CsvReader& row, std::string name) {
   entry.spec.name = name;
   FT_TRY(ReadCounts(row, entry.spec));
   Missing missing;
-  if (!row.Text("moe_experts").empty()) {
-    missing.Add(fmt::format("a mixture of {} experts", Printable(row.Text("moe_experts"))));
-  }
+  FT_TRY(ReadExperts(row, entry.spec));
   FT_TRY(ReadAttention(row, entry.spec, missing));
   FT_TRY(ReadNorm(row, entry.spec, missing));
   FT_TRY(ReadMlp(row, entry.spec, missing));

@@ -11,12 +11,13 @@
 namespace foretrain {
 namespace {
 
-constexpr std::array<std::string_view, 4> kFamilies = {"gpt2", "llama", "mistral", "qwen2"};
+constexpr std::array<std::string_view, 6> kFamilies = {"gpt2",  "llama",   "mistral",
+                                                       "qwen2", "mixtral", "qwen2_moe"};
 
 // Fields of transformers' configuration classes (versions 4.44 and 5.23) that change neither the
 // shape nor the work of a training step: tokens, generation, other heads, initial values,
 // inference, data types. Dropout is among them: none is applied here.
-constexpr std::array<std::string_view, 71> kWithoutEffect = {"_attn_implementation_autoset",
+constexpr std::array<std::string_view, 72> kWithoutEffect = {"_attn_implementation_autoset",
                                                              "architectures",
                                                              "attention_dropout",
                                                              "attn_pdrop",
@@ -53,6 +54,7 @@ constexpr std::array<std::string_view, 71> kWithoutEffect = {"_attn_implementati
                                                              "output_attentions",
                                                              "output_hidden_states",
                                                              "output_past",
+                                                             "output_router_logits",
                                                              "output_scores",
                                                              "pad_token_id",
                                                              "prefix",
@@ -340,6 +342,50 @@ void ReadQwen2(Config& config, ModelSpec& model) {
   if (windowed) LimitToWindow(config, model, window);
 }
 
+// The library's weight multiplies a sum that is experts_per_token times the loss here.
+double BalanceWeight(Config& config, const ModelSpec& model) {
+  return config.NumberOr("router_aux_loss_coef", 0.001) *
+         static_cast<double>(model.experts_per_token);
+}
+
+void ReadMixtral(Config& config, ModelSpec& model) {
+  RequireKvHeads(config);
+  if (config.Has("sliding_window")) {
+    LimitToWindow(config, model, config.Count("sliding_window"));
+  }
+  model.experts = config.Count("num_local_experts");
+  model.experts_per_token = config.Count("num_experts_per_tok");
+  model.expert_ffn_hidden = model.ffn_hidden;
+  model.balance_weight = BalanceWeight(config, model);
+  if (config.NumberOr("router_jitter_noise", 0) > 0) {
+    config.Unsupported("router_jitter_noise", "must be 0: scores are not disturbed here");
+  }
+}
+
+void ReadQwen2Moe(Config& config, ModelSpec& model) {
+  ReadQwen2(config, model);
+  model.experts = config.Count("num_experts");
+  model.experts_per_token = config.Count("num_experts_per_tok");
+  model.expert_ffn_hidden = config.Count("moe_intermediate_size");
+  model.router =
+      config.BoolOr("norm_topk_prob", false) ? RouterKind::kTopKSoftmax : RouterKind::kSoftmaxTopK;
+  model.balance_weight = BalanceWeight(config, model);
+  model.shared_ffn_hidden = config.Count("shared_expert_intermediate_size");
+  config.Note(
+      "the gate of the shared expert is left out: one vector of hidden_size a layer, and the "
+      "output "
+      "of the shared expert is not scaled by its sigmoid");
+  if (config.CountOr("decoder_sparse_step", 1) != 1) {
+    config.Unsupported("decoder_sparse_step",
+                       "must be 1: layers with and without experts that "
+                       "take turns are not supported");
+  }
+  if (const JsonValue* dense = config.Any("mlp_only_layers");
+      dense != nullptr && !dense->items().empty()) {
+    config.Unsupported("mlp_only_layers", "must be empty: all layers have experts");
+  }
+}
+
 Result<std::string_view> Family(Config& config, std::string_view file) {
   const std::string name = config.StringOr("model_type", "");
   const auto known = std::find(kFamilies.begin(), kFamilies.end(), name);
@@ -376,6 +422,8 @@ Result<ImportedModel> ModelFromHuggingFace(std::string_view text, std::string_vi
   if (family == "llama") ReadLlama(config, model);
   if (family == "mistral") ReadMistral(config, model);
   if (family == "qwen2") ReadQwen2(config, model);
+  if (family == "mixtral") ReadMixtral(config, model);
+  if (family == "qwen2_moe") ReadQwen2Moe(config, model);
   return config.Finish(model);
 }
 

@@ -20,8 +20,8 @@ struct ImportedModel {
 // Whether `text` is to be read as a config.json rather than as a ModelSpec: it names "model_type".
 bool LooksLikeHuggingFace(std::string_view text);
 
-// The model that the config.json in `text` describes; model_type gpt2, llama, mistral or qwen2, as
-// versions 4 and 5 of the transformers library write them.
+// The model that the config.json in `text` describes; model_type gpt2, llama, mistral, qwen2,
+// mixtral or qwen2_moe, as versions 4 and 5 of the transformers library write them.
 //
 //   file  where `text` comes from, for messages
 //

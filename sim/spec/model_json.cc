@@ -11,6 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "rmsnorm"};
 constexpr std::array<std::string_view, 2> kMlps = {"gelu", "swiglu"};
 constexpr std::array<std::string_view, 2> kPositions = {"learned", "rope"};
+constexpr std::array<std::string_view, 2> kRouters = {"topk-softmax", "softmax-topk"};
 
 // hidden / heads, where that is a whole number.
 std::int64_t DefaultHeadDim(JsonFields& fields, const ModelSpec& model) {
@@ -21,6 +22,21 @@ std::int64_t DefaultHeadDim(JsonFields& fields, const ModelSpec& model) {
                                           model.hidden, model.heads));
   }
   return model.hidden / model.heads;
+}
+
+// All may be left out where there are no experts.
+void ReadExperts(JsonFields& fields, ModelSpec& model) {
+  const auto count = [&](std::string_view name) {
+    return fields.IntegerOr(name, 0, 0, kMaxModelCount);
+  };
+  model.experts = count("experts");
+  model.experts_per_token = count("experts_per_token");
+  model.expert_ffn_hidden = count("expert_ffn_hidden");
+  model.shared_ffn_hidden = count("shared_ffn_hidden");
+  model.first_dense_layers = count("first_dense_layers");
+  if (fields.Has("router"))
+    model.router = static_cast<RouterKind>(fields.Choice("router", kRouters));
+  model.balance_weight = fields.NumberOr("balance_weight", 0, 0, 1e6);
 }
 
 }  // namespace
@@ -46,6 +62,7 @@ Result<ModelSpec> ReadModel(JsonFields& fields) {
   model.rope_theta = fields.NumberOr("rope_theta", model.rope_theta, 0, 1e18);
   model.norm_epsilon = fields.NumberOr("norm_epsilon", model.norm_epsilon, 0, 1);
   model.attention_window = fields.IntegerOr("attention_window", 0, 0, kMaxModelCount);
+  ReadExperts(fields, model);
   FT_TRY(fields.Finish());
   if (const auto valid = ValidateModel(model); !valid) {
     return Refuse("{}: {}", fields.Where(), valid.error().message);
@@ -78,8 +95,17 @@ void WriteJson(JsonWriter& writer, const ModelSpec& model) {
       .Field("tied_embeddings", model.tied_embeddings)
       .Field("rope_theta", model.rope_theta)
       .Field("norm_epsilon", model.norm_epsilon)
-      .Field("attention_window", model.attention_window)
-      .EndObject();
+      .Field("attention_window", model.attention_window);
+  if (model.experts > 0) {
+    writer.Field("experts", model.experts)
+        .Field("experts_per_token", model.experts_per_token)
+        .Field("expert_ffn_hidden", model.expert_ffn_hidden)
+        .Field("shared_ffn_hidden", model.shared_ffn_hidden)
+        .Field("first_dense_layers", model.first_dense_layers)
+        .Field("router", Name(model.router))
+        .Field("balance_weight", model.balance_weight);
+  }
+  writer.EndObject();
 }
 
 std::string ToJson(const ModelSpec& model) {

@@ -36,6 +36,7 @@ Result<void> CheckCounts(const ModelSpec& model) {
   FT_TRY(CheckCount("ffn_hidden", model.ffn_hidden, 1));
   FT_TRY(CheckCount("vocab", model.vocab, 1));
   FT_TRY(CheckCount("max_sequence", model.max_sequence, 1));
+  FT_TRY(CheckCount("experts", model.experts, 0));
   return CheckCount("attention_window", model.attention_window, 0);
 }
 
@@ -73,17 +74,76 @@ Result<void> CheckHeads(const ModelSpec& model) {
   return {};
 }
 
+Result<void> CheckExperts(const ModelSpec& model) {
+  if (model.experts == 0) {
+    const bool asks = model.experts_per_token != 0 || model.expert_ffn_hidden != 0 ||
+                      model.shared_ffn_hidden != 0 || model.first_dense_layers != 0 ||
+                      model.balance_weight != 0;
+    if (!asks) return {};
+    return Refuse(
+        "experts 0: experts_per_token {}, expert_ffn_hidden {}, shared_ffn_hidden {}, "
+        "first_dense_layers {} and balance_weight {} must be 0 too, or give the experts",
+        model.experts_per_token, model.expert_ffn_hidden, model.shared_ffn_hidden,
+        model.first_dense_layers, model.balance_weight);
+  }
+  if (model.experts_per_token < 1 || model.experts_per_token > model.experts) {
+    return Refuse("experts_per_token {}: must be from 1 to the {} experts", model.experts_per_token,
+                  model.experts);
+  }
+  FT_TRY(CheckCount("expert_ffn_hidden", model.expert_ffn_hidden, 1));
+  FT_TRY(CheckCount("shared_ffn_hidden", model.shared_ffn_hidden, 0));
+  if (model.first_dense_layers < 0 || model.first_dense_layers >= model.layers) {
+    return Refuse(
+        "first_dense_layers {}: must be from 0 to {}, so that of {} layers one has experts",
+        model.first_dense_layers, model.layers - 1, model.layers);
+  }
+  if (!(model.balance_weight >= 0 && model.balance_weight <= 1e6)) {
+    return Refuse("balance_weight {}: must be from 0 to 1000000, for example 0.01",
+                  model.balance_weight);
+  }
+  return {};
+}
+
 std::int64_t NormParameters(const ModelSpec& model) {
   return model.hidden * (model.norm == NormKind::kLayerNorm ? 2 : 1);
 }
 
-std::int64_t LayerParameters(const ModelSpec& model) {
+// Attention and both norms.
+std::int64_t CommonParameters(const ModelSpec& model) {
   const std::int64_t attention_width = model.heads * model.head_dim;
-  std::int64_t weights = model.hidden * model.QkvWidth() + attention_width * model.hidden +
-                         model.hidden * model.MlpUpWidth() + model.ffn_hidden * model.hidden;
+  std::int64_t weights = model.hidden * model.QkvWidth() + attention_width * model.hidden;
   if (model.attention_bias) weights += model.QkvWidth();
-  if (model.projection_bias) weights += model.hidden + model.MlpUpWidth() + model.hidden;
+  if (model.projection_bias) weights += model.hidden;
   return weights + 2 * NormParameters(model);
+}
+
+std::int64_t LayerParameters(const ModelSpec& model) {
+  std::int64_t weights =
+      CommonParameters(model) + model.hidden * model.MlpUpWidth() + model.ffn_hidden * model.hidden;
+  if (model.projection_bias) weights += model.MlpUpWidth() + model.hidden;
+  return weights;
+}
+
+std::int64_t OneExpert(const ModelSpec& model) {
+  return model.hidden * (model.ExpertUpWidth() + model.expert_ffn_hidden);
+}
+
+// Of a layer with experts, of which it has `experts`.
+std::int64_t ExpertLayerParameters(const ModelSpec& model, std::int64_t experts) {
+  return CommonParameters(model) + model.hidden * model.experts + experts * OneExpert(model) +
+         model.hidden * (model.SharedUpWidth() + model.shared_ffn_hidden);
+}
+
+std::int64_t ParametersWith(const ModelSpec& model, std::int64_t experts) {
+  const std::int64_t table = model.vocab * model.hidden;
+  const std::int64_t dense = model.DenseLayers();
+  std::int64_t count = table + dense * LayerParameters(model) + NormParameters(model);
+  if (dense < model.layers) {
+    count += (model.layers - dense) * ExpertLayerParameters(model, experts);
+  }
+  if (model.positions == PositionKind::kLearned) count += model.max_sequence * model.hidden;
+  if (!model.tied_embeddings) count += table;
+  return count;
 }
 
 // Each product of two or three factors is checked before it is made, so sums of ten of them stay
@@ -99,6 +159,16 @@ Result<void> CheckSize(const ModelSpec& model) {
   }
   if (!CheckedMul("", model.hidden, model.vocab)) {
     return Refuse("hidden {}, vocab {}: {}", model.hidden, model.vocab, kRemedy);
+  }
+  if (model.experts > 0 &&
+      (!CheckedMul("", model.hidden, model.experts) ||
+       !CheckedMul("", model.hidden, model.shared_ffn_hidden) ||
+       !CheckedMul("", model.hidden, model.expert_ffn_hidden, 3, model.experts) ||
+       !CheckedMul("", ExpertLayerParameters(model, model.experts), model.layers))) {
+    return Refuse(
+        "layers {}, hidden {}, experts {}, expert_ffn_hidden {}, shared_ffn_hidden {}: {}",
+        model.layers, model.hidden, model.experts, model.expert_ffn_hidden, model.shared_ffn_hidden,
+        kRemedy);
   }
   if (model.positions == PositionKind::kLearned &&
       !CheckedMul("", model.hidden, model.max_sequence)) {
@@ -125,6 +195,10 @@ std::string_view Name(PositionKind positions) {
   return positions == PositionKind::kLearned ? "learned" : "rope";
 }
 
+std::string_view Name(RouterKind router) {
+  return router == RouterKind::kTopKSoftmax ? "topk-softmax" : "softmax-topk";
+}
+
 std::optional<NormKind> ParseNorm(std::string_view name) {
   if (name == "layernorm") return NormKind::kLayerNorm;
   if (name == "rmsnorm") return NormKind::kRmsNorm;
@@ -149,15 +223,14 @@ Result<void> ValidateModel(const ModelSpec& model) {
   FT_TRY(CheckReal("rope_theta", model.rope_theta, 1e18, "10000"));
   FT_TRY(CheckReal("norm_epsilon", model.norm_epsilon, 1, "0.00001"));
   FT_TRY(CheckHeads(model));
+  FT_TRY(CheckExperts(model));
   return CheckSize(model);
 }
 
-std::int64_t ParameterCount(const ModelSpec& model) {
-  const std::int64_t table = model.vocab * model.hidden;
-  std::int64_t count = table + model.layers * LayerParameters(model) + NormParameters(model);
-  if (model.positions == PositionKind::kLearned) count += model.max_sequence * model.hidden;
-  if (!model.tied_embeddings) count += table;
-  return count;
+std::int64_t ParameterCount(const ModelSpec& model) { return ParametersWith(model, model.experts); }
+
+std::int64_t ActiveParameterCount(const ModelSpec& model) {
+  return ParametersWith(model, model.experts_per_token);
 }
 
 }  // namespace foretrain

@@ -14,6 +14,9 @@ namespace foretrain {
 enum class NormKind : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class MlpKind : std::uint8_t { kGelu, kSwiglu };
 enum class PositionKind : std::uint8_t { kLearned, kRope };
+// How a token's scores become the weights of its experts: softmax over the chosen ones (Mixtral),
+// or over all, of which the chosen ones keep theirs (Qwen2-MoE).
+enum class RouterKind : std::uint8_t { kTopKSoftmax, kSoftmaxTopK };
 
 // GPT-2 and Llama families. Counts are > 0; heads * head_dim need not equal hidden; kv_heads
 // divides heads.
@@ -38,7 +41,24 @@ struct ModelSpec {
   double norm_epsilon = 1e-5;
   std::int64_t attention_window =
       0;  // tokens that one attends to, itself included; 0: all earlier ones
+  // Mixture of experts, in the layers behind the first `first_dense_layers`; 0 experts: none. An
+  // expert is an MLP of the kind `mlp` without biases.
+  std::int64_t experts = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t expert_ffn_hidden = 0;
+  std::int64_t shared_ffn_hidden = 0;  // of the experts that every token passes, together; 0: none
+  std::int64_t first_dense_layers = 0;
+  RouterKind router = RouterKind::kTopKSoftmax;
+  double balance_weight = 0.0;  // of the load-balancing loss, Fedus et al. 2022, eq. 4
 
+  // Layers without experts, which come first.
+  std::int64_t DenseLayers() const { return experts > 0 ? first_dense_layers : layers; }
+  std::int64_t ExpertUpWidth() const {
+    return mlp == MlpKind::kSwiglu ? 2 * expert_ffn_hidden : expert_ffn_hidden;
+  }
+  std::int64_t SharedUpWidth() const {
+    return mlp == MlpKind::kSwiglu ? 2 * shared_ffn_hidden : shared_ffn_hidden;
+  }
   std::int64_t QkvWidth() const { return (heads + 2 * kv_heads) * head_dim; }
   std::int64_t MlpUpWidth() const { return mlp == MlpKind::kSwiglu ? 2 * ffn_hidden : ffn_hidden; }
   bool operator==(const ModelSpec&) const = default;
@@ -50,6 +70,7 @@ inline constexpr std::int64_t kMaxModelCount =
 std::string_view Name(NormKind norm);           // "layernorm", "rmsnorm"
 std::string_view Name(MlpKind mlp);             // "gelu", "swiglu"
 std::string_view Name(PositionKind positions);  // "learned", "rope"
+std::string_view Name(RouterKind router);       // "topk-softmax", "softmax-topk"
 std::optional<NormKind> ParseNorm(std::string_view name);
 std::optional<MlpKind> ParseMlp(std::string_view name);
 std::optional<PositionKind> ParsePositions(std::string_view name);
@@ -58,14 +79,19 @@ std::optional<PositionKind> ParsePositions(std::string_view name);
 //
 // Errors: kInvalidArgument, naming field, value and remedy: counts outside [1, 2^31), heads that
 // kv_heads does not divide, an odd head_dim with RoPE, an attention_window outside [0, 2^31), a
-// rope_theta or norm_epsilon that is no positive number, more than 2^56 parameters, a name over 200
-// bytes or with control characters. O(1); safe from any thread.
+// rope_theta or norm_epsilon that is no positive number, experts without a width or a number a
+// token of at most experts, fields of experts where there are none, more than 2^56 parameters, a
+// name over 200 bytes or with control characters. O(1); safe from any thread.
 Result<void> ValidateModel(const ModelSpec& model);
 
 // Trainable parameters: token and learned position tables, per layer the q, k, v, output and MLP
 // weights with the biases that the flags ask for and two norms (LayerNorm has a bias, RMSNorm
-// none), the final norm, and the head where it is not tied to the token table. The model is valid.
+// none), the final norm, and the head where it is not tied to the token table; with experts, in the
+// layers that have them, the router and all experts instead of the MLP. The model is valid.
 // O(1); safe from any thread.
 std::int64_t ParameterCount(const ModelSpec& model);
+
+// Those that one token passes: ParameterCount less the experts that it is not sent to.
+std::int64_t ActiveParameterCount(const ModelSpec& model);
 
 }  // namespace foretrain

@@ -87,13 +87,17 @@ std::string NearestDivisors(std::int64_t count, std::int64_t wanted) {
 }
 
 Result<void> CheckTensorParallel(const Plan& plan, const ModelSpec& model) {
-  const std::int64_t fits = std::gcd(std::gcd(model.heads, model.kv_heads), model.ffn_hidden);
+  std::int64_t fits = std::gcd(std::gcd(model.heads, model.kv_heads), model.ffn_hidden);
+  fits = std::gcd(std::gcd(fits, model.expert_ffn_hidden), model.shared_ffn_hidden);
   struct Width {
     std::string_view name;
     std::int64_t value;
   };
-  const std::array<Width, 3> widths = {
-      {{"heads", model.heads}, {"kv_heads", model.kv_heads}, {"ffn_hidden", model.ffn_hidden}}};
+  const std::array<Width, 5> widths = {{{"heads", model.heads},
+                                        {"kv_heads", model.kv_heads},
+                                        {"ffn_hidden", model.ffn_hidden},
+                                        {"expert_ffn_hidden", model.expert_ffn_hidden},
+                                        {"shared_ffn_hidden", model.shared_ffn_hidden}}};
   for (const Width& width : widths) {
     if (width.value % plan.tp == 0) continue;
     return Refuse(
@@ -128,6 +132,15 @@ Result<void> CheckSizes(const Plan& plan, const ModelSpec& model) {
         "micro_batch {}, sequence {}: an activation of width {} passes 2^56 bytes; lower one of "
         "them",
         plan.micro_batch, plan.sequence, widest);
+  }
+  // Rows of the experts: each token comes experts_per_token times.
+  const std::int64_t expert_row = std::max(model.ExpertUpWidth(), model.hidden);
+  if (model.experts > 0 &&
+      !CheckedMul("", plan.sequence, plan.micro_batch, model.experts_per_token, expert_row, 4)) {
+    return Refuse(
+        "micro_batch {}, sequence {}, experts_per_token {}: an activation of the experts of width "
+        "{} passes 2^56 bytes; lower one of them",
+        plan.micro_batch, plan.sequence, model.experts_per_token, expert_row);
   }
   if (!CheckedMul("", plan.sequence, plan.global_batch, 4)) {
     return Refuse(

@@ -30,15 +30,41 @@ using Traffic = std::map<std::tuple<int, OpClass, Queue>, std::pair<std::int64_t
 Traffic TrafficOf(const Timeline& timeline) {
   Traffic traffic;
   for (const Span& span : timeline.spans) {
-    const bool communicates = span.op_class == OpClass::kTpComm ||
-                              span.op_class == OpClass::kDpComm ||
-                              span.op_class == OpClass::kPpComm;
-    if (span.step != 0 || !communicates) continue;
+    if (span.step != 0 || !IsCommunication(span.op_class)) continue;
     auto& [bytes, count] = traffic[{span.rank, span.op_class, span.queue}];
     bytes += span.bytes;
     ++count;
   }
   return traffic;
+}
+
+void ExpectTrafficOfTheForecast(const ModelSpec& model, const Plan& one) {
+  SCOPED_TRACE(Describe(one));
+  const auto program = Compile(model, one);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const ClusterSpec cluster = LocalCluster(one.World());
+  const auto cost = CostModel::Make(cluster, DeriveProfile(cluster));
+  ASSERT_TRUE(cost.has_value()) << cost.error().message;
+  const auto costs = cost->CostsOf(*program);
+  ASSERT_TRUE(costs.has_value()) << costs.error().message;
+  const auto simulation = Simulate(*program, *costs);
+  ASSERT_TRUE(simulation.has_value()) << simulation.error().message;
+  TrainingOptions options;
+  options.steps = 1;
+  const Traffic measured = TrafficOf(TrainTiny(model, one, options).timeline);
+  EXPECT_FALSE(measured.empty());
+  EXPECT_EQ(TrafficOf(simulation->timeline), measured);
+}
+
+TEST(Traffic, OfExpertsIsWhatTheForecastSays) {
+  Plan plan = TinyPlan();
+  plan.dp = 4;
+  plan.ep = 2;
+  plan.capacity_factor = 1.25;
+  for (const int zero_stage : {0, 1, 3}) {
+    plan.zero_stage = zero_stage;
+    ExpectTrafficOfTheForecast(TinyExperts(), plan);
+  }
 }
 
 TEST(Traffic, IsWhatTheForecastSaysByClassAndQueue) {
@@ -57,21 +83,7 @@ TEST(Traffic, IsWhatTheForecastSaysByClassAndQueue) {
   plans[4].zero_stage = 1;
   plans[4].recompute = RecomputeKind::kFull;
   for (const Plan& one : plans) {
-    SCOPED_TRACE(Describe(one));
-    const auto program = Compile(TinyGpt(), one);
-    ASSERT_TRUE(program.has_value()) << program.error().message;
-    const ClusterSpec cluster = LocalCluster(one.World());
-    const auto cost = CostModel::Make(cluster, DeriveProfile(cluster));
-    ASSERT_TRUE(cost.has_value()) << cost.error().message;
-    const auto costs = cost->CostsOf(*program);
-    ASSERT_TRUE(costs.has_value()) << costs.error().message;
-    const auto simulation = Simulate(*program, *costs);
-    ASSERT_TRUE(simulation.has_value()) << simulation.error().message;
-    TrainingOptions options;
-    options.steps = 1;
-    const Traffic measured = TrafficOf(TrainTiny(TinyGpt(), one, options).timeline);
-    EXPECT_FALSE(measured.empty());
-    EXPECT_EQ(TrafficOf(simulation->timeline), measured);
+    ExpectTrafficOfTheForecast(TinyGpt(), one);
   }
 }
 

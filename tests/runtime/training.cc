@@ -35,6 +35,18 @@ ModelSpec TinyLlama() {
   return model;
 }
 
+ModelSpec TinyExperts() {
+  ModelSpec model = TinyLlama();
+  model.name = "tiny-experts";
+  model.experts = 4;
+  model.experts_per_token = 2;
+  model.expert_ffn_hidden = 24;
+  model.shared_ffn_hidden = 16;
+  model.first_dense_layers = 1;
+  model.balance_weight = 0.1;
+  return model;
+}
+
 Plan TinyPlan() {
   Plan plan;
   plan.sequence = 16;

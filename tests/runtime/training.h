@@ -19,6 +19,11 @@ ModelSpec TinyGpt(bool tied = true);
 // RMSNorm, SwiGLU, rotary positions, 2 key heads for 4 query heads, no biases, untied.
 ModelSpec TinyLlama();
 
+// TinyLlama with experts behind its first layer, 4 of width 24, 2 a token, a shared one of 16, and
+// a balance that weighs. The experts' choice is the same in all plans: no two scores are that
+// close.
+ModelSpec TinyExperts();
+
 // One rank, sequence 16, 8 samples a step in micro-batches of 1.
 Plan TinyPlan();
 

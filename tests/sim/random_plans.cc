@@ -1,6 +1,7 @@
 #include "tests/sim/random_plans.h"
 
 #include <random>
+#include <utility>
 
 namespace foretrain {
 namespace {
@@ -25,6 +26,15 @@ ModelSpec RandomModel(std::mt19937_64& random) {
   model.attention_bias = !llama || pick(0, 1) == 1;
   model.projection_bias = !llama;
   model.tied_embeddings = pick(0, 1) == 1;
+  if (pick(0, 2) == 0) {
+    model.experts = pick(1, 6);
+    model.experts_per_token = pick(1, static_cast<int>(model.experts));
+    model.expert_ffn_hidden = 4 * pick(1, 9);
+    model.shared_ffn_hidden = 4 * pick(0, 5);
+    model.first_dense_layers = pick(0, static_cast<int>(model.layers) - 1);
+    model.router = pick(0, 1) == 1 ? RouterKind::kSoftmaxTopK : RouterKind::kTopKSoftmax;
+    model.balance_weight = pick(0, 1) == 1 ? 0.01 : 0.0;
+  }
   return model;
 }
 
@@ -100,18 +110,19 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.reduction_time = ReductionTime::kEnd;
   }
   ShareOutSequences(index, out);
-  const auto drop = [&](OffloadTarget& target) {
-    if (target != OffloadTarget::kNone && !ValidatePlan(plan, out.model)) {
-      target = OffloadTarget::kNone;
-    }
-  };
-  drop(plan.offload_parameters);
-  drop(plan.offload_gradients);
+  const OffloadTarget parameters = std::exchange(plan.offload_parameters, OffloadTarget::kNone);
+  const OffloadTarget gradients = std::exchange(plan.offload_gradients, OffloadTarget::kNone);
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
     plan.vpp = 1;
   }
+  const auto offload = [&](OffloadTarget& what, OffloadTarget to) {
+    what = to;
+    if (!ValidatePlan(plan, out.model)) what = OffloadTarget::kNone;
+  };
+  offload(plan.offload_parameters, parameters);
+  offload(plan.offload_gradients, gradients);
   const std::int64_t rows = plan.micro_batch * plan.LocalSequence();
   const auto pieces = [&](int most) {
     return static_cast<int>(std::min<std::int64_t>(pick(0, 1) == 1 ? pick(1, most) : 1, rows));
@@ -120,7 +131,12 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.sequence_parallel = plan.tp > 1 && rows % plan.tp == 0 && pick(0, 1) == 1;
   if (plan.recompute != RecomputeKind::kNone) plan.recompute_layers = static_cast<int>(pick(0, 2));
   plan.loss_chunks = pieces(5);
-  if (!SplitsBackward(plan.schedule)) plan.mlp_tiles = pieces(4);
+  if (out.model.experts > 0 && pick(0, 1) == 1) plan.capacity_factor = 1.5;
+  if (plan.capacity_factor > 0 && plan.dp * plan.cp % 2 == 0 && plan.replicas == 1 &&
+      out.model.experts % 2 == 0 && pick(0, 1) == 1) {
+    plan.ep = 2;
+  }
+  if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   plan.fuse = pick(0, 3) == 0;
   return out;
@@ -130,7 +146,9 @@ std::string Describe(const PlannedModel& planned) {
   const ModelSpec& m = planned.model;
   return "layers " + std::to_string(m.layers) + " hidden " + std::to_string(m.hidden) +
          (m.positions == PositionKind::kRope ? " llama " : " gpt ") +
-         (m.tied_embeddings ? "tied " : "") + Describe(planned.plan);
+         (m.tied_embeddings ? "tied " : "") +
+         (m.experts > 0 ? "experts " + std::to_string(m.experts) + " " : "") +
+         Describe(planned.plan);
 }
 
 }  // namespace foretrain

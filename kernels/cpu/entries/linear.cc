@@ -5,9 +5,8 @@
 #include "kernels/cpu/onednn_gemm.h"
 
 namespace foretrain {
-namespace {
 
-FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
+FtStatus RunGemm(FtQueue* queue, const FtGemm* g) {
   Check check(queue, "gemm", g->dtype);
   check.Size("m", g->m).Size("n", g->n).Size("k", g->k);
   check.AtLeast("lda", g->lda, g->trans_a != 0 ? g->m : g->k);
@@ -31,6 +30,8 @@ FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
   return FT_OK;
 }
 
+namespace {
+
 FtStatus BiasGrad(FtQueue* queue, const FtBiasGrad* g) {
   Check check(queue, "bias_grad", g->dtype);
   check.Size("rows", g->rows)
@@ -46,7 +47,7 @@ FtStatus BiasGrad(FtQueue* queue, const FtBiasGrad* g) {
 }  // namespace
 
 void SetLinearEntries(FtDeviceApi& api) {
-  api.gemm = &Gemm;
+  api.gemm = &RunGemm;
   api.bias_grad = &BiasGrad;
 }
 

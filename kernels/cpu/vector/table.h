@@ -7,6 +7,7 @@
 #include "kernels/cpu/vector/attention_part.h"
 #include "kernels/cpu/vector/cross_entropy.h"
 #include "kernels/cpu/vector/elementwise.h"
+#include "kernels/cpu/vector/experts.h"
 #include "kernels/cpu/vector/gemm.h"
 #include "kernels/cpu/vector/quantize.h"
 #include "kernels/cpu/vector/rope.h"
@@ -39,6 +40,9 @@ constexpr VectorKernels MakeTable(const char* name) {
           .vocab_max = &VocabMax,
           .vocab_sums = &VocabSums,
           .vocab_loss = &VocabLoss,
+          .expert_gather = &ExpertGather,
+          .expert_combine = &ExpertCombine,
+          .expert_dots = &ExpertDots,
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
           .sgd = &Sgd,

@@ -39,6 +39,8 @@ struct BlockRequest {
   bool adds_loss = false;
   // What a layer's backward computes again.
   RecomputeKind recompute = RecomputeKind::kNone;
+  // As `accumulate`, of experts: those that one rank alone holds are summed with nobody.
+  bool accumulate_experts = false;
 };
 
 // The block, one of those below.
@@ -68,10 +70,11 @@ inline bool HeadForwardMakesGradients(const Plan& plan) { return plan.loss_chunk
 //              memory-bound ops for 7 of 15 hidden widths a row (GPT). The GEMMs' outputs are kept.
 //              Korthikanti et al. 2022, s. 5; there scores are the bulk, which are never stored
 //              here.
-// With mlp_tiles > 1 and either, the MLP's inner tensors are never whole: the backward makes them
-// again tile by tile.
+// Of experts, as of the MLP, the activation's output alone; the rows that were sent to them are
+// kept. With mlp_tiles > 1 and either, the MLP's inner tensors are never whole: the backward makes
+// them again tile by tile.
 Block LayerForward(const BlockContext& context, const BlockRequest& request);
-Block LayerRecompute(const BlockContext& context);
+Block LayerRecompute(const BlockContext& context, const BlockRequest& request);
 Block LayerBackward(const BlockContext& context, const BlockRequest& request);
 
 }  // namespace foretrain

@@ -13,8 +13,9 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
     case BlockKind::kHead:
       return forward ? HeadForward(context, request) : HeadBackward(context, request);
     case BlockKind::kLayer:
+    case BlockKind::kExpertLayer:
       if (forward) return LayerForward(context, request);
-      if (request.pass == Pass::kRecompute) return LayerRecompute(context);
+      if (request.pass == Pass::kRecompute) return LayerRecompute(context, request);
       return LayerBackward(context, request);
   }
   FT_CHECK(false);
@@ -32,12 +33,14 @@ Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
 std::string NameOf(const BlockRequest& request) {
   const char* kind = request.kind == BlockKind::kEmbedding ? "embedding."
                      : request.kind == BlockKind::kHead    ? "head."
-                                                           : "layer.";
+                     : request.kind == BlockKind::kLayer   ? "layer."
+                                                           : "expert_layer.";
   std::string name = kind + std::string(Name(request.pass));
   if (request.recompute != RecomputeKind::kNone) {
     name += "." + std::string(Name(request.recompute));
   }
   if (request.adds_loss) name += ".add";
+  if (request.accumulate_experts && !request.accumulate) name += ".experts+";
   return name + (request.accumulate ? "+" : "");
 }
 

@@ -62,20 +62,29 @@ void Mlp(Layer& layer, std::int16_t y) {
 }  // namespace
 
 Block LayerForward(const BlockContext& context, const BlockRequest& request) {
-  Layer layer(context, NameOf(request));
+  Layer layer(context, NameOf(request), request.kind);
   layer.MakeTensors(KeptTensors(context.plan, request.recompute), Category::kActivations,
                     Category::kWorkspace);
   Attention(layer);
   const std::int16_t y =
       layer.b.Slot("y", layer.own_rows * layer.hidden, Category::kActivations, SlotRole::kOutput);
-  Mlp(layer, y);
+  if (request.kind == BlockKind::kExpertLayer) {
+    ExpertsForward(layer, y);
+  } else {
+    Mlp(layer, y);
+  }
   return layer.b.Take();
 }
 
-Block LayerRecompute(const BlockContext& context) {
-  Layer layer(context, "layer.recompute");
+Block LayerRecompute(const BlockContext& context, const BlockRequest& request) {
+  const bool has_experts = request.kind == BlockKind::kExpertLayer;
+  Layer layer(context, has_experts ? "expert_layer.recompute" : "layer.recompute", request.kind);
   layer.MakeTensors(RebuiltTensors(context.plan), Category::kRecompute, Category::kWorkspace);
   Attention(layer);
+  if (has_experts) {
+    ExpertsAgain(layer);
+    return layer.b.Take();
+  }
   layer.Norm2();
   if (!layer.whole_mlp) return layer.b.Take();
   const std::int16_t in = layer.Gathered("norm2.gather", layer.norm2);

@@ -48,6 +48,7 @@ struct Backward {
   void ActivationGradient(const std::string& suffix, std::int16_t up, std::int64_t count);
   void MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy, std::int16_t d_norm2);
   std::int16_t Mlp(std::int16_t dy);
+  std::int16_t Norm2(std::int16_t dy, std::int16_t d_norm2);
   void QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1);
   std::int16_t AttentionCore(std::int16_t d_residual);
   void Attention(std::int16_t d_residual, std::int16_t dx);
@@ -116,9 +117,8 @@ void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy
   if (d_norm2 != kNoSlot) layer.SumRows(up_input, rows, d_norm2);
 }
 
-// dy -> d(residual).
+// dy -> gradient of norm2's output on this rank's own rows.
 std::int16_t Backward::Mlp(std::int16_t dy) {
-  const std::int16_t norm2_weight = layer.Parameter("norm2.weight", kNorm2Weight);
   const std::int16_t up_weight = layer.Parameter("up.weight", kUpWeight);
   down_weight = layer.Parameter("down.weight", kDownWeight);
   std::int64_t tile_rows = 0;
@@ -132,7 +132,6 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
   d_up_weight = layer.Gradient("d_up.weight", kUpWeight);
   d_up_bias = layer.Gradient("d_up.bias", kUpBias);
   up_input = {"mlp.up.input_grad", false, d_up, up_weight, kNoSlot, layer.up_width};
-  const std::int16_t d_residual = b.Temporary("d_residual", layer.own_rows * layer.hidden);
 
   Input();
   const std::int16_t whole_dy = layer.Gathered("mlp.down.output_grad.gather", dy);
@@ -154,6 +153,13 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
                            layer.RowsOf(norm2, rows, layer.hidden), d_up_weight, d_up_bias,
                            rows.count, layer.up_width, layer.hidden, accumulate || t > 0);
   }
+  return d_norm2;
+}
+
+// With dy, which passes the residual -> d(residual).
+std::int16_t Backward::Norm2(std::int16_t dy, std::int16_t d_norm2) {
+  const std::int16_t norm2_weight = layer.Parameter("norm2.weight", kNorm2Weight);
+  const std::int16_t d_residual = b.Temporary("d_residual", layer.own_rows * layer.hidden);
   NormInputGradient("norm2.input_grad", d_norm2, layer.residual, norm2_weight, layer.mean2,
                     layer.rstd2, dy, d_residual);
   const std::int16_t d_weight = layer.Gradient("d_norm2.weight", kNorm2Weight);
@@ -224,7 +230,7 @@ void Backward::Attention(std::int16_t d_residual, std::int16_t dx) {
 }  // namespace
 
 Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
-  Layer layer(context, NameOf(request));
+  Layer layer(context, NameOf(request), request.kind);
   const bool full = request.recompute == RecomputeKind::kFull;
   const LayerTensors have =
       full ? RebuiltTensors(context.plan) : KeptTensors(context.plan, request.recompute);
@@ -234,7 +240,10 @@ Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
   const std::int16_t dx = layer.b.Slot("dx", layer.own_rows * layer.hidden, Category::kWorkspace,
                                        SlotRole::kInputGradient);
   Backward backward{layer, layer.b, have, request.accumulate};
-  backward.Attention(backward.Mlp(dy), dx);
+  const std::int16_t d_norm2 = request.kind == BlockKind::kExpertLayer
+                                   ? ExpertsBackward(layer, have, request, dy)
+                                   : backward.Mlp(dy);
+  backward.Attention(backward.Norm2(dy, d_norm2), dx);
   return layer.b.Take(request.pass);
 }
 

@@ -20,8 +20,9 @@ bool TilesRebuild(const Plan& plan, RecomputeKind recompute) {
 LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
   if (recompute == RecomputeKind::kNone) return kAllTensors;
   if (recompute == RecomputeKind::kFull) return 0;
-  const LayerTensors kept = kAllTensors & ~(1U << kNorm1 | 1U << kAttention | 1U << kLse |
-                                            1U << kNorm2 | 1U << kActivated);
+  const LayerTensors kept =
+      kAllTensors & ~(1U << kNorm1 | 1U << kAttention | 1U << kLse | 1U << kNorm2 |
+                      1U << kActivated | 1U << kExpertActivated);
   return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
 }
 
@@ -34,7 +35,7 @@ RowRange PieceOf(std::int64_t rows, std::int64_t pieces, std::int64_t piece) {
   return {first, rows * (piece + 1) / pieces - first};
 }
 
-Layer::Layer(const BlockContext& c, std::string name)
+Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
     : b(std::move(name)),
       context(c),
       shared(c, b),
@@ -47,7 +48,19 @@ Layer::Layer(const BlockContext& c, std::string name)
       ffn_width(c.model.ffn_hidden / c.plan.tp),
       tp(c.plan.tp),
       rms(c.model.norm == NormKind::kRmsNorm),
-      split_rows(c.plan.sequence_parallel) {}
+      split_rows(c.plan.sequence_parallel),
+      kind(of_kind) {
+  if (kind != BlockKind::kExpertLayer) return;
+  up_width = c.model.SharedUpWidth() / c.plan.tp;
+  ffn_width = c.model.shared_ffn_hidden / c.plan.tp;
+  experts.experts = c.model.experts;
+  experts.here = c.model.experts / c.plan.ep;
+  experts.per_token = c.model.experts_per_token;
+  experts.capacity = ExpertCapacity(c);
+  experts.rows = ExpertRows(c);
+  experts.up_width = c.model.ExpertUpWidth() / c.plan.tp;
+  experts.ffn_width = c.model.expert_ffn_hidden / c.plan.tp;
+}
 
 void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwise) {
   const std::int64_t mean = rms ? 0 : own_rows;
@@ -80,11 +93,23 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   rstd2 = make("rstd2", own_rows, kRstd2);
   up = make("up", mlp_rows * up_width, kUp);
   activated = make("activated", mlp_rows * ffn_width, kActivated);
+  if (kind != BlockKind::kExpertLayer) return;
+  const std::int64_t pairs = rows * experts.per_token;
+  experts.probs = make("probs", rows * experts.experts, kProbs);
+  experts.weights = make("weights", pairs, kExpertWeights);
+  experts.chosen = make("chosen", pairs, kChosen);
+  experts.places = make("places", pairs, kPlaces);
+  experts.sources = make("sources", experts.rows, kSources);
+  experts.counts = make("counts", experts.experts, kCounts);
+  experts.dispatched = make("dispatched", experts.rows * hidden, kDispatched);
+  experts.up = make("experts.up", experts.rows * experts.up_width, kExpertUp);
+  experts.activated = make("experts.activated", experts.rows * experts.ffn_width, kExpertActivated);
+  experts.out = make("experts.out", experts.rows * hidden, kExpertOut);
 }
 
 std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,
                                   SlotRole role) {
-  const auto list = ParametersOf(context.model, context.plan, BlockKind::kLayer);
+  const auto list = ParametersOf(context.model, context.plan, kind);
   return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], tp), category, role, index);
 }
 
@@ -196,6 +221,12 @@ void Layer::SumRows(const SummedGemm& gemm, RowRange range, std::int16_t out) {
       b.TpAllReduce(gemm.name + ".sum" + suffix, to, piece.count * hidden);
     }
   }
+}
+
+std::int16_t Layer::Summed(const std::string& name, std::int16_t whole) {
+  if (split_rows) return Scattered({.name = name}, whole);
+  if (tp > 1) b.TpAllReduce(name + ".sum", whole, rows * hidden);
+  return whole;
 }
 
 std::int16_t Layer::Scattered(const SummedGemm& gemm, std::int16_t out) {

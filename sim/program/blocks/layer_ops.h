@@ -25,7 +25,17 @@ enum LayerTensor : int {
   kMean2,
   kRstd2,
   kUp,
-  kActivated,
+  kActivated,  // of experts: the shared ones'
+  kProbs,
+  kExpertWeights,
+  kChosen,
+  kPlaces,
+  kSources,
+  kCounts,
+  kDispatched,
+  kExpertUp,
+  kExpertActivated,
+  kExpertOut,
   kLayerTensorCount,
 };
 
@@ -57,6 +67,19 @@ struct SummedGemm {
   std::int64_t width = 0;
 };
 
+// A mixture of experts: sizes on one rank and the tensors that both passes speak of.
+struct ExpertTensors {
+  std::int64_t experts = 0;  // of the model
+  std::int64_t here = 0;     // of them on this rank
+  std::int64_t per_token = 0;
+  std::int64_t capacity = 0;  // rows of an expert; 0: as many as it is sent
+  std::int64_t rows = 0;      // of all experts
+  std::int64_t up_width = 0, ffn_width = 0;
+  std::int16_t probs = kNoSlot, weights = kNoSlot, chosen = kNoSlot, places = kNoSlot,
+               sources = kNoSlot, counts = kNoSlot, dispatched = kNoSlot, up = kNoSlot,
+               activated = kNoSlot, out = kNoSlot;
+};
+
 struct Layer {
   BlockBuilder b;
   const BlockContext& context;
@@ -69,7 +92,10 @@ struct Layer {
                attention = kNoSlot, lse = kNoSlot, residual = kNoSlot, norm2 = kNoSlot,
                mean2 = kNoSlot, rstd2 = kNoSlot, up = kNoSlot, activated = kNoSlot;
 
-  Layer(const BlockContext& c, std::string name);
+  BlockKind kind;
+  ExpertTensors experts;
+
+  Layer(const BlockContext& c, std::string name, BlockKind of_kind);
 
   // The tensors of `saved` under `category`, the others as temporaries under `otherwise`.
   void MakeTensors(LayerTensors saved, Category category, Category otherwise);
@@ -114,6 +140,9 @@ struct Layer {
   }
   std::int16_t TileOf(std::int16_t tensor, std::int64_t tile, std::int64_t width);
 
+  // All rows' sum over tensor-parallel ranks, on this rank's own rows; the sum's name is name.sum.
+  std::int16_t Summed(const std::string& name, std::int16_t whole);
+
   OpShape AttentionShape() const;
   void Rope(const char* name, std::int16_t tensor, bool inverse);
 
@@ -126,5 +155,19 @@ struct Layer {
                std::int64_t count);
   std::int16_t ScatteredPieces(const SummedGemm& gemm);
 };
+
+// ---- experts.cc: a mixture of experts in the place of the MLP
+
+// Rows that one expert has room for, 0 where it takes all it is sent; and rows of all experts.
+std::int64_t ExpertCapacity(const BlockContext& context);
+std::int64_t ExpertRows(const BlockContext& context);
+
+// residual -> y.
+void ExpertsForward(Layer& layer, std::int16_t y);
+// What a backward reads of the layer's second part: norm2 and all behind it.
+void ExpertsAgain(Layer& layer);
+// dy -> gradient of norm2's output on this rank's own rows. `have`: tensors that are there before.
+std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, const BlockRequest& request,
+                             std::int16_t dy);
 
 }  // namespace foretrain

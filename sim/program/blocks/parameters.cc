@@ -58,12 +58,44 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
   return list;
 }
 
+// "experts.3." in front of the names of one MLP.
+void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width,
+               BlockParameter& up, BlockParameter& down) {
+  if (m.mlp == MlpKind::kSwiglu) up.parts.push_back({prefix + "mlp.gate.weight", width, m.hidden});
+  up.parts.push_back({prefix + "mlp.up.weight", width, m.hidden});
+  down.parts.push_back({prefix + "mlp.down.weight", m.hidden, width});
+  up.split = Split::kRows;
+  down.split = Split::kCols;
+  up.decays = down.decays = true;
+}
+
+// A layer's, with experts for the MLP.
+std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan& plan,
+                                                  int ep_rank) {
+  std::vector<BlockParameter> list = LayerParameters(m);
+  for (const LayerParameter index : {kUpWeight, kUpBias, kDownWeight, kDownBias}) list[index] = {};
+  if (m.shared_ffn_hidden > 0) {
+    AddExpert(m, "shared.", m.shared_ffn_hidden, list[kUpWeight], list[kDownWeight]);
+  }
+  list[kRouterWeight] = Weight("router.weight", m.experts, m.hidden, Split::kNone);
+  list[kRouterWeight].own_rows = plan.tp > 1;
+  const std::int64_t here = m.experts / plan.ep;
+  for (std::int64_t e = ep_rank * here; e < (ep_rank + 1) * here; ++e) {
+    AddExpert(m, "experts." + std::to_string(e) + ".", m.expert_ffn_hidden, list[kExpertUpWeight],
+              list[kExpertDownWeight]);
+  }
+  list[kExpertUpWeight].experts = list[kExpertDownWeight].experts = plan.ep > 1;
+  return list;
+}
+
 }  // namespace
 
-std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind) {
+std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
+                                         int ep_rank) {
   const Split table = plan.vocab_parallel ? Split::kRows : Split::kNone;
-  if (kind == BlockKind::kLayer) {
-    std::vector<BlockParameter> list = LayerParameters(m);
+  if (IsLayer(kind)) {
+    std::vector<BlockParameter> list =
+        kind == BlockKind::kLayer ? LayerParameters(m) : ExpertLayerParameters(m, plan, ep_rank);
     for (const LayerParameter index :
          {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias, kOutBias, kDownBias}) {
       list[index].own_rows = plan.sequence_parallel;

@@ -11,7 +11,12 @@
 
 namespace foretrain {
 
-enum class BlockKind : std::uint8_t { kEmbedding, kLayer, kHead };
+// kExpertLayer: a layer with a mixture of experts in the place of its MLP.
+enum class BlockKind : std::uint8_t { kEmbedding, kLayer, kHead, kExpertLayer };
+
+constexpr bool IsLayer(BlockKind kind) {
+  return kind == BlockKind::kLayer || kind == BlockKind::kExpertLayer;
+}
 
 // How tensor parallelism splits a weight [out, in]: rows of a column-parallel linear or of a table,
 // columns of a row-parallel one, nothing of what every rank holds in full. A vector is one row.
@@ -31,9 +36,12 @@ struct BlockParameter {
   std::vector<ModelTensor> parts;
   Split split = Split::kNone;
   bool decays = false;
-  // With sequence parallelism, of what works on rows of the residual: a rank's gradient is that of
-  // its own rows, and is summed over tp before the update.
+  // Whole on every tensor-parallel rank, each of which makes a part of its gradient, so that they
+  // are summed over tp before the update. With sequence parallelism, what works on rows of the
+  // residual: that of a rank's own rows. With experts, the router: that of a rank's parts of the
+  // experts.
   bool own_rows = false;
+  bool experts = false;  // dealt out over ep
 };
 
 enum EmbeddingParameter : int { kTokenTable, kPositionTable, kEmbeddingParameterCount };
@@ -50,13 +58,20 @@ enum LayerParameter : int {
   kUpBias,
   kDownWeight,
   kDownBias,
+  // Of layers with experts, where up and down are those of the shared experts. All experts' weights
+  // lie one behind the other.
+  kRouterWeight,
+  kExpertUpWeight,
+  kExpertDownWeight,
   kLayerParameterCount,
 };
 enum HeadParameter : int { kFinalNormWeight, kFinalNormBias, kHeadWeight, kHeadParameterCount };
 
 // One entry per enumerator above. With tied embeddings the head's weight is still listed: it is the
 // token table, under the same name, and lowering decides whether it is one tensor or a copy.
-std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind);
+// `ep_rank`: place in the kEp group, which says whose experts they are; sizes are the same for all.
+std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind,
+                                         int ep_rank = 0);
 
 // Elements of one part, or of a whole parameter, on one of `tp` ranks.
 std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp);

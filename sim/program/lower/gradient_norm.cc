@@ -10,8 +10,10 @@ namespace foretrain {
 namespace {
 
 // Every rank has a part that no other counts: tensor-parallel and pipeline ranks always, those of
-// dp where they hold shards.
-bool IsReduced(const Plan& plan) { return plan.tp * plan.pp * ShardingOf(plan).shards > 1; }
+// dp where they hold shards or experts of their own.
+bool IsReduced(const Plan& plan) {
+  return plan.tp * plan.pp * ShardingOf(plan).shards * plan.ep > 1;
+}
 
 void Append(const Binding& range, std::vector<Binding>& ranges) {
   const bool joins = !ranges.empty() && ranges.back().buffer == range.buffer &&
@@ -55,8 +57,9 @@ void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
 }
 
 void EmitNormSum(RankBuilder& rank, const InstructionKey& key) {
-  const bool sharded = ShardingOf(rank.Context().plan).optimizer;
-  const GroupKind group = sharded ? GroupKind::kWorld : GroupKind::kTpPp;
+  const Plan& plan = rank.Context().plan;
+  const bool all = ShardingOf(plan).optimizer || plan.ep > 1;
+  const GroupKind group = all ? GroupKind::kWorld : GroupKind::kTpPp;
   EmitScalarSum(rank, key, "reduce.norm", group, TensorKind::kNormHere, TensorKind::kNorm);
 }
 

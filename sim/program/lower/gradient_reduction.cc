@@ -11,14 +11,14 @@ namespace {
 void EmitSum(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective(
-      {OpKind::kAllReduce, "reduce.gradients", Queue::kReduce, GroupKind::kDp, bucket.elements});
+      {OpKind::kAllReduce, "reduce.gradients", Queue::kReduce, SumGroup(bucket), bucket.elements});
   rank.Add(key, block, {rank.Whole(bucket.gradients)});
 }
 
 void EmitScatter(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kReduceScatter, "reduce.scatter", Queue::kReduce,
-                                         GroupKind::kShard, bucket.elements, bucket.shards});
+                                         ShardGroup(bucket), bucket.elements, bucket.shards});
   rank.Add(key, block, {rank.Whole(bucket.gradients), ShardOfGradients(rank, bucket)});
 }
 
@@ -60,6 +60,7 @@ void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
   for (const BucketCompletion& done : BucketCompletions(context, skeleton)) {
     // A tied table waits for its twin: LowerTiedEmbeddings puts both sums at the end.
     if (!done.last || done.bucket == context.layout.twin_bucket) continue;
+    if (IsHeldOnce(context.plan, context.BucketAt(done.bucket))) continue;
     for (const SkeletonStep& step : ReductionSteps(context, done.bucket)) {
       insertions.Behind(done.position, step);
     }

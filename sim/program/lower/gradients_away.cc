@@ -14,13 +14,13 @@ namespace {
 // What leaves of a bucket: this rank's shard, or all but the padding, which nothing has written.
 std::int64_t SumElements(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
-  return ShardingOf(context.plan).optimizer ? bucket.elements / bucket.shards : bucket.used;
+  return IsScattered(context.plan, bucket) ? bucket.elements / bucket.shards : bucket.used;
 }
 
 // Scattered gradients have a buffer of their own.
 Binding TakeLeaving(RankBuilder& rank, const InstructionKey& key) {
-  const bool sharded = ShardingOf(rank.Context().plan).optimizer;
-  const TensorKind kind = sharded ? TensorKind::kReducedGradients : TensorKind::kWholeGradients;
+  const bool scattered = IsScattered(rank.Context().plan, rank.BucketOf(key));
+  const TensorKind kind = scattered ? TensorKind::kReducedGradients : TensorKind::kWholeGradients;
   const TensorName name{kind, 0, key.micro_batch, key.part};
   const int buffer = rank.Tensors().At(name);
   rank.Tensors().Drop(name);
@@ -57,7 +57,7 @@ void EmitAdd(RankBuilder& rank, const InstructionKey& key) {
 
 StepMemory OutMemory(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
-  const int shards = ShardingOf(context.plan).optimizer ? bucket.shards : 1;
+  const int shards = IsScattered(context.plan, bucket) ? bucket.shards : 1;
   return FreesBytes(Category::kGradients, bucket.elements / shards * kFloatBytes);
 }
 StepMemory ArrivalMemory(const LowerContext& context, const InstructionKey& key, Space space) {

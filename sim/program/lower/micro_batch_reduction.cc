@@ -20,12 +20,12 @@ void EmitReduction(RankBuilder& rank, const InstructionKey& key) {
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, key.part};
   const Binding whole = rank.Whole(rank.Tensors().At(name));
   CollectiveSpec spec{OpKind::kAllReduce, "reduce.micro_batch", Queue::kReduce,
-                      GroupKind::kDp,     bucket.elements,      /*shards=*/1,
+                      SumGroup(bucket),   bucket.elements,      /*shards=*/1,
                       /*in_place=*/away,  kAdds && !away};
   if (scatters) {
     spec.kind = OpKind::kReduceScatter;
     spec.name = "reduce.to_shard";
-    spec.group = GroupKind::kShard;
+    spec.group = ShardGroup(bucket);
     spec.shards = bucket.shards;
     spec.in_place = false;
   }
@@ -76,8 +76,10 @@ void LowerMicroBatchReduction(const LowerContext& context, Skeleton& skeleton) {
   std::size_t position = 0;
   for (const BucketCompletion& done : BucketCompletions(context, skeleton)) {
     position = done.position;
+    const Bucket& bucket = context.BucketAt(done.bucket);
+    if (!IsWholeForOne(context.plan, bucket)) continue;
     const int block = skeleton[position].key.block;
-    if (context.plan.DataParallel() > 1) {
+    if (context.plan.DataParallel() > 1 && !IsHeldOnce(context.plan, bucket)) {
       const InstructionKey key{kind, Pass::kBackward, block, done.micro_batch, done.bucket};
       insertions.Behind(position, {key, done.first ? &kFirst : &kFurther});
     }

@@ -32,6 +32,9 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
   const bool gradients = head_forward ? HeadForwardMakesGradients(context.plan)
                                       : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
   request.accumulate = gradients && !first && !ShardingOf(context.plan).each_micro_batch;
+  request.accumulate_experts =
+      request.accumulate ||
+      (gradients && !first && HoldsExpertsAlone(context.plan) && !GradientsAreAway(context.plan));
   return request;
 }
 
@@ -59,8 +62,9 @@ int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey&
 Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
-  FT_CHECK(copy >= 0 || !ShardingOf(rank.Context().plan).parameters);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
+  const Plan& plan = rank.Context().plan;
+  FT_CHECK(copy >= 0 || !ShardingOf(plan).parameters || IsHeldOnce(plan, bucket));
   return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
 }
 
@@ -68,7 +72,8 @@ Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const Instru
 Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
-  if (!ShardingOf(rank.Context().plan).each_micro_batch) {
+  const Plan& plan = rank.Context().plan;
+  if (!IsWholeForOne(plan, bucket)) {
     return rank.Part(bucket.gradients, range.offset, range.elements);
   }
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};

@@ -43,7 +43,7 @@ void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
 void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const int block = rank.FindCollective({OpKind::kAllGather, "gather.updated", Queue::kGather,
-                                         GroupKind::kShard, bucket.elements, bucket.shards});
+                                         ShardGroup(bucket), bucket.elements, bucket.shards});
   rank.Add(key, block, {OwnShard(rank, bucket, bucket.parameters), rank.Whole(bucket.parameters)});
 }
 
@@ -60,7 +60,7 @@ void LowerOptimizer(const LowerContext& context, Skeleton& skeleton) {
     if (shard.end > shard.begin && !OffloadOf(context, bucket).away) {
       skeleton.push_back({UpdateKey(InstructionKind::kOptimizerStep, bucket), &kOptimizerStep});
     }
-    if (sharding.optimizer && !sharding.parameters) {
+    if (sharding.optimizer && !sharding.parameters && context.BucketAt(bucket).shards > 1) {
       skeleton.push_back({UpdateKey(InstructionKind::kAllGather, bucket), &kUpdatedGather});
     }
   }

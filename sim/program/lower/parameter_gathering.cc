@@ -29,11 +29,14 @@ void EmitGather(RankBuilder& rank, const InstructionKey& key) {
   int block = -1;
   if (sent == 0) {
     block = rank.FindCollective({OpKind::kAllGather, "gather.parameters", Queue::kGather,
-                                 GroupKind::kShard, bucket.elements, bucket.shards});
+                                 ShardGroup(bucket), bucket.elements, bucket.shards});
   } else {
-    block = rank.FindBlock("gather.quantized." + std::to_string(bucket.elements), [&] {
-      return QuantizedGatherBlock(bucket.elements, bucket.shards, GatherFormatOf(plan));
-    });
+    block = rank.FindBlock("gather.quantized." + std::to_string(bucket.elements) + "." +
+                               std::to_string(static_cast<int>(ShardGroup(bucket))),
+                           [&] {
+                             return QuantizedGatherBlock(ShardGroup(bucket), bucket.elements,
+                                                         bucket.shards, GatherFormatOf(plan));
+                           });
     // Not in place: which bytes of the whole are this rank's would make the waits of ranks differ.
     const Category category = Category::kCommunication;
     bindings.push_back(rank.Whole(rank.NewBuffer(sent / bucket.shards, category)));
@@ -80,7 +83,10 @@ void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
     std::optional<InstructionKey> after;
     if (u > depth) after = skeleton[uses[u - depth - 1].last].key;
     for (const int bucket : context.BucketsOf(use.block)) {
-      if (!ReadsBucket(context, use, bucket)) continue;
+      if (!ReadsBucket(context, use, bucket) ||
+          IsHeldOnce(context.plan, context.BucketAt(bucket))) {
+        continue;
+      }
       const InstructionKey key{InstructionKind::kAllGather, use.pass, use.block, use.micro_batch,
                                bucket};
       insertions.Before(place, {key, &kGather, after});

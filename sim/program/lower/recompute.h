@@ -11,7 +11,7 @@ namespace foretrain {
 // Of a layer: plan.recompute for the first plan.recompute_layers of the stage, or for all where
 // that is 0. Embedding and head compute nothing again.
 inline RecomputeKind RecomputeOf(const Plan& plan, const Stage& stage, int block) {
-  if (stage.KindOf(block) != BlockKind::kLayer) return RecomputeKind::kNone;
+  if (!IsLayer(stage.KindOf(block))) return RecomputeKind::kNone;
   const int before = block - std::max(stage.ChunkOf(block).first_block, 1);
   const bool recomputes = plan.recompute_layers == 0 || before < plan.recompute_layers;
   return recomputes ? plan.recompute : RecomputeKind::kNone;

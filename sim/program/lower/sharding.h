@@ -2,6 +2,7 @@
 // asks for a ZeRO stage.
 #pragma once
 
+#include "sim/program/program.h"
 #include "sim/spec/plan.h"
 
 namespace foretrain {
@@ -21,6 +22,21 @@ inline bool GradientsAreAway(const Plan& plan) {
   return plan.offload_gradients != OffloadTarget::kNone;
 }
 
+// Ranks that hold and sum a bucket's gradients, those that share out its state, and how many these
+// are: of experts that are dealt out, the ones that hold the same.
+inline GroupKind SumGroup(const Bucket& bucket) {
+  return bucket.experts ? GroupKind::kExpertDp : GroupKind::kDp;
+}
+inline GroupKind ShardGroup(const Bucket& bucket) {
+  return bucket.experts ? GroupKind::kExpertDp : GroupKind::kShard;
+}
+inline int ExpertHolders(const Plan& plan) { return plan.DataParallel() / plan.ep; }
+// Nobody else has this rank's experts, or a bucket: it is neither summed nor shared out.
+inline bool HoldsExpertsAlone(const Plan& plan) { return plan.ep > 1 && ExpertHolders(plan) == 1; }
+inline bool IsHeldOnce(const Plan& plan, const Bucket& bucket) {
+  return bucket.experts && HoldsExpertsAlone(plan);
+}
+
 inline Sharding ShardingOf(const Plan& plan) {
   Sharding sharding;
   if (plan.Shards() > 1 && plan.zero_stage > 0) {
@@ -31,6 +47,15 @@ inline Sharding ShardingOf(const Plan& plan) {
       sharding.gradients || GradientsAreAway(plan) ||
       (plan.DataParallel() > 1 && plan.reduction_time == ReductionTime::kMicroBatch);
   return sharding;
+}
+
+// A bucket's gradients are whole for one micro-batch; else all add to one buffer.
+inline bool IsWholeForOne(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).each_micro_batch && (GradientsAreAway(plan) || !IsHeldOnce(plan, bucket));
+}
+// They are summed to shards.
+inline bool IsScattered(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).optimizer && !IsHeldOnce(plan, bucket);
 }
 
 // Replicas of each shard sum it once a step, when it holds all micro-batches (HSDP).

@@ -22,9 +22,9 @@ struct Member {
 };
 
 std::vector<Member> MembersOf(const ModelSpec& model, const Plan& plan, const Stage& stage,
-                              int block) {
+                              int block, int ep_rank) {
   std::vector<Member> members;
-  const auto list = ParametersOf(model, plan, stage.KindOf(block));
+  const auto list = ParametersOf(model, plan, stage.KindOf(block), ep_rank);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const bool twin = stage.KindOf(block) == BlockKind::kHead && i == kHeadWeight;
     if (list[i].parts.empty() || (twin && stage.shared_table)) continue;
@@ -37,32 +37,42 @@ bool IsTokenTable(const Stage& stage, const Member& member) {
   return stage.tied && member.parameter.parts.front().name == kTokenTableName;
 }
 
-// Groups of members that share a bucket, in the order in which a backward completes them.
+// Members that will share a bucket.
+struct OpenGroup {
+  std::vector<Member> members;
+  std::int64_t bytes = 0;
+};
+
+// Groups of members that share a bucket, in the order in which a backward completes them. Experts
+// that are dealt out, which other ranks sum, are apart.
 std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan& plan,
-                                              const Stage& stage) {
+                                              const Stage& stage, int ep_rank) {
   std::vector<std::vector<Member>> groups;
-  std::vector<Member> open, tables;
-  std::int64_t open_bytes = 0;
-  const auto close = [&] {
-    if (!open.empty()) groups.push_back(std::move(open));
-    open.clear();
-    open_bytes = 0;
+  std::vector<Member> tables;
+  OpenGroup shared, experts;
+  const auto close = [&](std::int64_t least_bytes) {
+    for (OpenGroup* open : {&shared, &experts}) {
+      if (open->members.empty() || open->bytes < least_bytes) continue;
+      groups.push_back(std::move(open->members));
+      *open = {};
+    }
   };
   for (auto block = stage.blocks.rbegin(); block != stage.blocks.rend(); ++block) {
     // Chunks are done with at different times.
-    if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close();
-    for (Member& member : MembersOf(model, plan, stage, *block)) {
+    if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close(0);
+    for (Member& member : MembersOf(model, plan, stage, *block, ep_rank)) {
       if (IsTokenTable(stage, member)) {
         tables.push_back(std::move(member));
         continue;
       }
-      open_bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
-      open.push_back(std::move(member));
+      OpenGroup& open = member.parameter.experts ? experts : shared;
+      open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
+      open.members.push_back(std::move(member));
     }
     const bool alone = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
-    if (alone || open_bytes >= plan.bucket_bytes) close();
+    close(alone ? 0 : plan.bucket_bytes);
   }
-  close();
+  close(0);
   for (Member& table : tables) groups.push_back({std::move(table)});
   return groups;
 }
@@ -78,17 +88,27 @@ class Builder {
   Builder(const Plan& plan, const Stage& stage, const RankCoordinates& at)
       : plan_(plan), stage_(stage), shard_(DataPlaceOf(plan, at).shard), tp_(at.tp) {
     // Of the two pipeline ranks that hold these stages whole, one counts them.
+    // Whole state that all data-parallel ranks hold is counted by each of them, for its own norm;
+    // experts make the norm a sum over all, of which one counts.
+    const auto place = DataPlaceOf(plan, at);
+    const int among = place.replica * plan.Shards() + place.shard;
+    expert_shard_ = among / plan.ep;
+    const bool whole = !ShardingOf(plan).optimizer && plan.ep > 1;
+    counts_shared_ = !whole || among == 0;
+    counts_experts_ = !whole || expert_shard_ == 0;
     second_holder_ = plan.StageCopies() == 2 && !ShardingOf(plan).optimizer && at.pp >= plan.pp / 2;
     out_.ranges.resize(stage.blocks.size());
     out_.buckets_of_block.resize(stage.blocks.size());
   }
 
   void Add(std::vector<Member> group) {
-    // Decaying tensors first, those whose gradients are summed over tp last; within them forward
-    // order.
+    // Decaying tensors first; those whose gradients are summed over tp where they meet the others,
+    // so that they are one range; within them forward order.
     std::stable_sort(group.begin(), group.end(), [](const Member& a, const Member& b) {
       if (a.parameter.decays != b.parameter.decays) return a.parameter.decays;
-      if (a.parameter.own_rows != b.parameter.own_rows) return b.parameter.own_rows;
+      if (a.parameter.own_rows != b.parameter.own_rows) {
+        return a.parameter.decays ? b.parameter.own_rows : a.parameter.own_rows;
+      }
       return a.block < b.block;
     });
     Bucket bucket;
@@ -96,12 +116,17 @@ class Builder {
     for (const Member& member : group) {
       if (member.parameter.own_rows && own_rows.begin < 0) own_rows.begin = bucket.used;
       Place(member, bucket);
+      if (member.parameter.own_rows) own_rows.end = bucket.used;
     }
-    if (own_rows.begin >= 0) own_rows.end = bucket.used;
     out_.own_row_gradients.push_back(own_rows);
     const Sharding sharding = ShardingOf(plan_);
+    bucket.experts = group.front().parameter.experts;
     bucket.shards = sharding.shards;
     bucket.shard = sharding.optimizer ? shard_ : 0;
+    if (bucket.experts && sharding.optimizer) {
+      bucket.shards = ExpertHolders(plan_);
+      bucket.shard = expert_shard_;
+    }
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
     if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
@@ -143,7 +168,7 @@ class Builder {
     Note(member.block, number);
     for (const ModelTensor& part : parameter.parts) {
       ParameterPlace place;
-      place.name = stage_.KindOf(member.block) == BlockKind::kLayer
+      place.name = IsLayer(stage_.KindOf(member.block))
                        ? "layers." + std::to_string(member.block - 1) + "." + part.name
                        : part.name;
       place.rows = part.rows;
@@ -161,7 +186,8 @@ class Builder {
       place.replicated = parameter.split == Split::kNone;
       const bool copy =
           stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
-      place.counted = !copy && !second_holder_ && (!place.replicated || tp_ == 0);
+      place.counted = !copy && !second_holder_ && (!place.replicated || tp_ == 0) &&
+                      (parameter.experts ? counts_experts_ : counts_shared_);
       bucket.used += ElementsOf(part, parameter.split, plan_.tp);
       if (parameter.decays) bucket.decayed = bucket.used;
       out_.places.push_back(std::move(place));
@@ -172,6 +198,8 @@ class Builder {
   const Stage& stage_;
   int shard_;
   int tp_;
+  int expert_shard_ = 0;  // place among those that hold the same experts
+  bool counts_shared_ = true, counts_experts_ = true;
   bool second_holder_ = false;
   BucketLayout out_;
 };
@@ -212,6 +240,7 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
   const Placement placement(plan);
   Stage stage;
   stage.layers = static_cast<int>(model.layers);
+  stage.dense_layers = static_cast<int>(model.DenseLayers());
   for (int c = 0; c < placement.chunks(); ++c) {
     Chunk chunk = BlocksOfStage(model, plan, placement.StageOf(pp, c));
     chunk.direction = placement.DirectionOf(c);
@@ -229,7 +258,8 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at) {
   Builder builder(plan, stage, at);
-  for (std::vector<Member>& group : GroupMembers(model, plan, stage)) {
+  const int ep_rank = (at.dp * plan.cp + at.cp) % plan.ep;
+  for (std::vector<Member>& group : GroupMembers(model, plan, stage, ep_rank)) {
     builder.Add(std::move(group));
   }
   return builder.Take(model);

@@ -24,6 +24,7 @@ struct Stage {
   std::vector<Chunk> chunks;  // as the schedule numbers them
   std::vector<int> blocks;    // of all chunks, ascending
   int layers = 0;             // of the model
+  int dense_layers = 0;       // of them, before the first with experts
   bool tied = false;          // the model's head uses the token table
   bool shared_table = false;  // both lie on this rank: one tensor, one gradient
 
@@ -34,7 +35,8 @@ struct Stage {
   const Chunk& ChunkOf(int block) const;
   BlockKind KindOf(int block) const {
     if (block == 0) return BlockKind::kEmbedding;
-    return block == layers + 1 ? BlockKind::kHead : BlockKind::kLayer;
+    if (block == layers + 1) return BlockKind::kHead;
+    return block <= dense_layers ? BlockKind::kLayer : BlockKind::kExpertLayer;
   }
   // This rank holds a copy of the token table whose twin lies on the pipeline's other end.
   bool HoldsTwin() const { return tied && !shared_table && (HoldsEmbedding() || HoldsHead()); }
@@ -65,8 +67,8 @@ struct BucketLayout {
   std::vector<ParameterPlace> places;
   std::vector<std::vector<ParameterRange>> ranges;  // [Stage::Local(block)][parameter]
   std::vector<std::vector<int>> buckets_of_block;   // likewise, each bucket once
-  // Of each bucket: gradients that tensor-parallel ranks make of their own rows each; begin is -1
-  // where it has none.
+  // Of each bucket: gradients of which each tensor-parallel rank makes a part; begin is -1 where it
+  // has none.
   std::vector<ShardRange> own_row_gradients;
   int twin_bucket = -1;  // the token table's, where HoldsTwin()
 };

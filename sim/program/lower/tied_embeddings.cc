@@ -9,23 +9,23 @@ namespace foretrain {
 namespace {
 
 // Of this rank's shard where sums over dp were made before.
-bool IsScattered(const LowerContext& context) {
+bool SumIsScattered(const LowerContext& context) {
   const Sharding sharding = ShardingOf(context.plan);
   return sharding.optimizer && sharding.each_micro_batch;
 }
 std::int64_t SummedElements(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
-  return IsScattered(context) ? bucket.elements / bucket.shards : bucket.elements;
+  return SumIsScattered(context) ? bucket.elements / bucket.shards : bucket.elements;
 }
 
 // Over both ends of the pipeline.
 void EmitTiedSum(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  AddGradientSum(
-      rank, key,
-      {OpKind::kAllReduce, "reduce.tied", Queue::kReduce, GroupKind::kEnds,
-       SummedElements(rank.Context(), key)},
-      IsScattered(rank.Context()) ? ShardOfGradients(rank, bucket) : rank.Whole(bucket.gradients));
+  AddGradientSum(rank, key,
+                 {OpKind::kAllReduce, "reduce.tied", Queue::kReduce, GroupKind::kEnds,
+                  SummedElements(rank.Context(), key)},
+                 SumIsScattered(rank.Context()) ? ShardOfGradients(rank, bucket)
+                                                : rank.Whole(bucket.gradients));
 }
 StepMemory TiedMemory(const LowerContext& context, const InstructionKey& key) {
   return GradientSumMemory(context.plan, SummedElements(context, key));

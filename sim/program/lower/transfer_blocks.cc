@@ -185,7 +185,8 @@ Block CountSkippedBlock() {
   return b.Take();
 }
 
-Block QuantizedGatherBlock(std::int64_t elements, int shards, NumberFormat format) {
+Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards,
+                           NumberFormat format) {
   BlockBuilder b("gather.quantized");
   const std::int64_t shard = elements / shards;
   const std::int64_t words = shards * BytesIn(format, shard) / kFloatBytes;
@@ -203,7 +204,7 @@ Block QuantizedGatherBlock(std::int64_t elements, int shards, NumberFormat forma
   convert(OpKind::kQuantize, "quantize", in, own, shard, 1);
   Op& gather = b.Add(OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(sent)});
   gather.queue = Queue::kGather;
-  gather.group = GroupKind::kShard;
+  gather.group = group;
   gather.format = format;
   gather.shape = {.elements = words};
   convert(OpKind::kDequantize, "dequantize", sent, whole, elements, shards);

@@ -66,7 +66,7 @@ Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements, bool 
 Block CountSkippedBlock();
 
 // A gather of `elements` in another format: slots shard, quantized whole, whole.
-Block QuantizedGatherBlock(std::int64_t elements, int shards, NumberFormat format);
+Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards, NumberFormat format);
 
 // The plan's update of one shard of a bucket: slots param, grad, moment1?, moment2?, squared norm
 // if it clips, numbers that are not finite and (AdamW) skipped steps if it scales the loss, scales

@@ -212,8 +212,8 @@ TEST(HuggingFace, RefusesMissingAndBadShapesByName) {
 
 TEST(HuggingFace, RefusesAnUnknownModelTypeWithTheListOfThoseSupported) {
   EXPECT_THAT(
-      Unsupported("llama-3-8b.json", "model_type", "\"model_type\": \"qwen2_moe\""),
-      AllOf(HasSubstr("\"qwen2_moe\" is not supported"), HasSubstr("gpt2, llama, mistral, qwen2")));
+      Unsupported("llama-3-8b.json", "model_type", "\"model_type\": \"qwen3_moe\""),
+      AllOf(HasSubstr("\"qwen3_moe\" is not supported"), HasSubstr("gpt2, llama, mistral, qwen2")));
 }
 
 TEST(HuggingFace, RefusesWhatTheSpecCannotExpress) {
@@ -331,11 +331,10 @@ TEST_F(ResolveModelTest, RefusesWithTheOriginAndTheReason) {
   ASSERT_FALSE(unknown.has_value());
   EXPECT_THAT(unknown.error().message,
               AllOf(HasSubstr("--model: model \"gpt2-xxl\""), HasSubstr("Did you mean")));
-  const auto experts = ResolveModel("mixtral-8x7b", "--model", catalogue_);
-  ASSERT_FALSE(experts.has_value());
-  EXPECT_EQ(experts.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(experts.error().message,
-              AllOf(HasSubstr("mixtral-8x7b"), HasSubstr("mixture of 8 experts")));
+  const auto latent = ResolveModel("deepseek-v3", "--model", catalogue_);
+  ASSERT_FALSE(latent.has_value());
+  EXPECT_EQ(latent.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(latent.error().message, AllOf(HasSubstr("deepseek-v3"), HasSubstr("attention MLA")));
   const auto broken = ResolveModel("{\"layers\": 1", "m.json", catalogue_);
   ASSERT_FALSE(broken.has_value());
   EXPECT_THAT(broken.error().message, HasSubstr("m.json: line 1"));

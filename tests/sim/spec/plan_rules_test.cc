@@ -19,6 +19,7 @@ struct Row {
   void (*breaks)(Plan&);
   std::string_view says;
   void (*mends)(Plan&);
+  bool experts = false;  // of the model
 };
 
 Plan Base() {
@@ -188,18 +189,44 @@ const Row kRows[] = {
      [](Plan& p) {
        p.stage_layers = {1, 3};
      }},
+    {"capacity-needs-experts", [](Plan& p) { p.capacity_factor = 1.25; },
+     "capacity_factor 1.25 with a model of 0 experts", [](Plan& p) { p.capacity_factor = 0; }},
+    {"ep-divides-ranks-and-experts",
+     [](Plan& p) { p.dp = 6, p.global_batch = 12, p.ep = 3, p.capacity_factor = 1; },
+     "ep 3 with dp * cp 6 and 4 experts: must divide both; nearest ep: 2",
+     [](Plan& p) { p.ep = 2; }, true},
+    {"ep-needs-a-capacity", [](Plan& p) { p.dp = p.ep = 2, p.global_batch = 4; },
+     "ep 2 with capacity_factor 0", [](Plan& p) { p.capacity_factor = 1.25; }, true},
+    {"ep-needs-one-replica",
+     [](Plan& p) {
+       p.dp = 4, p.global_batch = 4, p.ep = p.replicas = 2, p.zero_stage = 1, p.capacity_factor = 1;
+     },
+     "ep 2 with replicas 2", [](Plan& p) { p.replicas = 1; }, true},
+    {"mlp-tiles-need-an-mlp", [](Plan& p) { p.mlp_tiles = 2; },
+     "mlp_tiles 2 with a model of 4 experts", [](Plan& p) { p.mlp_tiles = 1; }, true},
 };
+
+ModelSpec ModelOf(const Row& row) {
+  ModelSpec model = SmallGpt();
+  if (row.experts) {
+    model.experts = 4;
+    model.experts_per_token = 2;
+    model.expert_ffn_hidden = 8;
+  }
+  return model;
+}
 
 TEST(PlanRules, RefuseWithBothChoicesAndTheRemedy) {
   for (const Row& row : kRows) {
+    const ModelSpec model = ModelOf(row);
     Plan plan = Base();
     row.breaks(plan);
-    const auto refused = ValidatePlan(plan, SmallGpt());
+    const auto refused = ValidatePlan(plan, model);
     ASSERT_FALSE(refused.has_value()) << row.rule;
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(refused.error().message, HasSubstr(std::string(row.says))) << row.rule;
     row.mends(plan);
-    const auto mended = ValidatePlan(plan, SmallGpt());
+    const auto mended = ValidatePlan(plan, model);
     EXPECT_TRUE(mended.has_value()) << row.rule << ": " << mended.error().message;
   }
 }

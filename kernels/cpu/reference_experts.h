@@ -1,0 +1,53 @@
+// What the kernels of a mixture of experts compute, written plainly in double precision, as
+// reference.h does for the others. Shapes are those of base/device_api.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/reference.h"
+
+namespace foretrain::reference {
+
+struct RouteShape {
+  std::int64_t experts = 0, per_token = 0, capacity = 0;
+  bool softmax_first = false;
+};
+struct RouteOutputs {
+  Tensor probs, weights;                              // [rows, experts], [rows, per_token]
+  std::vector<std::int32_t> chosen, places, sources;  // as FtRoute says
+  std::vector<std::int32_t> counts;
+};
+RouteOutputs Route(const RouteShape& shape, const Tensor& logits);
+
+// balance * experts / pairs * sum over experts of counts * mean probs.
+double BalanceLoss(const RouteShape& shape, double balance, const Tensor& probs,
+                   const std::vector<std::int32_t>& counts);
+
+// The gradient of the scores, of sum(d_weights * weights) + BalanceLoss with constant counts.
+Tensor RouteBackward(const RouteShape& shape, double balance, const RouteOutputs& forward,
+                     const Tensor& d_weights);
+
+// Empty weights are 1.
+struct RowsShape {
+  std::int64_t cols = 0, per_token = 0;
+};
+Tensor ExpertGather(const RowsShape& shape, const Tensor& x,
+                    const std::vector<std::int32_t>& sources, const Tensor& weights);
+Tensor ExpertCombine(const RowsShape& shape, const Tensor& x,
+                     const std::vector<std::int32_t>& places, const Tensor& weights);
+Tensor ExpertDots(const RowsShape& shape, const Tensor& dy, const Tensor& x,
+                  const std::vector<std::int32_t>& places);
+
+// `expert_of`: the expert of each row.
+struct GroupedShape {
+  std::int64_t experts = 0, out = 0, in = 0;
+};
+Tensor GroupedForward(const GroupedShape& shape, const std::vector<std::int32_t>& expert_of,
+                      const Tensor& x, const Tensor& w);
+Tensor GroupedInput(const GroupedShape& shape, const std::vector<std::int32_t>& expert_of,
+                    const Tensor& dy, const Tensor& w);
+Tensor GroupedWeight(const GroupedShape& shape, const std::vector<std::int32_t>& expert_of,
+                     const Tensor& dy, const Tensor& x);
+
+}  // namespace foretrain::reference

@@ -1,0 +1,119 @@
+// Mixture of experts: the router, rows to and from the experts, and their products.
+#include "runtime/ops/kernel_call.h"
+
+namespace foretrain {
+
+KernelCall MakeRoute(const BoundOp& op) {
+  KernelCall call;
+  call.args.route = {.logits = op.Pointer(0),
+                     .probs = op.Pointer<float>(1),
+                     .weights = op.Pointer<float>(2),
+                     .chosen = op.Pointer<std::int32_t>(3),
+                     .places = op.Pointer<std::int32_t>(4),
+                     .sources = op.Pointer<std::int32_t>(5),
+                     .counts = op.Pointer<std::int32_t>(6),
+                     .rows = op.op.shape.rows,
+                     .experts = op.op.shape.experts,
+                     .per_token = op.op.shape.per_token,
+                     .capacity = op.op.shape.capacity,
+                     .softmax_first = op.op.softmax_first,
+                     .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.route(queue, &args.route); };
+  return call;
+}
+
+KernelCall MakeRouteBackward(const BoundOp& op) {
+  KernelCall call;
+  call.args.route_backward = {.probs = op.Pointer<float>(0),
+                              .weights = op.Pointer<float>(1),
+                              .chosen = op.Pointer<std::int32_t>(2),
+                              .counts = op.Pointer<std::int32_t>(3),
+                              .d_weights = op.Pointer<float>(4),
+                              .d_logits = op.Pointer(5),
+                              .rows = op.op.shape.rows,
+                              .experts = op.op.shape.experts,
+                              .per_token = op.op.shape.per_token,
+                              .balance = op.op.scale,
+                              .softmax_first = op.op.softmax_first,
+                              .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.route_backward(queue, &args.route_backward); };
+  return call;
+}
+
+KernelCall MakeExpertGather(const BoundOp& op) {
+  KernelCall call;
+  call.args.expert_gather = {.x = op.Pointer(0),
+                             .sources = op.Pointer<std::int32_t>(1),
+                             .weights = op.Pointer<float>(2),
+                             .out = op.Pointer(3),
+                             .tokens = op.op.shape.elements,
+                             .expert_rows = op.op.shape.rows,
+                             .cols = op.op.shape.cols,
+                             .per_token = op.op.shape.per_token,
+                             .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.expert_gather(queue, &args.expert_gather); };
+  return call;
+}
+
+KernelCall MakeExpertCombine(const BoundOp& op) {
+  KernelCall call;
+  call.args.expert_combine = {.x = op.Pointer(0),
+                              .places = op.Pointer<std::int32_t>(1),
+                              .weights = op.Pointer<float>(2),
+                              .out = op.Pointer(3),
+                              .tokens = op.op.shape.rows,
+                              .expert_rows = op.op.shape.elements,
+                              .cols = op.op.shape.cols,
+                              .per_token = op.op.shape.per_token,
+                              .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.expert_combine(queue, &args.expert_combine); };
+  return call;
+}
+
+KernelCall MakeExpertDots(const BoundOp& op) {
+  KernelCall call;
+  call.args.expert_dots = {.dy = op.Pointer(0),
+                           .x = op.Pointer(1),
+                           .places = op.Pointer<std::int32_t>(2),
+                           .out = op.Pointer<float>(3),
+                           .tokens = op.op.shape.rows,
+                           .expert_rows = op.op.shape.elements,
+                           .cols = op.op.shape.cols,
+                           .per_token = op.op.shape.per_token,
+                           .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.expert_dots(queue, &args.expert_dots); };
+  return call;
+}
+
+KernelCall MakeGroupedGemm(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  const FtGroupedMode mode = op.op.trans_a   ? FT_GROUPED_WEIGHT
+                             : op.op.trans_b ? FT_GROUPED_FORWARD
+                                             : FT_GROUPED_INPUT;
+  const std::int64_t rows = op.op.trans_a ? s.inner : s.rows;
+  KernelCall call;
+  call.args.grouped_gemm = {.a = op.Pointer(0),
+                            .b = op.Pointer(1),
+                            .c = op.Pointer(3),
+                            .counts = op.Pointer<std::int32_t>(2),
+                            .rows = rows,
+                            .out = op.op.trans_a   ? s.rows
+                                   : op.op.trans_b ? s.cols
+                                                   : s.inner,
+                            .in = op.op.trans_b ? s.inner : s.cols,
+                            .experts = s.experts,
+                            .groups = s.capacity > 0 ? rows / s.capacity : s.experts,
+                            .mode = mode,
+                            .accumulate = op.op.accumulate,
+                            .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.grouped_gemm(queue, &args.grouped_gemm); };
+  return call;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,303 @@
+// The kernels of a mixture of experts.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "kernels/cpu/reference_experts.h"
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+using reference::RouteOutputs;
+using reference::RouteShape;
+
+struct Routed {
+  Floats probs, weights;
+  Ids chosen, places, sources, counts;
+};
+
+class ExpertsTest : public KernelTest {
+ protected:
+  Routed RouteRows(const RouteShape& s, const Floats& logits) {
+    const auto rows = static_cast<std::int64_t>(logits.size()) / s.experts;
+    const auto pairs = static_cast<std::size_t>(rows * s.per_token);
+    Routed out{Floats(logits.size(), kNan),
+               Floats(pairs, kNan),
+               Ids(pairs, -7),
+               Ids(pairs, -7),
+               Ids(s.capacity > 0 ? static_cast<std::size_t>(s.experts * s.capacity) : pairs, -7),
+               Ids(static_cast<std::size_t>(s.experts), -7)};
+    Run(api_.route, FtRoute{logits.data(), out.probs.data(), out.weights.data(), out.chosen.data(),
+                            out.places.data(), out.sources.data(), out.counts.data(), rows,
+                            s.experts, s.per_token, s.capacity, s.softmax_first ? 1 : 0, FT_F32});
+    return out;
+  }
+};
+
+std::string What(const RouteShape& s) {
+  return std::to_string(s.experts) + " experts, " + std::to_string(s.per_token) + " a token, " +
+         std::to_string(s.capacity) + " rows" + (s.softmax_first ? ", softmax first" : "");
+}
+
+std::vector<RouteShape> Shapes() {
+  std::vector<RouteShape> shapes;
+  for (const bool softmax_first : {false, true}) {
+    for (const std::int64_t capacity : {0, 1, 3, 40}) {
+      for (const std::int64_t experts : {1, 4, 7}) {
+        shapes.push_back({experts, 1, capacity, softmax_first});
+        if (experts > 2) shapes.push_back({experts, 3, capacity, softmax_first});
+        shapes.push_back({experts, experts, capacity, softmax_first});
+      }
+    }
+  }
+  return shapes;
+}
+
+// Scores up to 3: an exponential of a difference below 6 is off by 8 roundings, the sum's fp64 adds
+// none, the quotient one.
+TEST_P(ExpertsTest, RouteEqualsTheReferenceForEveryShape) {
+  for (const RouteShape& s : Shapes()) {
+    for (const std::int64_t rows : {0, 1, 17}) {
+      const Floats logits = Random(rows * s.experts, 3, 3.0F);
+      const Routed actual = RouteRows(s, logits);
+      const RouteOutputs expected = reference::Route(s, ToDouble(logits));
+      EXPECT_EQ(actual.chosen, expected.chosen) << What(s);
+      EXPECT_EQ(actual.places, expected.places) << What(s);
+      EXPECT_EQ(actual.sources, expected.sources) << What(s);
+      EXPECT_EQ(actual.counts, expected.counts) << What(s);
+      ExpectClose(actual.probs, expected.probs, Scaled(expected.probs, 10 * kUnit), What(s));
+      ExpectClose(actual.weights, expected.weights, Scaled(expected.weights, 10 * kUnit), What(s));
+    }
+  }
+}
+
+TEST_P(ExpertsTest, RouteTakesTheLowerOfEqualScoresAndPutsNanLast) {
+  const Routed tied = RouteRows({4, 2, 0, false}, {1, 2, 2, 2, 0, 0, 0, 0});
+  EXPECT_EQ(tied.chosen, (Ids{1, 2, 0, 1}));
+  EXPECT_EQ(tied.weights, (Floats{0.5F, 0.5F, 0.5F, 0.5F}));
+  const Routed broken = RouteRows({3, 2, 0, false}, {kNan, -1, -2});
+  EXPECT_EQ(broken.chosen, (Ids{1, 2}));
+  EXPECT_EQ(RouteRows({2, 2, 0, true}, {kNan, kNan}).chosen, (Ids{0, 1}));
+}
+
+// Three tokens ask for expert 1, which has room for two: by hand.
+TEST_P(ExpertsTest, RouteDropsWhatPassesTheCapacity) {
+  const Routed routed = RouteRows({2, 1, 2, false}, {0, 1, 0, 2, 3, 0, 0, 1});
+  EXPECT_EQ(routed.chosen, (Ids{1, 1, 0, 1}));
+  EXPECT_EQ(routed.counts, (Ids{1, 3}));
+  EXPECT_EQ(routed.places, (Ids{2, 3, 0, -1}));
+  EXPECT_EQ(routed.sources, (Ids{2, -1, 0, 1}));
+}
+
+// The slope of both losses along the scores. The choice is constant where no two scores are within
+// the differences' step.
+TEST(ReferenceRoute, BackwardIsTheSlopeOfWeightsAndBalance) {
+  for (const RouteShape& s : Shapes()) {
+    if (s.capacity > 1) continue;
+    const Tensor logits = ToDouble(Random(5 * s.experts, 4, 2.0F));
+    const RouteOutputs forward = reference::Route(s, logits);
+    const Tensor d_weights = ToDouble(Random(5 * s.per_token, 5));
+    const auto loss = [&](const Tensor& x) {
+      const RouteOutputs there = reference::Route(s, x);
+      return Dot(there.weights, d_weights) +
+             reference::BalanceLoss(s, 0.3, there.probs, forward.counts);
+    };
+    ExpectGradient(reference::RouteBackward(s, 0.3, forward, d_weights), logits, loss, What(s));
+  }
+}
+
+TEST(ReferenceRoute, BalanceIsOneTimesItsWeightWhenEvenAndExpertsTimesItWhenAllGoToOne) {
+  const RouteShape s{4, 1, 0, true};
+  EXPECT_DOUBLE_EQ(reference::BalanceLoss(s, 0.5, Tensor(8, 0.25), {1, 0, 1, 0}), 0.5);
+  EXPECT_DOUBLE_EQ(reference::BalanceLoss(s, 0.5, {1, 0, 0, 0, 1, 0, 0, 0}, {2, 0, 0, 0}), 2.0);
+}
+
+// Probabilities and weights are off by 10 roundings of at most 1, d_weights are at most 1 and the
+// balance's slope 0.3 * 7 * 17 / 17^2 < 0.13; a row's sums have per_token and experts terms.
+TEST_P(ExpertsTest, RouteBackwardEqualsTheReference) {
+  for (const RouteShape& s : Shapes()) {
+    for (const std::int64_t rows : {0, 1, 17}) {
+      const Floats logits = Random(rows * s.experts, 6, 3.0F);
+      const Floats d_weights = Random(rows * s.per_token, 7);
+      const Routed routed = RouteRows(s, logits);
+      const RouteOutputs forward = reference::Route(s, ToDouble(logits));
+      Floats d_logits(logits.size(), kNan);
+      Run(api_.route_backward,
+          FtRouteBackward{routed.probs.data(), routed.weights.data(), routed.chosen.data(),
+                          routed.counts.data(), d_weights.data(), d_logits.data(), rows, s.experts,
+                          s.per_token, 0.3F, s.softmax_first ? 1 : 0, FT_F32});
+      ExpectClose(d_logits, reference::RouteBackward(s, 0.3, forward, ToDouble(d_weights)),
+                  {100 * kUnit}, What(s));
+    }
+  }
+}
+
+struct RowsCase {
+  std::int64_t tokens, cols;
+  RouteShape route;
+};
+
+std::vector<RowsCase> RowsCases() {
+  std::vector<RowsCase> cases;
+  for (const std::int64_t cols : kRaggedSizes) {
+    cases.push_back({9, cols, {4, 2, 0, false}});
+    cases.push_back({9, cols, {4, 2, 3, false}});
+    cases.push_back({1, cols, {3, 1, 2, true}});
+  }
+  return cases;
+}
+
+TEST_P(ExpertsTest, RowsGoToTheirExpertsAndBack) {
+  for (const RowsCase& c : RowsCases()) {
+    const reference::RowsShape shape{c.cols, c.route.per_token};
+    const Routed routed = RouteRows(c.route, Random(c.tokens * c.route.experts, 8, 3.0F));
+    const auto expert_rows = static_cast<std::int64_t>(routed.sources.size());
+    const Floats x = Random(c.tokens * c.cols, 9), z = Random(expert_rows * c.cols, 10);
+    for (const bool weighed : {false, true}) {
+      const float* weights = weighed ? routed.weights.data() : nullptr;
+      const Tensor double_weights = weighed ? ToDouble(routed.weights) : Tensor{};
+      Floats out(z.size(), kNan);
+      Run(api_.expert_gather,
+          FtExpertGather{x.data(), routed.sources.data(), weights, out.data(), c.tokens,
+                         expert_rows, c.cols, c.route.per_token, FT_F32});
+      const Tensor gathered =
+          reference::ExpertGather(shape, ToDouble(x), routed.sources, double_weights);
+      ExpectClose(out, gathered, Scaled(gathered, kUnit), "gather");
+      Floats sum(x.size(), kNan);
+      Run(api_.expert_combine,
+          FtExpertCombine{z.data(), routed.places.data(), weights, sum.data(), c.tokens,
+                          expert_rows, c.cols, c.route.per_token, FT_F32});
+      ExpectClose(sum, reference::ExpertCombine(shape, ToDouble(z), routed.places, double_weights),
+                  {2.0 * 2.0 * kUnit}, "combine");  // two terms of at most 1, a rounding each
+    }
+    Floats dots(routed.places.size(), kNan);
+    Run(api_.expert_dots, FtExpertDots{x.data(), z.data(), routed.places.data(), dots.data(),
+                                       c.tokens, expert_rows, c.cols, c.route.per_token, FT_F32});
+    const Tensor expected = reference::ExpertDots(shape, ToDouble(x), ToDouble(z), routed.places);
+    ExpectClose(dots, expected, Scaled(expected, kUnit, 1e-12), "dots");
+  }
+}
+
+// Combine's gradients are a weighted gather and the dots.
+TEST(ReferenceExperts, RowsHaveTheSlopesThatTheirCounterpartsGive) {
+  for (const std::int64_t capacity : {0, 2}) {
+    const RouteShape s{3, 2, capacity, false};
+    const reference::RowsShape shape{4, 2};
+    const RouteOutputs routed = reference::Route(s, ToDouble(Random(5 * 3, 11)));
+    const auto expert_rows = static_cast<std::int64_t>(routed.sources.size());
+    const Tensor z = ToDouble(Random(expert_rows * 4, 12)), x = ToDouble(Random(20, 13));
+    const Tensor dy = ToDouble(Random(20, 14)), dz = ToDouble(Random(expert_rows * 4, 15));
+    const auto& weights = routed.weights;
+    ExpectGradient(
+        reference::ExpertGather(shape, dy, routed.sources, weights), z,
+        [&](const Tensor& at) {
+          return Dot(reference::ExpertCombine(shape, at, routed.places, weights), dy);
+        },
+        "combine");
+    ExpectGradient(
+        reference::ExpertDots(shape, dy, z, routed.places), weights,
+        [&](const Tensor& at) {
+          return Dot(reference::ExpertCombine(shape, z, routed.places, at), dy);
+        },
+        "weights");
+    ExpectGradient(
+        reference::ExpertCombine(shape, dz, routed.places, {}), x,
+        [&](const Tensor& at) {
+          return Dot(reference::ExpertGather(shape, at, routed.sources, {}), dz);
+        },
+        "gather");
+  }
+}
+
+struct GroupedCase {
+  Ids counts;  // of each run of rows
+  std::int64_t experts, out, in;
+  bool equal;  // no counts are given
+};
+
+std::vector<GroupedCase> GroupedCases() {
+  std::vector<GroupedCase> cases;
+  for (const auto& [out, in] : {std::pair{1, 1}, {3, 5}, {33, 17}, {8, 65}}) {
+    cases.push_back({{0, 5, 1, 31}, 4, out, in, false});
+    cases.push_back({{0, 0}, 2, out, in, false});
+    cases.push_back({{7, 7, 7, 7, 7, 7}, 3, out, in, true});
+    cases.push_back({{1}, 1, out, in, true});
+  }
+  return cases;
+}
+
+TEST_P(ExpertsTest, GroupedGemmEqualsTheReferenceForUnequalRuns) {
+  for (const GroupedCase& c : GroupedCases()) {
+    Ids expert_of;
+    for (std::size_t run = 0; run < c.counts.size(); ++run) {
+      expert_of.insert(expert_of.end(), static_cast<std::size_t>(c.counts[run]),
+                       static_cast<std::int32_t>(run) % static_cast<std::int32_t>(c.experts));
+    }
+    const auto rows = static_cast<std::int64_t>(expert_of.size());
+    const reference::GroupedShape shape{c.experts, c.out, c.in};
+    const Floats x = Random(rows * c.in, 16), dy = Random(rows * c.out, 17),
+                 w = Random(c.experts * c.out * c.in, 18);
+    const auto run = [&](FtGroupedMode mode, const Floats& a, const Floats& b, Floats& out,
+                         bool adds) {
+      Run(api_.grouped_gemm,
+          FtGroupedGemm{a.data(), b.data(), out.data(), c.equal ? nullptr : c.counts.data(), rows,
+                        c.out, c.in, c.experts, static_cast<std::int64_t>(c.counts.size()), mode,
+                        adds ? 1 : 0, FT_F32});
+    };
+    Floats y(dy.size(), kNan), dx(x.size(), kNan), dw(w.size(), kNan);
+    run(FT_GROUPED_FORWARD, x, w, y, false);
+    ExpectClose(y, reference::GroupedForward(shape, expert_of, ToDouble(x), ToDouble(w)),
+                {(Roundings(c.in) + kUnit) * static_cast<double>(c.in)}, "forward");
+    run(FT_GROUPED_INPUT, dy, w, dx, false);
+    ExpectClose(dx, reference::GroupedInput(shape, expert_of, ToDouble(dy), ToDouble(w)),
+                {(Roundings(c.out) + kUnit) * static_cast<double>(c.out)}, "input");
+    const Tensor expected = reference::GroupedWeight(shape, expert_of, ToDouble(dy), ToDouble(x));
+    const double bound = (Roundings(rows + 1) + kUnit) * static_cast<double>(rows + 1);
+    run(FT_GROUPED_WEIGHT, dy, x, dw, false);
+    ExpectClose(dw, expected, {bound}, "weight");
+    Floats added = w;
+    run(FT_GROUPED_WEIGHT, dy, x, added, true);
+    Tensor sum = expected;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(w[i]);
+    ExpectClose(added, sum, {bound + 2 * kUnit * static_cast<double>(rows + 1)}, "weight, added");
+  }
+}
+
+TEST(ReferenceExperts, GroupedProductsHaveTheSlopesOfTheirGradients) {
+  const Ids expert_of = {0, 0, 2, 2, 2, 1};
+  const reference::GroupedShape s{3, 2, 4};
+  const Tensor x = ToDouble(Random(24, 19)), w = ToDouble(Random(24, 20));
+  const Tensor dy = ToDouble(Random(12, 21));
+  ExpectGradient(
+      reference::GroupedInput(s, expert_of, dy, w), x,
+      [&](const Tensor& at) { return Dot(reference::GroupedForward(s, expert_of, at, w), dy); },
+      "input");
+  ExpectGradient(
+      reference::GroupedWeight(s, expert_of, dy, x), w,
+      [&](const Tensor& at) { return Dot(reference::GroupedForward(s, expert_of, x, at), dy); },
+      "weight");
+}
+
+TEST_P(ExpertsTest, EntriesRefuseWhatLiesOutsideTheirTensors) {
+  const Floats x(8, 1.0F);
+  Floats out(8);
+  const Ids sources = {0, 9};
+  const FtExpertGather gather{x.data(), sources.data(), nullptr, out.data(), 2, 2, 4, 2, FT_F32};
+  EXPECT_EQ(api_.expert_gather(queue_.get(), &gather), FT_FAILED);
+  EXPECT_STREQ(api_.queue_error(queue_.get()),
+               "cpu expert_gather: sources[1] is 9: must be from -1 to 3");
+  const Ids counts = {1, 2};
+  const FtGroupedGemm gemm{x.data(), x.data(), out.data(), counts.data(),      2, 2,
+                           2,        2,        2,          FT_GROUPED_FORWARD, 0, FT_F32};
+  EXPECT_EQ(api_.grouped_gemm(queue_.get(), &gemm), FT_FAILED);
+  EXPECT_STREQ(api_.queue_error(queue_.get()), "cpu grouped_gemm: counts add up to 3 of 2 rows");
+}
+
+FT_TEST_ALL_VARIANTS(ExpertsTest);
+
+}  // namespace
+}  // namespace foretrain::test

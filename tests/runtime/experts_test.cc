@@ -1,0 +1,273 @@
+// A mixture of experts trains alike however it is split: every plan against one rank with the same
+// micro-batches, which decide what the balance compares and what a capacity drops. All runs have
+// poisoned memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "sim/memory/peak_memory.h"
+#include "training.h"
+
+namespace foretrain {
+namespace {
+
+// As in equality_test.cc.
+constexpr double kLossTolerance = 1e-5;
+constexpr double kGradientTolerance = 5e-5;
+
+struct Case {
+  const char* name;
+  void (*change)(Plan& plan);
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+void Chunked(Plan& plan, ScheduleKind schedule) {
+  plan.pp = 2;
+  plan.schedule = schedule;
+  plan.vpp = schedule == ScheduleKind::kInterleaved ? 2 : 1;
+}
+
+const Case kCases[] = {
+    {"Recompute", [](Plan& p) { p.recompute = RecomputeKind::kFull; }},
+    {"Selective", [](Plan& p) { p.recompute = RecomputeKind::kSelective; }},
+    {"LossChunks", [](Plan& p) { p.loss_chunks = 3; }},
+    {"Dp2", [](Plan& p) { p.dp = 2; }},
+    {"Dp2Zero1", [](Plan& p) { p.dp = 2, p.zero_stage = 1; }},
+    {"Dp4Zero3Recompute",
+     [](Plan& p) { p.dp = 4, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; }},
+    {"Tp2", [](Plan& p) { p.tp = 2; }},
+    {"Tp2Zero1Dp2", [](Plan& p) { p.tp = p.dp = 2, p.zero_stage = 1; }},
+    {"Tp2SequenceParallel", [](Plan& p) { p.tp = 2, p.sequence_parallel = true; }},
+    {"Tp2SequenceParallelSelectiveZero3",
+     [](Plan& p) {
+       p.tp = p.dp = 2, p.sequence_parallel = p.vocab_parallel = true, p.zero_stage = 3;
+       p.recompute = RecomputeKind::kSelective, p.tp_tiles = 2;
+     }},
+    {"Pp2", [](Plan& p) { p.pp = 2; }},
+    {"Pp4ZbH1", [](Plan& p) { p.pp = 4, p.schedule = ScheduleKind::kZbH1; }},
+    {"Pp2ZbVRecompute",
+     [](Plan& p) { Chunked(p, ScheduleKind::kZbV), p.recompute = RecomputeKind::kFull; }},
+    {"Pp2DualPipe", [](Plan& p) { Chunked(p, ScheduleKind::kDualPipe); }},
+    {"Dp2Pp2InterleavedZero3",
+     [](Plan& p) { Chunked(p, ScheduleKind::kInterleaved), p.dp = 2, p.zero_stage = 3; }},
+    {"Tp2Pp2ZbH1SelectiveSequenceParallel",
+     [](Plan& p) {
+       p.tp = p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.sequence_parallel = true;
+       p.recompute = RecomputeKind::kSelective;
+     }},
+    {"Dp2Tp2Pp2Zero1", [](Plan& p) { p.dp = p.tp = p.pp = 2, p.zero_stage = 1; }},
+    {"Dp2Zero2OffloadActivationsGradientsOptimizer",
+     [](Plan& p) {
+       p.dp = 2, p.zero_stage = 2;
+       p.offload_activations = p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
+};
+
+// With expert parallelism, which needs a capacity.
+const Case kExchangeCases[] = {
+    {"Ep2", [](Plan& p) { p.dp = p.ep = 2; }},
+    {"Ep4", [](Plan& p) { p.dp = p.ep = 4; }},
+    {"Dp4Ep2", [](Plan& p) { p.dp = 4, p.ep = 2; }},
+    {"Dp4Ep2Zero1", [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 1; }},
+    {"Ep2Zero1", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 1; }},
+    {"Dp4Ep2Zero3Recompute",
+     [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; }},
+    {"Ep2Zero2", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 2; }},
+    {"Ep2Zero3", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 3; }},
+    {"Ep2EachMicroBatch",
+     [](Plan& p) { p.dp = p.ep = 2, p.reduction_time = ReductionTime::kMicroBatch; }},
+    {"Dp4Ep2Zero1EachMicroBatch",
+     [](Plan& p) {
+       p.dp = 4, p.ep = 2, p.zero_stage = 1, p.reduction_time = ReductionTime::kMicroBatch;
+     }},
+    {"Ep2Tp2SequenceParallelSelective",
+     [](Plan& p) {
+       p.dp = p.ep = p.tp = 2, p.sequence_parallel = true;
+       p.recompute = RecomputeKind::kSelective;
+     }},
+    {"Ep2Pp2ZbH1", [](Plan& p) { p.dp = p.ep = p.pp = 2, p.schedule = ScheduleKind::kZbH1; }},
+    {"Ep2Pp2DualPipe", [](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.dp = p.ep = 2; }},
+    {"Dp4Ep2Tp2Pp2Zero1", [](Plan& p) { p.dp = 4, p.ep = p.tp = p.pp = 2, p.zero_stage = 1; }},
+    {"Ep2Zero2OffloadGradientsOptimizer",
+     [](Plan& p) {
+       p.dp = p.ep = 2, p.zero_stage = 2;
+       p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
+    {"Ep2Zero3OffloadParametersGradients",
+     [](Plan& p) {
+       p.dp = p.ep = 2, p.zero_stage = 3;
+       p.offload_parameters = p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
+    {"Dp4Ep2Zero3OffloadParametersNvmeStream",
+     [](Plan& p) {
+       p.dp = 4, p.ep = 2, p.zero_stage = 3, p.stream_optimizer = true;
+       p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
+     }},
+};
+
+// The model as it is, routed the other way, or with room for few rows.
+struct Family {
+  const char* name;
+  RouterKind router;
+  double capacity_factor;
+  double clip_norm;
+};
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+
+const Family kFamilies[] = {{"DroplessClipped", RouterKind::kTopKSoftmax, 0, 0.5},
+                            {"SoftmaxFirstCapacity", RouterKind::kSoftmaxTopK, 0.75, 0}};
+
+class ExpertsEquality : public testing::TestWithParam<std::tuple<Family, Case>> {};
+
+TEST_P(ExpertsEquality, LossesAndGradientsAreThoseOfOneRank) {
+  const auto& [family, one] = GetParam();
+  ModelSpec model = TinyExperts();
+  model.router = family.router;
+  Plan single = TinyPlan();
+  single.clip_norm = family.clip_norm;
+  single.capacity_factor = family.capacity_factor;
+  Plan plan = single;
+  one.change(plan);
+  const Trained expected = TrainTiny(model, single);
+  const Trained actual = TrainTiny(model, plan);
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  ASSERT_NEAR(expected.losses[0], std::log(256.0), 0.2) << "an untrained model guesses";
+  EXPECT_LT(expected.losses.back(), expected.losses[0] - 0.3) << "it does not learn";
+  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+    EXPECT_NEAR(actual.losses[step], expected.losses[step], kLossTolerance * expected.losses[step])
+        << "step " << step;
+  }
+  ASSERT_EQ(actual.squared_norms.size(), expected.squared_norms.size());
+  for (std::size_t step = 0; step < actual.squared_norms.size(); ++step) {
+    EXPECT_NEAR(actual.squared_norms[step], expected.squared_norms[step],
+                10 * kLossTolerance * expected.squared_norms[step])
+        << "step " << step;
+  }
+  TrainingOptions first;
+  first.steps = 1;
+  EXPECT_LT(LargestDifference(TrainTiny(model, single, first).gradients,
+                              TrainTiny(model, plan, first).gradients),
+            kGradientTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, ExpertsEquality,
+                         testing::Combine(testing::ValuesIn(kFamilies), testing::ValuesIn(kCases)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::get<1>(test.param).name;
+                         });
+
+const Family kExchangeFamilies[] = {{"Clipped", RouterKind::kTopKSoftmax, 1.25, 0.5},
+                                    {"Plain", RouterKind::kSoftmaxTopK, 0.75, 0}};
+INSTANTIATE_TEST_SUITE_P(ExpertParallel, ExpertsEquality,
+                         testing::Combine(testing::ValuesIn(kExchangeFamilies),
+                                          testing::ValuesIn(kExchangeCases)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::get<1>(test.param).name;
+                         });
+
+// A rank's share of the sequences is what its choices are balanced over, so that of a balance
+// another loss would come.
+TEST(Experts, TrainAlikeOnShareOutSequences) {
+  ModelSpec model = TinyExperts();
+  model.balance_weight = 0;
+  const Trained expected = TrainTiny(model, TinyPlan());
+  for (const int dp : {1, 2}) {
+    Plan plan = TinyPlan();
+    plan.dp = dp;
+    plan.cp = 2;
+    plan.zero_stage = 3 * (dp - 1);
+    const Trained actual = TrainTiny(model, plan);
+    for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+      EXPECT_NEAR(actual.losses[step], expected.losses[step],
+                  kLossTolerance * expected.losses[step])
+          << "step " << step;
+    }
+  }
+}
+
+// All of the router's gradient is scaled, that of the balance too.
+TEST(Experts, TrainAlikeUnderAScaledLoss) {
+  Plan plan = TinyPlan();
+  plan.dp = 4;
+  plan.ep = plan.zero_stage = 2;
+  plan.capacity_factor = 1.25;
+  const Trained expected = TrainTiny(TinyExperts(), plan);
+  plan.loss_scale = 1024;
+  const Trained actual = TrainTiny(TinyExperts(), plan);
+  EXPECT_EQ(actual.losses, expected.losses) << "a power of two scales without rounding";
+}
+
+TEST(ExpertsToTheBit, RecomputationSchedulesAndPoisonLeaveEveryBitInPlace) {
+  const ModelSpec model = TinyExperts();
+  for (const double capacity : {0.0, 1.0}) {
+    Plan plan = TinyPlan();
+    plan.pp = 2;
+    plan.capacity_factor = capacity;
+    const Trained expected = TrainTiny(model, plan);
+    TrainingOptions plain;
+    plain.poison = false;
+    EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan, plain)));
+    for (const RecomputeKind recompute :
+         {RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}) {
+      plan.recompute = recompute;
+      plan.schedule = ScheduleKind::kZbH1;
+      EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan))) << Describe(plan);
+    }
+  }
+}
+
+// With room for every pair nothing is dropped, and rows that nobody fills add nothing.
+TEST(ExpertsToTheBit, ACapacityThatHoldsAllRowsIsDropless) {
+  const ModelSpec model = TinyExperts();
+  Plan plan = TinyPlan();
+  const Trained dropless = TrainTiny(model, plan);
+  plan.capacity_factor = 100;  // of 8 rows an expert; no more than the 16 tokens
+  const Trained roomy = TrainTiny(model, plan);
+  for (std::size_t step = 0; step < dropless.losses.size(); ++step) {
+    EXPECT_NEAR(roomy.losses[step], dropless.losses[step], kLossTolerance * dropless.losses[step]);
+  }
+  plan.capacity_factor = 0.5;
+  EXPECT_NE(TrainTiny(model, plan).losses.back(), dropless.losses.back());
+}
+
+// The balance's gradient reaches the router: with a heavy weight the experts' shares even out,
+// which changes what is learned.
+TEST(Experts, TheBalanceChangesWhatTheRouterLearns) {
+  ModelSpec model = TinyExperts();
+  TrainingOptions first;
+  first.steps = 1;
+  const Trained balanced = TrainTiny(model, TinyPlan(), first);
+  model.balance_weight = 0;
+  const Trained free = TrainTiny(model, TinyPlan(), first);
+  const auto& with = balanced.gradients.at("layers.1.router.weight").values;
+  const auto& without = free.gradients.at("layers.1.router.weight").values;
+  EXPECT_NE(with, without);
+  EXPECT_EQ(balanced.gradients.at("layers.3.experts.0.mlp.up.weight").values,
+            free.gradients.at("layers.3.experts.0.mlp.up.weight").values)
+      << "the last layer's experts do not see its router's gradient";
+}
+
+TEST(Experts, MeasuredMemoryIsWhatWasPredicted) {
+  for (const Case& one : kCases) {
+    Plan plan = TinyPlan();
+    plan.capacity_factor = 1.25;
+    one.change(plan);
+    const Trained trained = TrainTiny(TinyExperts(), plan);
+    const auto program = Compile(TinyExperts(), plan);
+    ASSERT_TRUE(program.has_value());
+    for (const RankProgram& rank : program->ranks) {
+      const auto peak = PredictPeakMemory(TinyExperts(), plan, rank.Coordinates());
+      EXPECT_LE(trained.summary.peak_bytes[static_cast<std::size_t>(rank.rank)],
+                rank.arena_bytes[0])
+          << one.name;
+      EXPECT_LE(peak.total, rank.arena_bytes[0]) << one.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace foretrain
