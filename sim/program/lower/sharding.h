@@ -58,6 +58,11 @@ inline bool IsScattered(const Plan& plan, const Bucket& bucket) {
   return ShardingOf(plan).optimizer && !IsHeldOnce(plan, bucket);
 }
 
+// Whether a bucket's parameters are gathered for each use.
+inline bool GathersParameters(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).parameters && !IsHeldOnce(plan, bucket);
+}
+
 // Replicas of each shard sum it once a step, when it holds all micro-batches (HSDP).
 inline bool SumsReplicas(const Plan& plan) {
   return plan.replicas > 1 && ShardingOf(plan).optimizer;
