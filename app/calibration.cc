@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <ctime>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -56,15 +58,17 @@ class ProgressLine {
 };
 
 // The point of a class that does most work: what a rate is read from.
+// `route`: of a copy.
 const ProfilePoint* Largest(const DeviceProfile& profile, int concurrency,
-                            const std::vector<OpKind>& kinds) {
+                            const std::vector<OpKind>& kinds,
+                            std::pair<Space, Space> route = {Space::kDevice, Space::kDevice}) {
   const ProfilePoint* largest = nullptr;
   const auto work = [](const ProfilePoint& point) {
     const OpWork of = WorkOf(OpOf(point));
     return of.flop + of.bytes;
   };
   for (const ProfilePoint& point : profile.points) {
-    if (point.concurrency != concurrency ||
+    if (point.concurrency != concurrency || std::pair(point.from, point.to) != route ||
         std::find(kinds.begin(), kinds.end(), point.kind) == kinds.end()) {
       continue;
     }
@@ -74,8 +78,9 @@ const ProfilePoint* Largest(const DeviceProfile& profile, int concurrency,
 }
 
 std::string RateCell(const DeviceProfile& profile, int concurrency,
-                     const std::vector<OpKind>& kinds, bool flop) {
-  const ProfilePoint* point = Largest(profile, concurrency, kinds);
+                     const std::vector<OpKind>& kinds, bool flop,
+                     std::pair<Space, Space> route = {Space::kDevice, Space::kDevice}) {
+  const ProfilePoint* point = Largest(profile, concurrency, kinds, route);
   if (point == nullptr) return "-";
   const OpWork work = WorkOf(OpOf(*point));
   const double rate = (flop ? work.flop : work.bytes) / point->seconds;
@@ -135,6 +140,8 @@ Result<DeviceProfile> CalibrateThisMachine(const CalibrationRequest& request) {
   FT_ASSIGN(options.cluster, LocalCluster(machine.cores, machine.memory_bytes, request.ranks));
   options.seconds = request.seconds;
   options.grid = request.grid;
+  options.nvme = request.nvme;
+  options.copy_caps = request.copy_caps;
   options.machine = HostName() + ": " + machine.name;
   options.date = IsoTime(system.RealtimeNs());
   options.stop = request.stop;
@@ -172,6 +179,15 @@ std::string ProfileText(const DeviceProfile& profile) {
   rate("attention", {OpKind::kAttentionForward}, true);
   rate("attention backward", {OpKind::kAttentionBackward}, true);
   rate("memory", {OpKind::kAdamW}, false);
+  using enum Space;
+  for (const auto& [name, from, to] : {std::tuple{"copies to the device", kPinned, kDevice},
+                                       {"copies from it", kDevice, kPinned},
+                                       {"disk reads", kNvme, kPinned},
+                                       {"disk writes", kPinned, kNvme}}) {
+    const std::pair route{from, to};
+    if (Largest(profile, 1, {OpKind::kCopy}, route) == nullptr) continue;
+    row(name, [&](int level) { return RateCell(profile, level, {OpKind::kCopy}, false, route); });
+  }
   const auto time = [&](const std::string& name, OpKind kind) {
     if (std::none_of(levels.begin(), levels.end(),
                      [&](int level) { return Largest(profile, level, {kind}) != nullptr; })) {

@@ -22,6 +22,8 @@ struct CalibrationRequest {
   int ranks = 1;  // of this machine
   double seconds = 20;
   bool grid = true;
+  NvmeOptions nvme;    // the disk to measure
+  CopyCaps copy_caps;  // see CalibrateOptions
   bool show_progress =
       true;  // on stderr: a line that is rewritten on a terminal, else one a second
   std::function<bool()> stop;  // may be null

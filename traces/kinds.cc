@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, kPassCount> kPassNames = {
 constexpr std::array<std::string_view, kInstructionKindCount> kInstructionKindNames = {
     "block",      "load_batch",    "send",       "recv",           "all_reduce", "reduce_scatter",
     "all_gather", "scalar_reduce", "norm",       "optimizer_step", "keep",       "copy_in",
-    "copy_out",   "nvme_read",     "nvme_write", "host_read",
+    "copy_out",   "nvme_read",     "nvme_write", "host_read",      "accumulate",
 };
 
 template <class E, std::size_t N>
@@ -74,7 +74,7 @@ bool NamesBlock(InstructionKind kind) {
   return kind == InstructionKind::kBlock || kind == InstructionKind::kSend ||
          kind == InstructionKind::kRecv || kind == InstructionKind::kCopyIn ||
          kind == InstructionKind::kCopyOut || kind == InstructionKind::kNvmeRead ||
-         kind == InstructionKind::kNvmeWrite;
+         kind == InstructionKind::kNvmeWrite || kind == InstructionKind::kAccumulate;
 }
 
 bool NamesMicroBatch(InstructionKind kind) {

@@ -97,8 +97,9 @@ enum class InstructionKind : std::uint8_t {
   kNvmeRead,
   kNvmeWrite,
   kHostRead,
+  kAccumulate,  // by the host's processors
 };
-inline constexpr int kInstructionKindCount = 16;
+inline constexpr int kInstructionKindCount = 17;
 
 // Short lower-case names, the same in JSON, the store, SQL views and the screen.
 std::string_view Name(Queue queue);

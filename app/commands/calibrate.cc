@@ -26,6 +26,10 @@ class CalibrateCommand final : public Command {
     arguments.Option("--ranks", ranks_, "N",
                      "Ranks that run at once on this machine; 0: the plan's, else one per core");
     arguments.Option("--seconds", seconds_, "S", "Time to take, about");
+    arguments.Option("--nvme", nvme_folder_, "DIR", "Folder on the disk to measure");
+    arguments.Option("--cap-copy", cap_copy_, "RATE",
+                     "Measure with copies between host and device capped, as `train` caps them");
+    arguments.Option("--cap-nvme", cap_nvme_, "RATE", "The same for reads and writes of the disk");
     arguments.Option("--out", out_, "FILE",
                      "Where to write the profile; default: where forecasts look for it");
     DeclareJson(arguments);
@@ -38,6 +42,14 @@ class CalibrateCommand final : public Command {
     CalibrationRequest request;
     request.seconds = seconds_;
     FT_ASSIGN(request.targets, Targets());
+    request.nvme.folder = nvme_folder_;
+    if (!cap_copy_.empty()) {
+      FT_ASSIGN(request.copy_caps.h2d_bytes_per_s, ParseBytesPerSecond("--cap-copy", cap_copy_));
+      request.copy_caps.d2h_bytes_per_s = request.copy_caps.h2d_bytes_per_s;
+    }
+    if (!cap_nvme_.empty()) {
+      FT_ASSIGN(request.copy_caps.nvme_bytes_per_s, ParseBytesPerSecond("--cap-nvme", cap_nvme_));
+    }
     request.ranks = 1;
     for (const CalibrationTarget& target : request.targets) {
       request.ranks = std::max(request.ranks, target.plan.World());
@@ -94,6 +106,8 @@ class CalibrateCommand final : public Command {
   PlanFlags plan_;
   std::int64_t ranks_ = 0;
   double seconds_ = 20;
+  std::string nvme_folder_ = "/tmp";
+  std::string cap_copy_, cap_nvme_;
   std::string out_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/device_api.h"
 #include "base/result.h"
+#include "runtime/executor.h"
 #include "runtime/run_clock.h"
 #include "sim/cost/device_profile.h"
 #include "sim/spec/cluster_spec.h"
@@ -36,6 +37,8 @@ struct CalibrateOptions {
   int device = 0;
   double seconds = 20;  // to take about; > 0. Each op is timed at least once all the same.
   bool grid = true;     // sizes around those of the targets, for other plans
+  NvmeOptions nvme;     // the disk to measure
+  CopyCaps copy_caps;   // of all copies, as of the runs to be forecast
   std::string machine;  // for DeviceProfile::machine
   std::string date;     // for DeviceProfile::date
   std::function<void(const CalibrationProgress&)> progress;  // null: none

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "runtime/calibrate/sheet.h"
+#include "sim/program/lower/transfer_blocks.h"
 
 namespace foretrain {
 namespace {
@@ -210,6 +211,38 @@ Sheet ComputeGrid(int ranks, Coverage& coverage, SampleTable& table) {
     append(Elements(OpKind::kGeluBackward, rows, 512), {{n, kR}, {n, kR}, {n, kW}});
     append(Elements(OpKind::kSquaredNorm, rows, 512), {{n, kR}, {1, kW}});
     append(Elements(OpKind::kAdamW, rows, 512), {{n, kRW}, {n, kR}, {n, kRW}, {n, kRW}});
+  }
+  return writer.Take(1);
+}
+
+Sheet CopyGrid(int ranks, bool disk, Coverage& coverage, SampleTable& table) {
+  SheetWriter writer = Ranks(disk ? "copies of a disk by size" : "copies by size", ranks, table);
+  // Up to 16 MiB, in whole blocks of a disk.
+  constexpr std::array<std::int64_t, 4> kFloats{1 << 10, 1 << 14, 1 << 18, 1 << 22};
+  const Space away = disk ? Space::kNvme : Space::kDevice;
+  std::vector<std::array<std::int32_t, 2>> buffers;
+  for (int rank = 0; rank < ranks; ++rank) {
+    buffers.push_back({writer.Buffer(rank, kFloats.back(), true, Space::kPinned),
+                       writer.Buffer(rank, kFloats.back(), true, away)});
+  }
+  for (const std::int64_t floats : kFloats) {
+    for (const bool out : {false, true}) {
+      Op op;
+      op.kind = OpKind::kCopy;
+      op.op_class = OpClass::kCopy;
+      op.from = out ? Space::kPinned : away;
+      op.to = out ? away : Space::kPinned;
+      op.queue = QueueOfCopy(op.from, op.to);
+      op.shape.elements = floats;
+      if (!IsNew(op, 1, ranks, coverage)) continue;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto [pinned, there] = buffers[static_cast<std::size_t>(rank)];
+        writer.AppendOp(
+            rank, op,
+            {{out ? pinned : there, kR, 0, floats}, {out ? there : pinned, kW, 0, floats}}, true);
+        writer.AfterPrevious(rank);
+      }
+    }
   }
   return writer.Take(1);
 }

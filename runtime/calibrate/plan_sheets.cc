@@ -10,10 +10,19 @@ namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-bool IsComputeInstruction(InstructionKind kind) {
-  return kind == InstructionKind::kBlock || kind == InstructionKind::kLoadBatch ||
-         kind == InstructionKind::kNorm || kind == InstructionKind::kOptimizerStep ||
-         kind == InstructionKind::kHostRead;
+// Which the rank does by itself: compute, copies, reads and writes of a disk.
+bool IsOwn(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kSend:
+    case InstructionKind::kRecv:
+    case InstructionKind::kAllReduce:
+    case InstructionKind::kReduceScatter:
+    case InstructionKind::kAllGather:
+    case InstructionKind::kScalarReduce:
+      return false;
+    default:
+      return true;
+  }
 }
 
 const Block& BlockOf(const Program& program, const Instruction& instruction) {
@@ -116,7 +125,7 @@ std::vector<std::int32_t> ChooseCommunication(const Program& plan, const RankPro
   Chooser chooser(plan, plan.plan.World(), false, repeats, covered);
   std::vector<std::int32_t> chosen;
   for (std::size_t i = 0; i < rank.step.size(); ++i) {
-    if (IsComputeInstruction(rank.step[i].key.kind)) continue;
+    if (IsOwn(rank.step[i].key.kind)) continue;
     if (chooser.Take({&rank}, i)) chosen.push_back(static_cast<std::int32_t>(i));
   }
   taken.insert(chooser.taken().begin(), chooser.taken().end());
@@ -149,7 +158,7 @@ Sheet ComputeSheet(const Program& plan, bool alone, int repeats, Coverage& cover
     const std::vector<const RankProgram*> stage = StageRanks(plan, pp);
     for (std::size_t i = 0; i < stage.front()->step.size(); ++i) {
       const InstructionKind kind = stage.front()->step[i].key.kind;
-      if (!IsComputeInstruction(kind)) continue;
+      if (!IsOwn(kind)) continue;
       if (kind == InstructionKind::kHostRead) {
         // Once, at the end of a step.
         if (pp + 1 == p.pp && !writer.empty()) AppendStage(writer, plan, stage, i, alone);

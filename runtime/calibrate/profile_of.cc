@@ -47,6 +47,38 @@ void SetIfMeasured(Figure& figure, std::optional<double> value) {
 double Flop(const OpWork& work) { return work.flop; }
 double Bytes(const OpWork& work) { return work.bytes; }
 
+// Bytes a second of the largest copy between two spaces that was measured alone, less the time of
+// the smallest, which `base_s` gets.
+std::optional<double> CopyRate(const DeviceProfile& profile, Space from, Space to, double& base_s) {
+  const ProfilePoint* small = nullptr;
+  const ProfilePoint* large = nullptr;
+  for (const ProfilePoint& point : profile.points) {
+    if (point.kind != OpKind::kCopy || point.from != from || point.to != to) continue;
+    if (point.concurrency != 1) continue;
+    if (small == nullptr || point.shape.elements < small->shape.elements) small = &point;
+    if (large == nullptr || point.shape.elements > large->shape.elements) large = &point;
+  }
+  if (small == nullptr || large->seconds <= small->seconds) return std::nullopt;
+  base_s = small->seconds;
+  return WorkOf(OpOf(*large)).bytes / (large->seconds - small->seconds);
+}
+
+// The slower of the two directions counts between host and device.
+void SetCopyRates(DeviceProfile& profile) {
+  ProfileRates& rates = profile.rates;
+  double read_base_s = 0, write_base_s = 0, ignored = 0;
+  const auto in = CopyRate(profile, Space::kPinned, Space::kDevice, ignored);
+  const auto out = CopyRate(profile, Space::kDevice, Space::kPinned, ignored);
+  if (in.has_value() && out.has_value()) rates.copy_bytes_per_s = Measured(std::min(*in, *out));
+  const auto read = CopyRate(profile, Space::kNvme, Space::kPinned, read_base_s);
+  const auto write = CopyRate(profile, Space::kPinned, Space::kNvme, write_base_s);
+  SetIfMeasured(rates.nvme_read_bytes_per_s, read);
+  SetIfMeasured(rates.nvme_write_bytes_per_s, write);
+  if (read.has_value() && write.has_value()) {
+    rates.nvme_base_s = Measured(std::max(read_base_s, write_base_s));
+  }
+}
+
 // Bytes a second of the point that moves most bytes without arithmetic to speak of.
 std::optional<double> MemoryRate(const DeviceProfile& profile) {
   const ProfilePoint* widest = nullptr;
@@ -103,6 +135,7 @@ void SetRates(DeviceProfile& profile, const SampleTable& table) {
   const Spread reads = SpreadOf(table.host_reads());
   if (reads.samples > 0) rates.host_read_s = Measured(reads.median);
   SetLinkRates(profile);
+  SetCopyRates(profile);
 }
 
 void AddReference(DeviceProfile& profile, const ReferenceSpreads& references) {
@@ -162,8 +195,9 @@ Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleT
   for (const SampleTable::Series& series : table.series()) {
     if (series.durations.empty()) continue;
     const Spread spread = SpreadOf(series.durations);
-    const double stretch =
-        IsCommunication(series.key.kind) ? 1.0 : stretches.at(series.key.concurrency);
+    const double stretch = IsCommunication(series.key.kind) || series.key.kind == OpKind::kCopy
+                               ? 1.0
+                               : stretches.at(series.key.concurrency);
     AddPoint(profile, PointFrom(series.key, spread, stretch * spread.median));
   }
   for (const auto& [key, durations] : table.overheads()) {

@@ -85,8 +85,9 @@ std::int32_t SheetWriter::CopyBuffer(int rank, int source_number, const RankProg
   return found->second;
 }
 
-std::int32_t SheetWriter::Buffer(int rank, std::int64_t floats, bool persistent) {
+std::int32_t SheetWriter::Buffer(int rank, std::int64_t floats, bool persistent, Space space) {
   foretrain::Buffer buffer;
+  buffer.space = space;
   buffer.bytes = floats * std::int64_t{sizeof(float)};
   buffer.persistent = persistent;
   std::vector<foretrain::Buffer>& buffers = program_.ranks[At(rank)].buffers;

@@ -57,7 +57,7 @@ class SheetWriter {
     std::int64_t begin = 0;  // floats
     std::int64_t size = 0;
   };
-  std::int32_t Buffer(int rank, std::int64_t floats, bool persistent);
+  std::int32_t Buffer(int rank, std::int64_t floats, bool persistent, Space space = Space::kDevice);
   // `timed`: makes a series of it.
   void AppendOp(int rank, Op op, const std::vector<Tensor>& tensors, bool timed);
   // The rank's last instruction waits for the one before it.
@@ -84,8 +84,9 @@ class SheetWriter {
   std::vector<std::vector<bool>> timed_;  // by block, by op
 };
 
-// The compute of a plan: its blocks, batch loads, norms and optimizer steps, each taken until its
-// ops that `coverage` does not have are there `repeats` times.
+// What the ranks of a plan do by themselves: its blocks, batch loads, copies, reads and writes of a
+// disk, norms and optimizer steps, each taken until its ops that `coverage` does not have are there
+// `repeats` times.
 //
 //   alone     one rank does the work of one rank of each stage, without communication; else all
 //             ranks of the plan do it at once, with the collectives inside blocks
@@ -101,6 +102,10 @@ Sheet CommunicationSheet(const Program& plan, int repeats, Coverage& coverage, S
 
 // Collectives and transfers of all kinds among `ranks` ranks, over a range of sizes.
 Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table);
+
+// Copies between two spaces over a range of sizes, in a rank one after the other: device and pinned
+// memory, and with `disk` pinned memory and a disk.
+Sheet CopyGrid(int ranks, bool disk, Coverage& coverage, SampleTable& table);
 
 // GEMMs, norms, activations and updates over a range of sizes.
 Sheet ComputeGrid(int ranks, Coverage& coverage, SampleTable& table);

@@ -136,7 +136,15 @@ Result<void> FillState(const Sheet& sheet, Executor& executor, const FtDeviceApi
     for (std::size_t i = 0; i < rank.buffers.size(); ++i) {
       const Buffer& buffer = rank.buffers[i];
       if (!buffer.persistent || buffer.bytes == 0 || contents[i].kind == Kind::kZero) continue;
-      FT_TRY(filler.Fill(arena.BufferAt(static_cast<std::int32_t>(i)), buffer.bytes, contents[i]));
+      const auto number = static_cast<std::int32_t>(i);
+      std::byte* const at = arena.BufferAt(number);
+      if (at != nullptr) {
+        FT_TRY(filler.Fill(at, buffer.bytes, contents[i]));
+        continue;
+      }
+      std::vector<std::byte> values(At(buffer.bytes));  // of a disk
+      FT_TRY(filler.Fill(values.data(), buffer.bytes, contents[i]));
+      FT_TRY(arena.WriteState({number, 0, buffer.bytes}, values.data()));
     }
   }
   return {};

@@ -129,7 +129,8 @@ void CostModel::MakeSlowdowns(const std::map<Key, std::vector<const ProfilePoint
         at.push_back(features.at);
         logs.push_back(
             std::log(point->seconds / table.surface(features.at, features.terms).seconds));
-        if (table.concurrency == 1) {
+        // A disk or a cap says nothing of how compute slows down.
+        if (table.concurrency == 1 && point->kind != OpKind::kCopy) {
           sums[ClassOf(point->kind)] += logs.back();
           ++counts[ClassOf(point->kind)];
         }
@@ -149,6 +150,7 @@ const CostModel::Table* CostModel::FindTable(const Op& op, bool* borrowed) const
   const int variant = VariantOf(op);
   const auto exact = tables_.find({op.kind, variant, 1});
   if (exact != tables_.end()) return &exact->second;
+  if (op.kind == OpKind::kCopy) return nullptr;  // one route says nothing of another
   *borrowed = true;
   const Table* any = nullptr;
   for (auto it = tables_.lower_bound({op.kind, 0, 0});

@@ -76,7 +76,7 @@ class Estimator {
     StageTime out;
     for (const int block : stage.blocks) {
       double gather = sharding_.parameters ? GatherSeconds(layout, stage.Local(block)) : 0.0;
-      double reduce = sharding_.each_micro_batch ? ReduceSeconds(layout, stage.Local(block)) : 0.0;
+      double reduce = MicroBatchSeconds(layout, stage.Local(block));
       BlockRequest request;
       request.kind = stage.KindOf(block);
       request.recompute = RecomputeOf(plan_, stage, block);
@@ -165,18 +165,26 @@ class Estimator {
     }
     return sum;
   }
-  // A bucket of several blocks is summed once: each has its part of the time.
-  double ReduceSeconds(const BucketLayout& layout, std::size_t block) const {
+  // Sums of one micro-batch's gradients and, where they leave the device, the slowest of what that
+  // takes. A bucket of several blocks is summed once: each has its part of the time.
+  double MicroBatchSeconds(const BucketLayout& layout, std::size_t block) const {
+    if (!sharding_.each_micro_batch) return 0;
     double sum = 0;
-    for (const int bucket : layout.buckets_of_block[block]) {
-      if (IsHeldOnce(plan_, layout.buckets[static_cast<std::size_t>(bucket)])) continue;
-      const auto shares = [bucket](const std::vector<int>& buckets) {
-        return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+    for (const int number : layout.buckets_of_block[block]) {
+      const auto shares = [number](const std::vector<int>& buckets) {
+        return std::find(buckets.begin(), buckets.end(), number) != buckets.end();
       };
       const auto blocks =
           std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares);
-      sum += SumSeconds(layout.buckets[static_cast<std::size_t>(bucket)]) /
-             static_cast<double>(blocks);
+      const Bucket& bucket = layout.buckets[static_cast<std::size_t>(number)];
+      const bool sums = plan_.DataParallel() > 1 && !IsHeldOnce(plan_, bucket);
+      double slowest = sums ? SumSeconds(bucket) : 0;
+      if (GradientsAreAway(plan_)) {
+        const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
+        slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
+                            TimeOf(HostAddBlock(n), seconds_).span_s});
+      }
+      sum += slowest / static_cast<double>(blocks);
     }
     return sum;
   }
@@ -184,16 +192,20 @@ class Estimator {
   // Sums run beside the last micro-batch's backward; the last bucket's begins when that ends.
   double After(const LowerContext& context, double last_backward_s) const {
     double sums = 0, last = 0, update = 0, replicas = 0;
+    const bool away_gradients = GradientsAreAway(plan_);
     int number = 0;
     for (const Bucket& bucket : context.layout.buckets) {
       const bool away = OffloadOf(context, number++).away;
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
-        update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
+        update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
+                         seconds_)
+                      .span_s;
       if (plan_.loss_scale > 0)
-        update +=
-            TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}), seconds_).span_s;
+        update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
+                         seconds_)
+                      .span_s;
       if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
       if (plan_.DataParallel() == 1) continue;
@@ -239,9 +251,12 @@ class Estimator {
       if (!offload.away || n == 0) continue;
       const Queue queue = offload.stream ? Queue::kCompute : Queue::kCpu;
       update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_).span_s;
-      const std::int64_t moved = offload.stream ? 2 * n : n;
-      in += CopySeconds(Space::kPinned, Space::kDevice, moved, offload.stream);
-      out += CopySeconds(Space::kDevice, Space::kPinned, moved, true);
+      // Moments both ways, or parameters in and gradients out; gradients may lie with the state.
+      const bool with_state = GradientsAreAway(plan_);
+      const std::int64_t to_device = offload.stream ? (with_state ? 3 : 2) * n : n;
+      const std::int64_t from_device = offload.stream ? 2 * n : with_state ? 0 : n;
+      in += CopySeconds(Space::kPinned, Space::kDevice, to_device, offload.stream);
+      if (from_device > 0) out += CopySeconds(Space::kDevice, Space::kPinned, from_device, true);
       if (offload.moments != Space::kNvme) continue;
       const std::int64_t stored = offload.master == Space::kNvme ? 3 * n : 2 * n;
       disk += CopySeconds(Space::kNvme, Space::kPinned, stored, true) +

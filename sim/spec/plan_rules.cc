@@ -66,6 +66,36 @@ std::string OffloadedMomentsAreFp32(const Plan& plan) {
       PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
 }
 
+std::string GradientsNeedUpdatesAway(const Plan& plan) {
+  if (plan.offload_gradients == OffloadTarget::kNone) return {};
+  if (plan.offload_optimizer != OffloadTarget::kNone && plan.offload_fraction == 1.0) return {};
+  return fmt::format(
+      "offload_gradients {} with offload_optimizer {} and offload_fraction {}: updates on the "
+      "device "
+      "would bring all of them back; use offload_optimizer host and offload_fraction 1",
+      Name(plan.offload_gradients), Name(plan.offload_optimizer), plan.offload_fraction);
+}
+
+std::string GradientsStayInMemory(const Plan& plan) {
+  if (plan.offload_gradients != OffloadTarget::kNvme) return {};
+  return "offload_gradients nvme: every micro-batch adds to them, which no disk does; use "
+         "offload_gradients host";
+}
+
+std::string GradientsLeaveSummed(const Plan& plan) {
+  if (plan.offload_gradients == OffloadTarget::kNone || plan.DataParallel() == 1 ||
+      plan.zero_stage >= 2 || plan.reduction_time == ReductionTime::kMicroBatch) {
+    return {};
+  }
+  return fmt::format(
+      "offload_gradients {} with reduction_time end on {} data-parallel ranks: what leaves the "
+      "device "
+      "is a micro-batch's sum over ranks; use {} or offload_gradients none",
+      Name(plan.offload_gradients), plan.DataParallel(),
+      plan.schedule == ScheduleKind::kDualPipe ? "reduction_time micro-batch, schedule dualpipe-v"
+                                               : "reduction_time micro-batch, zero_stage 2");
+}
+
 // The count of skipped steps is of the step that runs, not of the one whose gradients come late.
 std::string DelayNeedsPlainLoss(const Plan& plan) {
   if (!plan.delayed_update || plan.loss_scale <= 0) return {};
@@ -461,6 +491,9 @@ std::span<const PlanRule> PlanRules() {
       {"offloaded-moments-are-fp32", OffloadedMomentsAreFp32},
       {"delay-needs-plain-loss", DelayNeedsPlainLoss},
       {"parameters-need-updates-away", ParametersNeedUpdatesAway},
+      {"gradients-need-updates-away", GradientsNeedUpdatesAway},
+      {"gradients-stay-in-memory", GradientsStayInMemory},
+      {"gradients-leave-summed", GradientsLeaveSummed},
       {"dualpipe-sums-at-the-end", DualPipeSumsAtTheEnd},
       {"vocab-parallel-needs-tp", VocabParallelNeedsTp},
       {"sequence-parallel-needs-tp", SequenceParallelNeedsTp},

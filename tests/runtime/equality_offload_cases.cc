@@ -32,6 +32,33 @@ std::vector<Case> OffloadCases() {
          p.dp = 2, p.zero_stage = 3, p.stream_optimizer = true;
          p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
        })},
+      {"Gradients",
+       With([](Plan& p) { p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost; })},
+      {"Dp2EachMicroBatchGradients", With([](Plan& p) {
+         p.dp = 2, p.reduction_time = ReductionTime::kMicroBatch;
+         p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+       })},
+      {"Dp2Pp2Zero1EachMicroBatchGradientsNvme", With([](Plan& p) {
+         p.dp = p.pp = 2, p.zero_stage = 1, p.reduction_time = ReductionTime::kMicroBatch;
+         p.offload_gradients = OffloadTarget::kHost;
+         p.offload_optimizer = OffloadTarget::kNvme;
+       })},
+      {"Dp4Zero2Replicas2Gradients", With([](Plan& p) {
+         p.dp = 4, p.zero_stage = 2, p.replicas = 2;
+         p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+       })},
+      {"Dp2Zero3GradientsParametersStream", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3, p.stream_optimizer = true;
+         p.offload_gradients = p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
+       })},
+      {"Tp2Pp2SequenceZbH1Gradients", With([](Plan& p) {
+         p.tp = p.pp = 2, p.sequence_parallel = true, p.schedule = ScheduleKind::kZbH1;
+         p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+       })},
+      {"Cp2Pp2DualPipeVGradientsActivations", With([](Plan& p) {
+         p.cp = p.pp = 2, p.schedule = ScheduleKind::kDualPipeV, p.zero_stage = 2;
+         p.offload_gradients = p.offload_optimizer = p.offload_activations = OffloadTarget::kHost;
+       })},
       {"Activations", With([](Plan& p) { p.offload_activations = OffloadTarget::kHost; })},
       {"ActivationsNvmeRecompute", With([](Plan& p) {
          p.offload_activations = OffloadTarget::kNvme, p.recompute = RecomputeKind::kFull;

@@ -58,6 +58,11 @@ const Case kCases[] = {
        p.recompute = RecomputeKind::kSelective;
      }},
     {"Dp2Tp2Pp2Zero1", [](Plan& p) { p.dp = p.tp = p.pp = 2, p.zero_stage = 1; }},
+    {"Dp2Zero2OffloadActivationsGradientsOptimizer",
+     [](Plan& p) {
+       p.dp = 2, p.zero_stage = 2;
+       p.offload_activations = p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
 };
 
 // With expert parallelism, which needs a capacity.
@@ -85,6 +90,21 @@ const Case kExchangeCases[] = {
     {"Ep2Pp2ZbH1", [](Plan& p) { p.dp = p.ep = p.pp = 2, p.schedule = ScheduleKind::kZbH1; }},
     {"Ep2Pp2DualPipe", [](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.dp = p.ep = 2; }},
     {"Dp4Ep2Tp2Pp2Zero1", [](Plan& p) { p.dp = 4, p.ep = p.tp = p.pp = 2, p.zero_stage = 1; }},
+    {"Ep2Zero2OffloadGradientsOptimizer",
+     [](Plan& p) {
+       p.dp = p.ep = 2, p.zero_stage = 2;
+       p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
+    {"Ep2Zero3OffloadParametersGradients",
+     [](Plan& p) {
+       p.dp = p.ep = 2, p.zero_stage = 3;
+       p.offload_parameters = p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
+    {"Dp4Ep2Zero3OffloadParametersNvmeStream",
+     [](Plan& p) {
+       p.dp = 4, p.ep = 2, p.zero_stage = 3, p.stream_optimizer = true;
+       p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
+     }},
 };
 
 // The model as it is, routed the other way, or with room for few rows.

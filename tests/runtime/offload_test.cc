@@ -60,9 +60,9 @@ struct Forced {
 };
 
 Forced RunForced(const Plan& plan, std::int64_t compute, std::int64_t cpu, const CopyCaps& caps,
-                 int steps) {
+                 int steps, const ModelSpec& model = TinyGpt()) {
   Forced forced;
-  auto compiled = Compile(TinyGpt(), plan);
+  auto compiled = Compile(model, plan);
   EXPECT_TRUE(compiled.has_value()) << compiled.error().message;
   forced.program = std::make_shared<const Program>(*std::move(compiled));
   auto data = TokenData::FromText(TrainingText(), "text", 256, plan);
@@ -151,6 +151,32 @@ TEST(DelayedUpdate, RunsBesideTheNextStep) {
   EXPECT_EQ(beside.step_ns, std::max(beside.compute_ns, updates * cpu));
 }
 
+// The update of the step before takes the gradients that this step's backward replaces, in the
+// order in which it does so: 12 updates of 20 ms, of the head first, which is replaced first. The
+// step's forward takes 44 ms and its head's backward 5; at 49 ms the head's two updates have ended,
+// and at 49 + 18 k those of layer 5 - k, at 40 (k + 1), have not from k = 1 on. So a copy out of
+// layer 5 - k waits until then, and the embedding's until 240 ms, when the last update ends.
+TEST(DelayedUpdate, TakesGradientsInTheOrderInWhichTheyAreReplaced) {
+  Plan plan = TinyPlan();
+  plan.global_batch = 1;
+  plan.offload_optimizer = plan.offload_gradients = OffloadTarget::kHost;
+  plan.delayed_update = true;
+  const Forced forced = RunForced(plan, kMs, 20 * kMs, {}, 3, TinyGpt(false));
+  std::map<int, std::int64_t> left;  // by bucket: end of its copy out in the last step
+  for (const Span& span : forced.timeline.spans) {
+    const InstructionKey key = UnpackId(span.op);
+    if (key.kind != InstructionKind::kCopyOut || span.step != 2) continue;
+    left[key.part] = span.end_ns - forced.timeline.steps.back().start_ns;
+  }
+  EXPECT_EQ(left, (std::map<int, std::int64_t>{{0, 49 * kMs},
+                                               {1, 80 * kMs},
+                                               {2, 120 * kMs},
+                                               {3, 160 * kMs},
+                                               {4, 200 * kMs},
+                                               {5, 240 * kMs}}));
+  EXPECT_EQ(forced.step_ns, 240 * kMs);
+}
+
 Trained TrainDelayedByHand(const ModelSpec& model, Plan plan, const TrainingOptions& options) {
   plan.offload_optimizer = OffloadTarget::kNone;
   plan.delayed_update = false;
@@ -175,21 +201,97 @@ Trained TrainDelayedByHand(const ModelSpec& model, Plan plan, const TrainingOpti
   return all;
 }
 
-// Every read and write of a piece and every update takes time; the disk reads the next piece while
-// the host updates, so that the end of a step is shorter than their sum and no shorter than the
-// disk's part.
-TEST(OptimizerOffload, ReadsBesideTheUpdate) {
+// What follows: TinyGpt(false) in buckets of one block each. The embedding has 8,960 parameters in
+// 35,840 bytes, a layer 8,544 in 34,176, the head 8,256 in 33,024; updates are in pieces of 5,120
+// and of what is left of a block, 12 in all. Compute ops of 1 ms: forwards take 1, 10 (a layer)
+// and 3 ms, backwards 3, 18 and 5. T: the end of the compute.
+
+// All updates of 2 ms follow the norm. The host updates a piece while the one before is copied, in
+// 1 ms at most, to the device. What is seen: 12 updates, and the copy of the last 3,136 parameters
+// of the head, 12,544 bytes in 0.6125 ms.
+TEST(OptimizerOffload, UpdatesAPieceWhileTheOneBeforeIsCopied) {
   Plan plan = TinyPlan();
   plan.global_batch = 2;
-  plan.clip_norm = 1.0;  // all updates follow the last gradient
+  plan.clip_norm = 1.0;
+  plan.offload_optimizer = OffloadTarget::kHost;
+  const CopyCaps caps{20'480 / 1e-3, 0, 0};
+  const Forced forced = RunForced(plan, kMs, 2 * kMs, caps, 1, TinyGpt(false));
+  EXPECT_EQ(forced.BusyIn(Queue::kCpu, 0), 24 * kMs);
+  EXPECT_EQ(forced.step_ns, forced.compute_ns + 24'612'500);
+}
+
+// Without a norm a block's updates follow its own gradients. Layer 1's last op makes no parameter's
+// gradient and ends at T - 3 ms, so that its two updates take from T - 4 to T; the embedding's take
+// 4 ms more, and 3,840 parameters are left to copy: 15,360 bytes in 0.75 ms.
+TEST(OptimizerOffload, UpdatesBesideTheBackwardWhereNothingClips) {
+  Plan plan = TinyPlan();
+  plan.global_batch = 2;
+  plan.offload_optimizer = OffloadTarget::kHost;
+  const CopyCaps caps{20'480 / 1e-3, 0, 0};
+  const Forced forced = RunForced(plan, kMs, 2 * kMs, caps, 1, TinyGpt(false));
+  EXPECT_EQ(forced.step_ns, forced.compute_ns + 4'750'000);
+}
+
+// Moments and masters of a full piece, 61,440 bytes, are read or written in 1.5 ms, an update takes
+// 4: while it runs the disk writes the piece before and reads the next. What is seen: 12 updates,
+// and the last write, 3 times 12,544 bytes in 0.91875 ms.
+TEST(OptimizerOffload, ReadsAndWritesBesideTheUpdates) {
+  Plan plan = TinyPlan();
+  plan.global_batch = 2;
+  plan.clip_norm = 1.0;
   plan.offload_optimizer = OffloadTarget::kNvme;
-  const Forced forced = RunForced(plan, kMs, 2 * kMs, {0, 0, 60'000 / 1e-3}, 1);
-  const std::int64_t disk = forced.BusyIn(Queue::kNvme, 0);
-  const std::int64_t updates = forced.BusyIn(Queue::kCpu, 0);
-  const std::int64_t exposed = forced.step_ns - forced.compute_ns;
-  EXPECT_GT(updates, 10 * kMs);
-  EXPECT_LT(exposed, disk + updates - 5 * kMs);
-  EXPECT_GE(exposed, std::max(disk, updates) - forced.compute_ns);
+  const CopyCaps caps{0, 0, 61'440 / 1.5e-3};
+  const Forced forced = RunForced(plan, kMs, 4 * kMs, caps, 1, TinyGpt(false));
+  EXPECT_EQ(forced.step_ns, forced.compute_ns + 48'918'750);
+}
+
+// At 4 bytes a microsecond the copies take 8.960 ms (embedding), 8.544 (a layer) and 8.256 (head).
+// One use ahead, what is seen is the embedding's; layer 1's less the embedding's 1 ms of forward;
+// the head's second one, issued behind layer 4's forward, less the head's 3 ms and the first op of
+// its backward, which reads no parameters; and layer 4's, which comes behind that on the queue and
+// runs beside the other 4 ms of the head's backward: 8.960 + 7.544 + 4.256 + 4.544 = 25.304 ms. All
+// others run beside layers, which take longer. With no copy ahead all are seen, but for the 1 ms of
+// that op: 8.960 + 8 * 8.544 + 2 * 8.256 - 1 = 92.824 ms.
+TEST(ParameterOffload, CopiesOneUseAhead) {
+  Plan plan = TinyPlan();
+  plan.global_batch = 1;
+  plan.offload_parameters = plan.offload_optimizer = OffloadTarget::kHost;
+  const CopyCaps caps{4e6, 0, 0};
+  const Forced ahead = RunForced(plan, kMs, 0, caps, 1, TinyGpt(false));
+  EXPECT_EQ(ahead.compute_ns, 124 * kMs);
+  EXPECT_EQ(ahead.step_ns, ahead.compute_ns + 25'304'000);
+  plan.prefetch_depth = 0;
+  const Forced late = RunForced(plan, kMs, 0, caps, 1, TinyGpt(false));
+  EXPECT_EQ(late.step_ns, late.compute_ns + 92'824'000);
+}
+
+// One micro-batch, copies of 4 bytes a microsecond: gradients leave in 8.256 ms (head), 8.544 (a
+// layer) and 8.960 (embedding), beside backwards of 18 ms. Those of layer 1 are there at T - 3 ms
+// and have left at T + 5.544, the embedding's at T + 14.504; two updates of 1 ms follow.
+//
+// Two micro-batches, copies ten times as fast: nobody waits between them, as the embedding's have
+// left in 0.896 ms and its forward takes 1. Then the embedding's sum takes an addition and two
+// updates of 1 ms each; layer 1's took from T - 2.1456 to T + 0.8544.
+//
+// Two micro-batches, copies of 4 bytes a microsecond: the second op of layer 1's forward gets the
+// memory of the embedding's gradients, and waits from 2 to 14.504 ms behind the end of the first
+// micro-batch. Then T + 14.504, an addition and two updates.
+TEST(GradientOffload, TakesGradientsAwayBesideTheBackward) {
+  Plan plan = TinyPlan();
+  plan.global_batch = 1;
+  plan.offload_optimizer = plan.offload_gradients = OffloadTarget::kHost;
+  const CopyCaps slow{0, 4e6, 0}, fast{0, 4e7, 0};
+  const Forced one = RunForced(plan, kMs, kMs, slow, 1, TinyGpt(false));
+  EXPECT_EQ(one.compute_ns, 124 * kMs);
+  EXPECT_EQ(one.BusyIn(Queue::kCpu, 0), 12 * kMs);
+  EXPECT_EQ(one.step_ns, one.compute_ns + 16'504'000);
+  plan.global_batch = 2;
+  const Forced two = RunForced(plan, kMs, kMs, fast, 1, TinyGpt(false));
+  EXPECT_EQ(two.compute_ns, 2 * 124 * kMs);
+  EXPECT_EQ(two.BusyIn(Queue::kCpu, 0), (6 + 12) * kMs);
+  EXPECT_EQ(two.step_ns, two.compute_ns + 3'896'000);
+  const Forced waits = RunForced(plan, kMs, kMs, slow, 1, TinyGpt(false));
+  EXPECT_EQ(waits.step_ns, waits.compute_ns + 12'504'000 + 17'504'000);
 }
 
 // Sequential definition: the parameters of step t + 1 are those of step t after an update with the
@@ -227,6 +329,17 @@ std::map<Queue, std::int64_t> CopiedIn(const Timeline& timeline, int step) {
   return bytes;
 }
 
+Simulation Predict(const Plan& plan) {
+  auto program = Compile(TinyGpt(), plan);
+  EXPECT_TRUE(program.has_value()) << program.error().message;
+  auto cluster = LocalCluster(plan.World(), std::int64_t{8} << 30, 2);
+  auto model = CostModel::Make(*cluster, DeriveProfile(*cluster));
+  auto costs = model->CostsOf(*program);
+  auto simulation = Simulate(*program, *costs);
+  EXPECT_TRUE(simulation.has_value()) << simulation.error().message;
+  return *std::move(simulation);
+}
+
 TEST(OptimizerOffload, MovesThePredictedBytes) {
   for (const bool stream : {false, true}) {
     Plan plan = TinyPlan();
@@ -237,15 +350,8 @@ TEST(OptimizerOffload, MovesThePredictedBytes) {
     plan.stream_optimizer = stream;
     auto program = Compile(TinyGpt(), plan);
     ASSERT_TRUE(program.has_value());
-    auto cluster = LocalCluster(2, std::int64_t{8} << 30, 2);
-    ASSERT_TRUE(cluster.has_value());
-    auto model = CostModel::Make(*cluster, DeriveProfile(*cluster));
-    ASSERT_TRUE(model.has_value());
-    auto costs = model->CostsOf(*program);
-    ASSERT_TRUE(costs.has_value());
-    auto simulation = Simulate(*program, *costs);
-    ASSERT_TRUE(simulation.has_value());
-    const auto predicted = CopiedIn(simulation->timeline, 1);
+    const Simulation simulation = Predict(plan);
+    const auto predicted = CopiedIn(simulation.timeline, 1);
     EXPECT_EQ(CopiedIn(TrainTiny(TinyGpt(), plan).timeline, 1), predicted);
     // Every parameter of the model once, on either of two ranks: 4 bytes of gradient and parameter,
     // or 8 of moments each way; on the disk two moments and, where the host updates, the master.
@@ -265,6 +371,65 @@ TEST(OptimizerOffload, MovesThePredictedBytes) {
     // 8 micro-batches, 4 on each rank, of layers 1 to 3.
     EXPECT_EQ(moved.from_device, parameters * (stream ? 8 : 4) + 8 * 3 * 25'088);
   }
+}
+
+// Each micro-batch's sum leaves once, and what has come to be added is no copy: 8 micro-batches in
+// all and, where the device updates, each shard's once more with two moments. Nothing else goes
+// out.
+TEST(GradientOffload, MovesThePredictedBytes) {
+  for (const bool stream : {false, true}) {
+    Plan plan = TinyPlan();
+    plan.dp = 2;
+    plan.zero_stage = 2;
+    plan.clip_norm = 0.5;
+    plan.offload_optimizer = plan.offload_gradients = OffloadTarget::kHost;
+    plan.stream_optimizer = stream;
+    const Simulation simulation = Predict(plan);
+    const auto predicted = CopiedIn(simulation.timeline, 1);
+    const Trained trained = TrainTiny(TinyGpt(), plan);
+    EXPECT_EQ(CopiedIn(trained.timeline, 1), predicted);
+    auto program = Compile(TinyGpt(), plan);
+    std::int64_t used = 0, padded = 0;
+    for (const Bucket& bucket : program->ranks[0].buckets) {
+      used += bucket.used;
+      padded += bucket.elements;
+    }
+    // 4 micro-batches on each of two ranks, which hold a half each; the norm goes in and, to the
+    // host, out.
+    const std::int64_t scalars = stream ? 0 : 2 * 4;
+    EXPECT_EQ(predicted.at(Queue::kD2h), 4 * padded * 4 + (stream ? 8 * used : scalars));
+  }
+}
+
+// What stays is the table's gradient, which the head begins and the embedding ends, and one layer's
+// of 34,176 bytes.
+TEST(GradientOffload, FreesTheDevice) {
+  Plan plan = TinyPlan();
+  plan.offload_optimizer = OffloadTarget::kHost;
+  const std::int64_t here = PeakOf(plan, Space::kDevice);
+  const std::int64_t pinned = PeakOf(plan, Space::kPinned);
+  plan.offload_gradients = OffloadTarget::kHost;
+  EXPECT_LT(PeakOf(plan, Space::kDevice), here - 3 * 34'176);
+  EXPECT_GT(PeakOf(plan, Space::kPinned), pinned);
+}
+
+// One micro-batch on each rank is one addition less to differ in.
+TEST(GradientOffload, ChangesNoBitOfOneMicroBatch) {
+  Plan plan = TinyPlan();
+  plan.dp = 2;
+  plan.zero_stage = 2;
+  plan.global_batch = 2;
+  plan.clip_norm = 0.5;
+  plan.loss_scale = 1024;
+  const Trained here = TrainTiny(TinyLlama(), plan);
+  plan.offload_optimizer = plan.offload_gradients = OffloadTarget::kHost;
+  EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), plan)));
+  plan.stream_optimizer = true;
+  EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), plan)));
+  plan.offload_optimizer = OffloadTarget::kNvme;
+  plan.offload_parameters = OffloadTarget::kHost;
+  plan.zero_stage = 3;
+  EXPECT_TRUE(SameBits(here, TrainTiny(TinyLlama(), plan)));
 }
 
 TEST(OptimizerOffload, SaysThatTheDiskIsMissing) {

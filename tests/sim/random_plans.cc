@@ -1,6 +1,7 @@
 #include "tests/sim/random_plans.h"
 
 #include <random>
+#include <utility>
 
 namespace foretrain {
 namespace {
@@ -140,6 +141,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.delayed_update = way == 2 && plan.loss_scale == 0;
     if (!plan.delayed_update) plan.offload_fraction = static_cast<double>(pick(0, 4)) / 4;
     plan.offload_parameters = static_cast<OffloadTarget>(pick(0, 2));
+    if (pick(0, 1) == 1) plan.offload_gradients = OffloadTarget::kHost;
   } else if (plan.optimizer == OptimizerKind::kAdamW) {
     plan.moments = static_cast<MomentFormat>(pick(0, 2));
   }
@@ -147,14 +149,19 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
     plan.reduction_time = ReductionTime::kEnd;
   }
   ShareOutSequences(index, out);
-  if (plan.offload_parameters != OffloadTarget::kNone && !ValidatePlan(plan, out.model)) {
-    plan.offload_parameters = OffloadTarget::kNone;
-  }
+  const OffloadTarget parameters = std::exchange(plan.offload_parameters, OffloadTarget::kNone);
+  const OffloadTarget gradients = std::exchange(plan.offload_gradients, OffloadTarget::kNone);
   // What the schedule does not accept becomes 1F1B.
   if (!ValidatePlan(plan, out.model)) {
     plan.schedule = ScheduleKind::k1f1b;
     plan.vpp = 1;
   }
+  const auto offload = [&](OffloadTarget& what, OffloadTarget to) {
+    what = to;
+    if (!ValidatePlan(plan, out.model)) what = OffloadTarget::kNone;
+  };
+  offload(plan.offload_parameters, parameters);
+  offload(plan.offload_gradients, gradients);
   OverlapSteps(index, out);
   const std::int64_t rows = plan.micro_batch * plan.LocalSequence();
   const auto pieces = [&](int most) {

@@ -115,9 +115,12 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
-    const bool away =
-        role == SlotRole::kParameter && ParameterSpace(context.plan) != Space::kDevice;
-    if (!away && IsHeldOnce(context.plan, context.BucketAt(bucket))) continue;
+    const Plan& plan = context.plan;
+    const bool stays =
+        role == SlotRole::kParameter
+            ? IsHeldOnce(plan, context.BucketAt(bucket)) && ParameterSpace(plan) == Space::kDevice
+            : !IsWholeForOne(plan, context.BucketAt(bucket));
+    if (stays) continue;
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
     PieceUse use;

@@ -42,7 +42,8 @@ void MakeBucketState(RankBuilder& rank) {
         OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
     bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters,
                                       ParameterSpace(context.plan));
-    bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients);
+    bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients,
+                                     GradientSpace(context.plan));
     MakeMoments(rank, shard / kFloatBytes, offload.moments, bucket);
   }
 }

@@ -1,8 +1,9 @@
 #include <algorithm>
+#include <utility>
 
-#include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/gradient_norm.h"
+#include "sim/program/lower/gradients_away.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/scalars.h"
 #include "sim/program/lower/sharding.h"
@@ -33,21 +34,14 @@ bool CountsItsShards(const LowerContext& context) {
 }
 
 void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
-  std::vector<Binding> bindings;
+  std::vector<Binding> ranges;
   for (std::size_t i = 0; i < rank.Rank().buckets.size(); ++i) {
     for (const ShardRange& range : CountedGradients(rank.Context(), static_cast<int>(i))) {
-      Append(GradientRangeOf(rank, rank.Rank().buckets[i], range.begin, range.end), bindings);
+      Append(GradientRangeOf(rank, rank.Rank().buckets[i], range.begin, range.end), ranges);
     }
   }
-  std::vector<std::int64_t> elements;
-  std::string name = "norm";
-  for (const Binding& range : bindings) {
-    elements.push_back(range.bytes / kFloatBytes);
-    name += "." + std::to_string(elements.back());
-  }
-  const int block = rank.FindBlock(name, [&] { return SquaredNormBlock(elements); });
-  bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNormHere})));
-  rank.Add(key, block, bindings);
+  AddGradientScalar(rank, key, "norm", std::move(ranges), SquaredNormBlock, TensorKind::kNormMade,
+                    TensorKind::kNormHere);
 }
 
 void EmitNormSum(RankBuilder& rank, const InstructionKey& key) {
@@ -85,6 +79,7 @@ void MakeNormState(RankBuilder& rank) {
   const Plan& plan = rank.Context().plan;
   if (plan.clip_norm <= 0) return;
   MakeScalarPair(rank, TensorKind::kNormHere, TensorKind::kNorm, IsReduced(plan));
+  if (GradientsAreAway(plan)) MakeScalarAway(rank, TensorKind::kNormMade);
 }
 
 void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton) {

@@ -1,6 +1,7 @@
 #include "sim/program/lower/gradient_reduction.h"
 
 #include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/gradients_away.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/sharding.h"
 
@@ -21,16 +22,22 @@ void EmitScatter(RankBuilder& rank, const InstructionKey& key) {
   rank.Add(key, block, {rank.Whole(bucket.gradients), ShardOfGradients(rank, bucket)});
 }
 
+std::int64_t ShardElements(const Bucket& bucket) { return bucket.elements / bucket.shards; }
+
 void EmitReplicaSum(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const int block = rank.FindCollective({OpKind::kAllReduce, "reduce.replicas", Queue::kReduce,
-                                         GroupKind::kReplica, bucket.elements / bucket.shards});
-  rank.Add(key, block, {ShardOfGradients(rank, bucket)});
+  AddGradientSum(rank, key,
+                 {OpKind::kAllReduce, "reduce.replicas", Queue::kReduce, GroupKind::kReplica,
+                  ShardElements(bucket)},
+                 ShardOfGradients(rank, bucket));
+}
+StepMemory ReplicaMemory(const LowerContext& context, const InstructionKey& key) {
+  return GradientSumMemory(context.plan, ShardElements(context.BucketAt(key.part)));
 }
 
 constexpr StepRule kSum{EmitSum};
 constexpr StepRule kScatter{EmitScatter};
-constexpr StepRule kReplicaSum{EmitReplicaSum};
+constexpr StepRule kReplicaSum{EmitReplicaSum, ReplicaMemory};
 
 }  // namespace
 

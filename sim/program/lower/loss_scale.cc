@@ -1,6 +1,11 @@
+#include <utility>
+#include <vector>
+
 #include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/gradients_away.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/scalars.h"
+#include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
@@ -13,19 +18,14 @@ bool IsReduced(const Plan& plan) { return plan.World() > 1; }
 
 // This rank's gradients as it updates them.
 void EmitCount(RankBuilder& rank, const InstructionKey& key) {
-  std::vector<Binding> bindings;
-  std::vector<std::int64_t> elements;
-  std::string name = "count_not_finite";
+  std::vector<Binding> ranges;
   for (const Bucket& bucket : rank.Rank().buckets) {
     const ShardRange shard = ShardOf(bucket);
     if (shard.begin == shard.end) continue;
-    bindings.push_back(GradientRangeOf(rank, bucket, shard.begin, shard.end));
-    elements.push_back(shard.end - shard.begin);
-    name += "." + std::to_string(elements.back());
+    ranges.push_back(GradientRangeOf(rank, bucket, shard.begin, shard.end));
   }
-  const int block = rank.FindBlock(name, [&] { return CountNotFiniteBlock(elements); });
-  bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNotFiniteHere})));
-  rank.Add(key, block, bindings);
+  AddGradientScalar(rank, key, "count_not_finite", std::move(ranges), CountNotFiniteBlock,
+                    TensorKind::kNotFiniteMade, TensorKind::kNotFiniteHere);
 }
 
 void EmitCountSum(RankBuilder& rank, const InstructionKey& key) {
@@ -50,6 +50,7 @@ void MakeLossScaleState(RankBuilder& rank) {
   const Plan& plan = rank.Context().plan;
   if (plan.loss_scale <= 0) return;
   MakeScalarPair(rank, TensorKind::kNotFiniteHere, TensorKind::kNotFinite, IsReduced(plan));
+  if (GradientsAreAway(plan)) MakeScalarAway(rank, TensorKind::kNotFiniteMade);
   rank.Tensors().Put({TensorKind::kSkipped}, rank.NewState(4, Category::kWorkspace));
 }
 

@@ -35,7 +35,8 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
                                       : key.pass != Pass::kForward && key.pass != Pass::kRecompute;
   const bool sums = gradients && !first && !context.plan.UpdatesEachMicroBatch();
   request.accumulate = sums && !ShardingOf(context.plan).each_micro_batch;
-  request.accumulate_experts = sums && (request.accumulate || HoldsExpertsAlone(context.plan));
+  request.accumulate_experts = request.accumulate || (sums && HoldsExpertsAlone(context.plan) &&
+                                                      !GradientsAreAway(context.plan));
   return request;
 }
 
@@ -75,7 +76,7 @@ Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const Instruc
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
   const Plan& plan = rank.Context().plan;
-  if (!ShardingOf(plan).each_micro_batch || IsHeldOnce(plan, bucket)) {
+  if (!IsWholeForOne(plan, bucket)) {
     return rank.Part(bucket.gradients, range.offset, range.elements);
   }
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};

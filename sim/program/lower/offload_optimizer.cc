@@ -1,6 +1,6 @@
 // Updates of optimizer state that lies off the device, piece by piece:
 //
-//   by the host    gradients out -> [read] -> update on cpu -> [write], parameters in
+//   by the host    [gradients out] -> [read] -> update on cpu -> [write], parameters in
 //   streamed       [read] -> in -> update on compute -> out -> [write]
 //
 // with reads and writes where the state lies on a disk. A piece is brought while the one before is
@@ -16,47 +16,10 @@
 #include "sim/program/lower/offload_copies.h"
 #include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/lower/update_pieces.h"
 
 namespace foretrain {
 namespace {
-
-enum class Part : int { kGradient, kMoment1, kMoment2, kParameter };
-
-Category CategoryOf(Part part) {
-  if (part == Part::kGradient) return Category::kGradients;
-  return part == Part::kParameter ? Category::kMasterWeights : Category::kOptimizerState;
-}
-
-InstructionKey PieceKey(InstructionKind kind, int bucket, int piece) {
-  return {kind, Pass::kUpdate, 0, piece, bucket};
-}
-// Of a copy of a part of the piece that is on its way.
-TensorName NameOf(Part part, const InstructionKey& key) {
-  return {TensorKind::kStatePiece, static_cast<int>(part), key.micro_batch, key.part};
-}
-
-// Which parts of a piece the steps of each kind move.
-struct Parts {
-  std::vector<Part> list;
-  explicit Parts(bool moments, bool parameter) {
-    if (moments) list = {Part::kMoment1, Part::kMoment2};
-    if (parameter) list.push_back(Part::kParameter);
-  }
-};
-Space HomeOf(const LowerContext& context, const OptimizerOffload& offload, Part part) {
-  if (part != Part::kParameter) return offload.moments;
-  return offload.master != Space::kDevice ? offload.master : ParameterSpace(context.plan);
-}
-std::vector<Part> OnDisk(const LowerContext& context, const OptimizerOffload& offload) {
-  return Parts(offload.moments == Space::kNvme,
-               HomeOf(context, offload, Part::kParameter) == Space::kNvme)
-      .list;
-}
-std::vector<Part> Streamed(const LowerContext& context) {
-  return Parts(true, ParameterSpace(context.plan) != Space::kDevice).list;
-}
-// Whether the device has a copy of the parameters that the host updates.
-bool HasDeviceCopy(const OptimizerOffload& offload) { return offload.master != Space::kDevice; }
 
 // A piece, where it lies, and the tensors on their way.
 struct At {
@@ -68,32 +31,32 @@ struct At {
   StatePiece piece = StatePiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
   std::int64_t elements = piece.end - piece.begin;
 
-  Binding Home(Part part) const {
+  Binding Home(StatePart part) const {
     const std::int64_t first = piece.begin - ShardOf(bucket).begin;
     switch (part) {
-      case Part::kGradient:
+      case StatePart::kGradient:
         return GradientRangeOf(rank, bucket, piece.begin, piece.end);
-      case Part::kMoment1:
+      case StatePart::kMoment1:
         return rank.Part(bucket.moment1, first, elements);
-      case Part::kMoment2:
+      case StatePart::kMoment2:
         return rank.Part(bucket.moment2, first, elements);
-      case Part::kParameter:
+      case StatePart::kParameter:
         break;
     }
     if (HasDeviceCopy(offload)) return rank.Part(bucket.master, first, elements);
     return ParameterRangeOf(rank, bucket, piece.begin, piece.end);
   }
   // On its way, else at home.
-  Binding Now(Part part) const {
+  Binding Now(StatePart part) const {
     const int found = rank.Tensors().Find(NameOf(part, key));
     return found >= 0 ? rank.Whole(found) : Home(part);
   }
-  Binding Bring(Part part, Space space) const {
+  Binding Bring(StatePart part, Space space) const {
     Forget(part);
     const int buffer = rank.NewBuffer(elements * kFloatBytes, CategoryOf(part), space);
     return rank.Whole(rank.Tensors().Put(NameOf(part, key), buffer));
   }
-  void Forget(Part part) const {
+  void Forget(StatePart part) const {
     if (rank.Tensors().Find(NameOf(part, key)) >= 0) rank.Tensors().Drop(NameOf(part, key));
   }
 };
@@ -116,7 +79,7 @@ std::vector<Scalar> ScalarsOf(const Plan& plan) {
 void EmitRead(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
   std::vector<Move> moves;
-  for (const Part part : OnDisk(at.context, at.offload)) {
+  for (const StatePart part : PartsOnDisk(at.context, at.offload)) {
     const Binding home = at.Home(part);
     moves.push_back({home, at.Bring(part, Space::kPinned)});
   }
@@ -126,9 +89,9 @@ void EmitRead(RankBuilder& rank, const InstructionKey& key) {
 void EmitWrite(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
   std::vector<Move> moves;
-  for (const Part part : OnDisk(at.context, at.offload)) {
+  for (const StatePart part : PartsOnDisk(at.context, at.offload)) {
     moves.push_back({at.Now(part), at.Home(part)});
-    const bool copied_next = part == Part::kParameter && HasDeviceCopy(at.offload);
+    const bool copied_next = part == StatePart::kParameter && HasDeviceCopy(at.offload);
     if (!copied_next) at.Forget(part);
   }
   AddCopies(rank, key, "optimizer.write", /*state=*/true, moves);
@@ -137,7 +100,7 @@ void EmitWrite(RankBuilder& rank, const InstructionKey& key) {
 void EmitStreamIn(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
   std::vector<Move> moves;
-  for (const Part part : Streamed(at.context)) {
+  for (const StatePart part : PartsStreamedIn(at.context)) {
     const Binding now = at.Now(part);
     moves.push_back({now, at.Bring(part, Space::kDevice)});
   }
@@ -147,7 +110,7 @@ void EmitStreamIn(RankBuilder& rank, const InstructionKey& key) {
 void EmitStreamOut(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
   std::vector<Move> moves;
-  for (const Part part : Streamed(at.context)) {
+  for (const StatePart part : PartsStreamed(at.context)) {
     const Binding now = at.Now(part);
     const bool disk = HomeOf(at.context, at.offload, part) == Space::kNvme;
     moves.push_back({now, disk ? at.Bring(part, Space::kPinned) : at.Home(part)});
@@ -158,18 +121,19 @@ void EmitStreamOut(RankBuilder& rank, const InstructionKey& key) {
 
 void EmitGradientOut(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
-  const Binding from = at.Home(Part::kGradient);
-  const Binding to =
-      at.offload.delayed ? at.Now(Part::kGradient) : at.Bring(Part::kGradient, Space::kPinned);
+  const Binding from = at.Home(StatePart::kGradient);
+  const Binding to = at.offload.delayed ? at.Now(StatePart::kGradient)
+                                        : at.Bring(StatePart::kGradient, Space::kPinned);
   const std::array<Move, 1> moves{Move{from, to}};
   AddCopies(rank, key, "gradients.out", /*state=*/true, moves);
 }
 
 void EmitParameterIn(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
-  const std::array<Move, 1> moves{Move{
-      at.Now(Part::kParameter), ParameterRangeOf(rank, at.bucket, at.piece.begin, at.piece.end)}};
-  at.Forget(Part::kParameter);
+  const std::array<Move, 1> moves{
+      Move{at.Now(StatePart::kParameter),
+           ParameterRangeOf(rank, at.bucket, at.piece.begin, at.piece.end)}};
+  at.Forget(StatePart::kParameter);
   AddCopies(rank, key, "parameters.in", /*state=*/false, moves);
 }
 
@@ -186,13 +150,13 @@ void EmitUpdate(RankBuilder& rank, const InstructionKey& key) {
                            (delayed ? ".delayed" : "");
   const int block = rank.FindBlock(
       name, [&] { return OptimizerBlock(plan, at.elements, decayed, queue, delayed); });
-  std::vector<Binding> bindings = {at.Now(Part::kParameter), at.Now(Part::kGradient),
-                                   at.Now(Part::kMoment1), at.Now(Part::kMoment2)};
+  std::vector<Binding> bindings = {at.Now(StatePart::kParameter), at.Now(StatePart::kGradient),
+                                   at.Now(StatePart::kMoment1), at.Now(StatePart::kMoment2)};
   for (const Scalar& scalar : ScalarsOf(plan)) {
     bindings.push_back(rank.Whole(rank.Tensors().At({stream ? scalar.here : scalar.away})));
   }
   rank.Add(key, block, bindings);
-  if (!delayed) at.Forget(Part::kGradient);
+  if (!delayed) at.Forget(StatePart::kGradient);
 }
 
 void EmitScalarsOut(RankBuilder& rank, const InstructionKey& key) {
@@ -204,76 +168,17 @@ void EmitScalarsOut(RankBuilder& rank, const InstructionKey& key) {
   AddCopies(rank, key, "norm.out", /*state=*/true, moves);
 }
 
-// ---- the same in bytes
-
-CategoryBytes BytesOf(const LowerContext& context, const InstructionKey& key,
-                      const std::vector<Part>& parts) {
-  const StatePiece piece =
-      StatePiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
-  CategoryBytes bytes{};
-  for (const Part part : parts) {
-    foretrain::At(bytes, CategoryOf(part)) += (piece.end - piece.begin) * kFloatBytes;
-  }
-  return bytes;
-}
-
-StepMemory Makes(const CategoryBytes& bytes) {
-  return MovedMemory(Space::kDevice, Space::kHost, Space::kDevice, bytes);
-}
-StepMemory Frees(const CategoryBytes& bytes) {
-  return MovedMemory(Space::kDevice, Space::kDevice, Space::kHost, bytes);
-}
-
-std::vector<Part> KeptOnWay(const LowerContext& context, const OptimizerOffload& offload) {
-  std::vector<Part> parts = OnDisk(context, offload);
-  if (HasDeviceCopy(offload)) std::erase(parts, Part::kParameter);
-  return parts;
-}
-
-StepMemory ReadMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  if (space != Space::kPinned) return {};
-  return Makes(BytesOf(context, key, OnDisk(context, OffloadOf(context, key.part))));
-}
-StepMemory WriteMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  if (space != Space::kPinned) return {};
-  return Frees(BytesOf(context, key, KeptOnWay(context, OffloadOf(context, key.part))));
-}
-StepMemory StreamInMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  if (space == Space::kDevice) return Makes(BytesOf(context, key, Streamed(context)));
-  if (space != Space::kPinned) return {};
-  return Frees(BytesOf(context, key, OnDisk(context, OffloadOf(context, key.part))));
-}
-StepMemory StreamOutMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  if (space == Space::kDevice) return Frees(BytesOf(context, key, Streamed(context)));
-  if (space != Space::kPinned) return {};
-  return Makes(BytesOf(context, key, OnDisk(context, OffloadOf(context, key.part))));
-}
-StepMemory GradientOutMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  if (space != Space::kPinned || context.plan.delayed_update) return {};
-  return Makes(BytesOf(context, key, {Part::kGradient}));
-}
-StepMemory ParameterInMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  const OptimizerOffload offload = OffloadOf(context, key.part);
-  if (space != Space::kPinned || offload.master != Space::kNvme) return {};
-  return Frees(BytesOf(context, key, {Part::kParameter}));
-}
-StepMemory UpdateMemory(const LowerContext& context, const InstructionKey& key, Space space) {
-  const OptimizerOffload offload = OffloadOf(context, key.part);
-  if (space != Space::kPinned || offload.stream || offload.delayed) return {};
-  return Frees(BytesOf(context, key, {Part::kGradient}));
-}
-
 template <StepMemory (*in)(const LowerContext&, const InstructionKey&, Space)>
 StepMemory OnDevice(const LowerContext& context, const InstructionKey& key) {
   return in(context, key, Space::kDevice);
 }
-constexpr StepRule kRead{EmitRead, nullptr, ReadMemory};
-constexpr StepRule kWrite{EmitWrite, nullptr, WriteMemory};
-constexpr StepRule kStreamIn{EmitStreamIn, OnDevice<StreamInMemory>, StreamInMemory};
-constexpr StepRule kStreamOut{EmitStreamOut, OnDevice<StreamOutMemory>, StreamOutMemory};
-constexpr StepRule kGradientOut{EmitGradientOut, nullptr, GradientOutMemory};
-constexpr StepRule kParameterIn{EmitParameterIn, nullptr, ParameterInMemory};
-constexpr StepRule kUpdate{EmitUpdate, nullptr, UpdateMemory};
+constexpr StepRule kRead{EmitRead, nullptr, PieceReadMemory};
+constexpr StepRule kWrite{EmitWrite, nullptr, PieceWriteMemory};
+constexpr StepRule kStreamIn{EmitStreamIn, OnDevice<PieceStreamInMemory>, PieceStreamInMemory};
+constexpr StepRule kStreamOut{EmitStreamOut, OnDevice<PieceStreamOutMemory>, PieceStreamOutMemory};
+constexpr StepRule kGradientOut{EmitGradientOut, nullptr, PieceGradientOutMemory};
+constexpr StepRule kParameterIn{EmitParameterIn, nullptr, PieceParameterInMemory};
+constexpr StepRule kUpdate{EmitUpdate, OnDevice<PieceUpdateMemory>, PieceUpdateMemory};
 constexpr StepRule kScalarsOut{EmitScalarsOut};
 
 // ---- order
@@ -292,7 +197,7 @@ struct PieceStage {
 
 std::vector<PieceStage> StagesOf(const LowerContext& context, const OptimizerOffload& offload) {
   std::vector<PieceStage> stages;
-  const bool disk = !OnDisk(context, offload).empty();
+  const bool disk = !PartsOnDisk(context, offload).empty();
   int lag = 0;
   if (disk) stages.push_back({InstructionKind::kNvmeRead, &kRead, lag++});
   if (offload.stream) stages.push_back({InstructionKind::kCopyIn, &kStreamIn, lag++});
@@ -363,19 +268,24 @@ std::vector<std::size_t> ReadyPositions(const LowerContext& context, const Skele
     note(done.bucket, done.position);
   }
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
-    const InstructionKind kind = skeleton[i].key.kind;
-    if (kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter) {
-      note(skeleton[i].key.part, i);
+    const auto& [kind, pass, block, micro_batch, part] = skeleton[i].key;
+    const bool leaves = kind == InstructionKind::kCopyOut && pass == Pass::kBackward;
+    if (kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter || leaves ||
+        kind == InstructionKind::kAccumulate) {
+      note(part, i);
     }
   }
   return ready;
 }
 
-// Pieces of all buckets in the order in which the next forward needs them.
+// Pieces of all buckets in the order in which the next forward needs them or, where a delayed
+// update reads gradients that the step beside it replaces, in the order in which that does so.
 std::vector<PieceId> AllPieces(const LowerContext& context) {
+  const bool by_backward = context.plan.delayed_update && GradientsAreAway(context.plan);
+  const auto buckets = static_cast<int>(context.layout.buckets.size());
   std::vector<PieceId> all;
-  for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
-    const std::vector<PieceId> ids = PieceIds(context, bucket);
+  for (int i = 0; i < buckets; ++i) {
+    const std::vector<PieceId> ids = PieceIds(context, by_backward ? i : buckets - 1 - i);
     all.insert(all.end(), ids.begin(), ids.end());
   }
   return all;
@@ -396,12 +306,12 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
       bucket.master = rank.NewState(bucket.elements / bucket.shards * kFloatBytes,
                                     Category::kMasterWeights, offload.master);
     }
-    if (!offload.delayed) continue;
+    if (!offload.delayed || GradientsAreAway(plan)) continue;
     const std::vector<StatePiece> pieces = StatePiecesOf(context, number);
     for (std::size_t p = 0; p < pieces.size(); ++p) {
       const InstructionKey key =
           PieceKey(InstructionKind::kOptimizerStep, number, static_cast<int>(p));
-      rank.Tensors().Put(NameOf(Part::kGradient, key),
+      rank.Tensors().Put(NameOf(StatePart::kGradient, key),
                          rank.NewState((pieces[p].end - pieces[p].begin) * kFloatBytes,
                                        Category::kGradients, Space::kPinned));
     }
@@ -424,7 +334,7 @@ void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton) {
   for (int bucket = 0; bucket < buckets; ++bucket) {
     const std::vector<PieceId> ids = PieceIds(context, bucket);
     const std::size_t behind = ready[static_cast<std::size_t>(bucket)];
-    if (!plan.stream_optimizer) {
+    if (!plan.stream_optimizer && !GradientsAreAway(plan)) {
       for (const PieceId& id : ids) {
         insertions.Behind(behind,
                           {PieceKey(InstructionKind::kCopyOut, bucket, id.piece), &kGradientOut});

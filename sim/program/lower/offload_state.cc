@@ -29,6 +29,8 @@ bool IsAway(const LowerContext& context, int bucket) {
 
 Space ParameterSpace(const Plan& plan) { return SpaceOf(plan.offload_parameters, Space::kPinned); }
 
+Space GradientSpace(const Plan& plan) { return SpaceOf(plan.offload_gradients, Space::kPinned); }
+
 OptimizerOffload OffloadOf(const LowerContext& context, int bucket) {
   const Plan& plan = context.plan;
   OptimizerOffload offload;

@@ -28,6 +28,9 @@ OptimizerOffload OffloadOf(const LowerContext& context, int bucket);
 // Where a bucket's parameters lie.
 Space ParameterSpace(const Plan& plan);
 
+// Where what micro-batches add up to lies.
+Space GradientSpace(const Plan& plan);
+
 // A part of this rank's shard of a bucket: elements [begin, end) of the bucket.
 struct StatePiece {
   std::int64_t begin = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sim/program/lower/bucket_state.h"
+#include "sim/program/lower/gradients_away.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/overlap.h"
 #include "sim/program/lower/own_row_gradients.h"
@@ -14,11 +15,16 @@ void EmitSum(RankBuilder& rank, const InstructionKey& key) {
   CollectiveSpec spec{OpKind::kAllReduce, "reduce.own_rows", Queue::kTp, GroupKind::kTp,
                       range.end - range.begin};
   spec.op_class = OpClass::kTpComm;
-  rank.Add(key, rank.FindCollective(spec),
-           {GradientRangeOf(rank, rank.BucketOf(key), range.begin, range.end)});
+  AddGradientSum(rank, key, spec,
+                 GradientRangeOf(rank, rank.BucketOf(key), range.begin, range.end));
 }
 
-constexpr StepRule kSum{EmitSum};
+StepMemory SumMemory(const LowerContext& context, const InstructionKey& key) {
+  const ShardRange range = OwnRowGradients(context, key.part);
+  return GradientSumMemory(context.plan, range.end - range.begin);
+}
+
+constexpr StepRule kSum{EmitSum, SumMemory};
 
 }  // namespace
 

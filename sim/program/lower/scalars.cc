@@ -13,6 +13,10 @@ void MakeScalarPair(RankBuilder& rank, TensorKind here, TensorKind sum, bool red
   rank.Tensors().Put({sum}, reduced ? rank.NewState(kScalarBytes, Category::kWorkspace) : part);
 }
 
+void MakeScalarAway(RankBuilder& rank, TensorKind kind) {
+  rank.Tensors().Put({kind}, rank.NewState(kScalarBytes, Category::kWorkspace, Space::kPinned));
+}
+
 void EmitScalarSum(RankBuilder& rank, const InstructionKey& key, const char* name, GroupKind group,
                    TensorKind here, TensorKind sum) {
   const int block = rank.FindCollective({OpKind::kAllReduce, name, Queue::kReduce, group,

@@ -14,6 +14,9 @@ inline constexpr int kNotFiniteScalar = 2;
 // Both are state, zero before the first step.
 void MakeScalarPair(RankBuilder& rank, TensorKind here, TensorKind sum, bool reduced);
 
+// Makes a scalar in pinned memory: state, zero before the first step.
+void MakeScalarAway(RankBuilder& rank, TensorKind kind);
+
 // Sums the scalar over the group: `here` -> `sum`.
 void EmitScalarSum(RankBuilder& rank, const InstructionKey& key, const char* name, GroupKind group,
                    TensorKind here, TensorKind sum);

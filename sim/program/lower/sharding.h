@@ -9,12 +9,18 @@ namespace foretrain {
 
 // Each flag is off where one rank would hold everything anyhow. Rajbhandari et al. 2020, s. 5.
 struct Sharding {
-  int shards = 1;                 // ranks that share a bucket; 1: nothing is sharded
-  bool optimizer = false;         // each rank keeps the moments of its shard, and updates it alone
-  bool gradients = false;         // what micro-batches add up to lies in shards
-  bool parameters = false;        // gathered for each use
-  bool each_micro_batch = false;  // gradients are whole for one micro-batch, and then summed
+  int shards = 1;           // ranks that share a bucket; 1: nothing is sharded
+  bool optimizer = false;   // each rank keeps the moments of its shard, and updates it alone
+  bool gradients = false;   // what micro-batches add up to lies in shards
+  bool parameters = false;  // gathered for each use
+  // Gradients are whole for one micro-batch, and then summed or taken off the device.
+  bool each_micro_batch = false;
 };
+
+// What micro-batches add up to lies off the device.
+inline bool GradientsAreAway(const Plan& plan) {
+  return plan.offload_gradients != OffloadTarget::kNone;
+}
 
 // Ranks that hold and sum a bucket's gradients, those that share out its state, and how many these
 // are: of experts that are dealt out, the ones that hold the same.
@@ -34,12 +40,22 @@ inline bool IsHeldOnce(const Plan& plan, const Bucket& bucket) {
 inline Sharding ShardingOf(const Plan& plan) {
   Sharding sharding;
   if (plan.Shards() > 1 && plan.zero_stage > 0) {
-    sharding = {plan.Shards(), true, plan.zero_stage >= 2, plan.zero_stage >= 3};
+    sharding = {plan.Shards(), true, plan.zero_stage >= 2 || GradientsAreAway(plan),
+                plan.zero_stage >= 3};
   }
   sharding.each_micro_batch =
-      sharding.gradients ||
+      sharding.gradients || GradientsAreAway(plan) ||
       (plan.DataParallel() > 1 && plan.reduction_time == ReductionTime::kMicroBatch);
   return sharding;
+}
+
+// A bucket's gradients are whole for one micro-batch; else all add to one buffer.
+inline bool IsWholeForOne(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).each_micro_batch && (GradientsAreAway(plan) || !IsHeldOnce(plan, bucket));
+}
+// They are summed to shards.
+inline bool IsScattered(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).optimizer && !IsHeldOnce(plan, bucket);
 }
 
 // Whether a bucket's parameters are gathered for each use.

@@ -16,6 +16,12 @@ StepMemory MakesBytes(Category category, std::int64_t bytes) {
   return memory;
 }
 
+StepMemory BorrowsBytes(Category category, std::int64_t bytes) {
+  StepMemory memory = MakesBytes(category, bytes);
+  memory.at_end = {};
+  return memory;
+}
+
 StepMemory FreesBytes(Category category, std::int64_t bytes) {
   StepMemory memory;
   At(memory.at_end, category) = -bytes;

@@ -49,6 +49,8 @@ struct StepMemory {
 };
 StepMemory MakesBytes(Category category, std::int64_t bytes);
 StepMemory FreesBytes(Category category, std::int64_t bytes);
+// While the instruction runs.
+StepMemory BorrowsBytes(Category category, std::int64_t bytes);
 
 // How a step becomes an instruction. The strategy that inserts a step gives it its rule, so that
 // nothing else has to know the strategy.

@@ -24,11 +24,15 @@ enum class TensorKind : std::uint8_t {
   kBackwardParametersRead,
   kForwardShard,  // as those, this rank's shard on the device, for the gather
   kBackwardShard,
-  kWholeGradients,  // of sharded ones: micro-batch, index of the bucket
-  kAway,            // of a saved tensor, off the device: block, micro-batch, index
-  kStatePiece,      // of a part of a bucket on its way: which part, number of the piece, bucket
-  kNormAway,        // for the host's processors: the squared norm,
-  kNotFiniteAway,   // the two that tell which steps are skipped
+  kWholeGradients,    // of sharded ones: micro-batch, index of the bucket
+  kReducedGradients,  // of what leaves the device: micro-batch, index of the bucket
+  kArrivedGradients,  // the same where it is to be added, off the device
+  kAway,              // of a saved tensor, off the device: block, micro-batch, index
+  kStatePiece,        // of a part of a bucket on its way: which part, number of the piece, bucket
+  kNormMade,          // by the host's processors, of gradients that lie there,
+  kNotFiniteMade,
+  kNormAway,       // for the host's processors: the squared norm,
+  kNotFiniteAway,  // the two that tell which steps are skipped
   kSkippedAway,
   kLossHere,  // this rank's sum
   kLoss,

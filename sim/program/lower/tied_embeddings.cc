@@ -1,5 +1,6 @@
 #include "sim/program/lower/bucket_state.h"
 #include "sim/program/lower/gradient_reduction.h"
+#include "sim/program/lower/gradients_away.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/sharding.h"
@@ -7,18 +8,30 @@
 namespace foretrain {
 namespace {
 
-// Over both ends of the pipeline: of this rank's shard where sums over dp were made before.
-void EmitTiedSum(RankBuilder& rank, const InstructionKey& key) {
-  const Bucket& bucket = rank.BucketOf(key);
-  const Sharding sharding = ShardingOf(rank.Context().plan);
-  const bool scattered = sharding.optimizer && sharding.each_micro_batch;
-  const std::int64_t elements = scattered ? bucket.elements / bucket.shards : bucket.elements;
-  const int block = rank.FindCollective(
-      {OpKind::kAllReduce, "reduce.tied", Queue::kReduce, GroupKind::kEnds, elements});
-  rank.Add(key, block, {scattered ? ShardOfGradients(rank, bucket) : rank.Whole(bucket.gradients)});
+// Of this rank's shard where sums over dp were made before.
+bool SumIsScattered(const LowerContext& context) {
+  const Sharding sharding = ShardingOf(context.plan);
+  return sharding.optimizer && sharding.each_micro_batch;
+}
+std::int64_t SummedElements(const LowerContext& context, const InstructionKey& key) {
+  const Bucket& bucket = context.BucketAt(key.part);
+  return SumIsScattered(context) ? bucket.elements / bucket.shards : bucket.elements;
 }
 
-constexpr StepRule kTiedSum{EmitTiedSum};
+// Over both ends of the pipeline.
+void EmitTiedSum(RankBuilder& rank, const InstructionKey& key) {
+  const Bucket& bucket = rank.BucketOf(key);
+  AddGradientSum(rank, key,
+                 {OpKind::kAllReduce, "reduce.tied", Queue::kReduce, GroupKind::kEnds,
+                  SummedElements(rank.Context(), key)},
+                 SumIsScattered(rank.Context()) ? ShardOfGradients(rank, bucket)
+                                                : rank.Whole(bucket.gradients));
+}
+StepMemory TiedMemory(const LowerContext& context, const InstructionKey& key) {
+  return GradientSumMemory(context.plan, SummedElements(context, key));
+}
+
+constexpr StepRule kTiedSum{EmitTiedSum, TiedMemory};
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 #include "sim/program/lower/transfer_blocks.h"
 
+#include <utility>
+
 #include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
 
@@ -11,22 +13,40 @@ std::int16_t Other(BlockBuilder& b, std::string name, std::int64_t elements, Cat
   return b.Slot(std::move(name), elements, category, SlotRole::kOther, index);
 }
 
+Op& AddCopy(BlockBuilder& b, const std::string& name, std::int16_t from, std::int16_t to,
+            std::pair<Space, Space> route, std::int64_t elements, bool state) {
+  Op& op = b.Add(OpKind::kCopy, OpClass::kCopy, name, {In(from), Out(to)});
+  op.queue = QueueOfCopy(route.first, route.second);
+  op.from = route.first;
+  op.to = route.second;
+  op.state = state;
+  op.shape = {.elements = elements};
+  return op;
+}
+
 // One op a range, which adds to one number.
 Block RangesBlock(const char* name, const char* result, OpKind kind,
-                  const std::vector<std::int64_t>& range_elements) {
+                  const std::vector<std::int64_t>& range_elements, bool away) {
   BlockBuilder b(name);
   std::vector<std::int16_t> ranges;
   for (std::size_t i = 0; i < range_elements.size(); ++i) {
     ranges.push_back(Other(b, "range" + std::to_string(i), range_elements[i], Category::kGradients,
                            static_cast<int>(i)));
   }
-  const std::int16_t out =
-      Other(b, result, 1, Category::kWorkspace, static_cast<int>(range_elements.size()));
+  const int index = static_cast<int>(range_elements.size());
+  const std::int16_t out = Other(b, result, 1, Category::kWorkspace, index);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    Op& op = b.Add(kind, OpClass::kMemoryBound, name + (".range" + std::to_string(i)),
+    Op& op = b.Add(kind, away ? OpClass::kHost : OpClass::kMemoryBound,
+                   name + (".range" + std::to_string(i)),
                    {In(ranges[i]), i > 0 ? InOut(out) : Out(out)});
     op.accumulate = i > 0;
     op.shape = {.elements = range_elements[i]};
+    if (away) op.queue = Queue::kCpu;
+  }
+  if (away) {
+    const std::int16_t here =
+        Other(b, std::string(result) + ".here", 1, Category::kWorkspace, index + 1);
+    AddCopy(b, name + std::string(".in"), out, here, {Space::kPinned, Space::kDevice}, 1, true);
   }
   return b.Take();
 }
@@ -115,23 +135,45 @@ Block CopyBlock(const CopySpec& spec) {
     const std::string number = std::to_string(index / 2);
     const std::int16_t from = Other(b, "from" + number, elements, Category::kStaging, index);
     const std::int16_t to = Other(b, "to" + number, elements, Category::kStaging, index + 1);
-    Op& op = b.Add(OpKind::kCopy, OpClass::kCopy, spec.name + number, {In(from), Out(to)});
-    op.queue = QueueOfCopy(spec.from, spec.to);
-    op.from = spec.from;
-    op.to = spec.to;
-    op.state = spec.state;
-    op.shape = {.elements = elements};
+    AddCopy(b, spec.name + number, from, to, {spec.from, spec.to}, elements, spec.state);
     index += 2;
   }
   return b.Take();
 }
 
-Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements) {
-  return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements);
+Block SumAwayBlock(const CollectiveSpec& spec) {
+  FT_CHECK(spec.kind == OpKind::kAllReduce && !spec.accumulate);
+  BlockBuilder b(spec.name);
+  const std::int16_t away = Other(b, "away", spec.elements, Category::kGradients, 0);
+  const std::int16_t here = Other(b, "here", spec.elements, Category::kCommunication, 1);
+  const std::pair in{Space::kPinned, Space::kDevice}, out{Space::kDevice, Space::kPinned};
+  AddCopy(b, spec.name + ".in", away, here, in, spec.elements, /*state=*/true);
+  Op& op = b.Add(spec.kind, spec.op_class, spec.name, {In(here), InOut(here)});
+  op.queue = spec.queue;
+  op.group = spec.group;
+  op.shape = {.elements = spec.elements};
+  AddCopy(b, spec.name + ".out", here, away, out, spec.elements, /*state=*/true);
+  return b.Take();
 }
 
-Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements) {
-  return RangesBlock("count_not_finite", "not_finite", OpKind::kCountNotFinite, range_elements);
+Block HostAddBlock(std::int64_t elements) {
+  BlockBuilder b("gradients.add");
+  const std::int16_t sum = Other(b, "sum", elements, Category::kGradients, 0);
+  const std::int16_t arrived = Other(b, "arrived", elements, Category::kGradients, 1);
+  Op& op = b.Add(OpKind::kAdd, OpClass::kHost, "gradients.add",
+                 {In(sum), In(arrived), In(kNoSlot), InOut(sum)});
+  op.queue = Queue::kCpu;
+  op.shape = {.rows = 1, .cols = elements, .elements = elements};
+  return b.Take();
+}
+
+Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements, bool away) {
+  return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements, away);
+}
+
+Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements, bool away) {
+  return RangesBlock("count_not_finite", "not_finite", OpKind::kCountNotFinite, range_elements,
+                     away);
 }
 
 Block CountSkippedBlock() {

@@ -48,11 +48,20 @@ Block CopyBlock(const CopySpec& spec);
 // To or from a disk: kNvme; to the device: kH2d; from it: kD2h; else kCpu.
 Queue QueueOfCopy(Space from, Space to);
 
-// Adds up the squares of each range into one number: slots are the ranges, then the number.
-Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements);
+// An all-reduce, in place, of a tensor that lies in pinned memory: copied in, summed, copied back.
+// Slots: the tensor, its copy on the device.
+Block SumAwayBlock(const CollectiveSpec& spec);
 
-// Counts what is not finite in each range: slots are the ranges, then the count.
-Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements);
+// The host's processors add a tensor to another: slots sum, arrived.
+Block HostAddBlock(std::int64_t elements);
+
+// Adds up the squares of each range into one number: slots are the ranges, then the number. `away`:
+// the ranges lie in pinned memory, and the host's processors make the number there; one more slot
+// is its copy on the device.
+Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements, bool away = false);
+
+// Counts what is not finite in each range: slots are the ranges, then the count; `away` likewise.
+Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements, bool away = false);
 // Slots not_finite, skipped.
 Block CountSkippedBlock();
 

@@ -109,6 +109,56 @@ TEST(Calibrate, TimesPlansOfTwoAxes) {
   }
 }
 
+const ProfilePoint* FindCopy(const DeviceProfile& profile, Space from, Space to) {
+  for (const ProfilePoint& point : profile.points) {
+    if (point.kind == OpKind::kCopy && point.from == from && point.to == to) return &point;
+  }
+  return nullptr;
+}
+
+// A cap is a least time, whatever else the machine does: 4 MB/s, and 2 MB/s of the disk.
+TEST(Calibrate, TimesTheCopiesOfOffloadedPlansUnderTheirCaps) {
+  Plan host = Split(2, 1, 1);
+  host.zero_stage = 2;
+  host.offload_activations = host.offload_gradients = host.offload_optimizer = OffloadTarget::kHost;
+  Plan disk = Split(2, 1, 1);
+  disk.zero_stage = 3;
+  disk.offload_optimizer = disk.offload_parameters = OffloadTarget::kNvme;
+  CalibrateOptions options = Options({host, disk});
+  options.copy_caps = {4e6, 4e6, 2e6};
+  RealClock clock;
+  const auto profile = Calibrate(options, CpuDeviceApi(), clock);
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  for (const Plan& plan : {host, disk}) ExpectCovered(*Compile(TinyGpt(), plan), *profile);
+  for (const auto& [from, to] :
+       {std::pair{Space::kDevice, Space::kPinned}, std::pair{Space::kPinned, Space::kDevice},
+        std::pair{Space::kPinned, Space::kNvme}, std::pair{Space::kNvme, Space::kPinned}}) {
+    EXPECT_NE(FindCopy(*profile, from, to), nullptr) << Name(from) << " to " << Name(to);
+  }
+  for (const ProfilePoint& point : profile->points) {
+    if (point.kind != OpKind::kCopy) continue;
+    const bool disks = point.from == Space::kNvme || point.to == Space::kNvme;
+    const double least_s = static_cast<double>(point.shape.elements) * 4 / (disks ? 2e6 : 4e6);
+    EXPECT_GE(point.seconds, 0.999 * least_s) << point.shape.elements;
+  }
+  EXPECT_LE(profile->rates.copy_bytes_per_s.value, 1.01 * 4e6);
+  EXPECT_EQ(profile->rates.nvme_read_bytes_per_s.provenance, Provenance::kMeasured);
+}
+
+// A folder without a disk is no reason not to measure the rest.
+TEST(Calibrate, LeavesOutADiskThatIsNotThere) {
+  CalibrateOptions options = Options({Split(1, 1, 1)});
+  options.grid = true;
+  options.nvme.folder = "/no/such/folder";
+  RealClock clock;
+  const auto profile = Calibrate(options, CpuDeviceApi(), clock);
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  EXPECT_NE(FindCopy(*profile, Space::kDevice, Space::kPinned), nullptr);
+  EXPECT_NE(FindCopy(*profile, Space::kPinned, Space::kDevice), nullptr);
+  EXPECT_EQ(FindCopy(*profile, Space::kPinned, Space::kNvme), nullptr);
+  EXPECT_EQ(profile->rates.nvme_read_bytes_per_s.provenance, Provenance::kDefault);
+}
+
 TEST(Calibrate, WritesAProfileThatReadsBackEqual) {
   RealClock clock;
   const auto profile = Calibrate(Options({Split(1, 2, 1)}), CpuDeviceApi(), clock);

@@ -159,5 +159,25 @@ TEST(CommunicationGrid, HasEachKindAtSeveralSizes) {
   }
 }
 
+// Host to device and back, or host to disk and back, at four sizes on each of two ranks.
+TEST(CopyGrid, HasEachRouteAtSeveralSizes) {
+  for (const bool disk : {false, true}) {
+    SampleTable table;
+    Coverage coverage;
+    const Sheet sheet = CopyGrid(2, disk, coverage, table);
+    const Space away = disk ? Space::kNvme : Space::kDevice;
+    std::map<std::pair<Space, Space>, std::set<std::int64_t>> sizes;
+    for (const OpRef ref : OpRefs(*sheet.program, sheet.program->ranks[1])) {
+      const Op& op = OpAt(*sheet.program, sheet.program->ranks[1], ref);
+      ASSERT_EQ(op.kind, OpKind::kCopy);
+      sizes[{op.from, op.to}].insert(op.shape.elements);
+    }
+    ASSERT_EQ(sizes.size(), 2U);
+    EXPECT_EQ((sizes.at({Space::kPinned, away}).size()), 4U);
+    EXPECT_EQ((sizes.at({away, Space::kPinned}).size()), 4U);
+    EXPECT_EQ(table.series().size(), 8U);
+  }
+}
+
 }  // namespace
 }  // namespace foretrain

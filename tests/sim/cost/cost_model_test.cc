@@ -159,6 +159,41 @@ TEST(CostModel, SlowsComputeOnAGpuBesideCommunication) {
   EXPECT_NEAR(copy.Alone(), 3e-6 + 20e3 / 14e9, 1e-15);  // 0.7 of 20 GB/s
 }
 
+// Each route has times of its own; between two sizes, on a straight line; what was not measured
+// goes by the rates. Copies that do not slow down say nothing of compute.
+TEST(CostModel, ReadsCopiesFromTheTableOfTheirRoute) {
+  const auto copy = [](Space from, Space to, std::int64_t elements) {
+    Op op;
+    op.kind = OpKind::kCopy;
+    op.op_class = OpClass::kCopy;
+    op.from = from;
+    op.to = to;
+    op.queue = to == Space::kNvme ? Queue::kNvme : Queue::kD2h;
+    op.shape.elements = elements;
+    return op;
+  };
+  DeviceProfile profile = CpuProfile();
+  for (const int ranks : {1, 2}) {
+    AddPoint(profile,
+             Timed(PointOf(copy(Space::kDevice, Space::kPinned, 1000), 1, 1, ranks), 1e-3));
+    AddPoint(profile,
+             Timed(PointOf(copy(Space::kDevice, Space::kPinned, 3000), 1, 1, ranks), 3e-3));
+    AddPoint(profile, Timed(PointOf(copy(Space::kPinned, Space::kNvme, 1000), 1, 1, ranks), 5e-3));
+    AddPoint(profile, Timed(PointOf(GemmOp(64, 64, 64), 1, 1, ranks), ranks * 1e-5));
+  }
+  profile.rates.nvme_base_s.value = 1e-4;
+  profile.rates.nvme_read_bytes_per_s.value = 4e6;
+  const CostModel model = Make(CpuCluster(2, 2), profile);
+  const OpCost out = model.CostOf(copy(Space::kDevice, Space::kPinned, 2000));
+  EXPECT_NEAR(out.Alone(), 2e-3, 1e-15);
+  EXPECT_NEAR(out.seconds[1], 2e-3, 1e-15);
+  EXPECT_NEAR(model.CostOf(copy(Space::kPinned, Space::kNvme, 1000)).Alone(), 5e-3, 1e-15);
+  EXPECT_DOUBLE_EQ(model.CostOf(copy(Space::kPinned, Space::kNvme, 1000)).load, 0.0);
+  EXPECT_NEAR(model.CostOf(copy(Space::kNvme, Space::kPinned, 1000)).Alone(), 1e-4 + 1e-3, 1e-15);
+  const OpCost norm = model.CostOf(SquaredNormOp(1000));
+  EXPECT_NEAR(norm.seconds[1] / norm.seconds[0], 2.0, 1e-12);
+}
+
 TEST(CostModel, ReadsCollectivesFromTheTableOfTheirGroup) {
   DeviceProfile profile = CpuProfile();
   AddPoint(profile, Timed(PointOf(AllReduceOp(1000), 2, 1, 2), 1e-4));

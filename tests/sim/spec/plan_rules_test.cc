@@ -128,6 +128,34 @@ const Row kRows[] = {
        p.dp = 2, p.zero_stage = 1;
      },
      "zero_stage 1 on 2 data-parallel ranks", [](Plan& p) { p.zero_stage = 3; }},
+    {"gradients-need-updates-away", [](Plan& p) { p.offload_gradients = OffloadTarget::kHost; },
+     "offload_gradients host with offload_optimizer none and offload_fraction 1",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; }},
+    {"gradients-need-updates-away",
+     [](Plan& p) {
+       p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+       p.offload_fraction = 0.5;
+     },
+     "offload_optimizer host and offload_fraction 0.5", [](Plan& p) { p.offload_fraction = 1; }},
+    {"gradients-stay-in-memory",
+     [](Plan& p) { p.offload_gradients = p.offload_optimizer = OffloadTarget::kNvme; },
+     "use offload_gradients host", [](Plan& p) { p.offload_gradients = OffloadTarget::kHost; }},
+    {"gradients-leave-summed",
+     [](Plan& p) {
+       p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+       p.dp = 2, p.zero_stage = 1;
+     },
+     "offload_gradients host with reduction_time end on 2 data-parallel ranks",
+     [](Plan& p) { p.reduction_time = ReductionTime::kMicroBatch; }},
+    {"gradients-leave-summed",
+     [](Plan& p) {
+       p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+       p.pp = 2, p.schedule = ScheduleKind::kDualPipe;
+     },
+     "reduction_time micro-batch, schedule dualpipe-v",
+     [](Plan& p) {
+       p.schedule = ScheduleKind::kDualPipeV, p.reduction_time = ReductionTime::kMicroBatch;
+     }},
     {"dualpipe-sums-at-the-end",
      [](Plan& p) {
        p.pp = 2, p.schedule = ScheduleKind::kDualPipe;
