@@ -38,7 +38,7 @@ class PresetMatrix : public testing::TestWithParam<Preset> {};
 
 TEST_P(PresetMatrix, TrainsAsOneRankDoes) {
   MatrixCase one;
-  one.model = GetParam().Has(PlanFieldOf("ep")) ? TinyExperts() : TinyGpt();
+  one.model = ModelFor(GetParam(), GetParam().Has(PlanFieldOf("ep")) ? TinyExperts() : TinyGpt());
   one.model.layers = 8;
   one.plan = ToyPlan(GetParam(), one.model, 8);
   one.plan.bucket_bytes = std::min(one.plan.bucket_bytes, TinyPlan().bucket_bytes);

@@ -18,6 +18,13 @@ inline std::vector<Preset> AllPresets() {
   return presets.value_or(std::vector<Preset>{});
 }
 
+// `model` as the preset can train it: an update after each micro-batch leaves no time to sum the
+// gradients of a table that two stages hold.
+inline ModelSpec ModelFor(const Preset& preset, ModelSpec model) {
+  if (preset.plan.UpdatesEachMicroBatch()) model.tied_embeddings = false;
+  return model;
+}
+
 // The preset's plan on `ranks` ranks: four micro-batches of one sample of 16 tokens a stage.
 inline Plan ToyPlan(const Preset& preset, const ModelSpec& model, int ranks) {
   Plan plan;

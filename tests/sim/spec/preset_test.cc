@@ -140,7 +140,7 @@ TEST(Preset, NamesAreUniqueAndEveryOptionHasASource) {
 class EachPreset : public testing::TestWithParam<Preset> {};
 
 TEST_P(EachPreset, HoldsOnAnyPowerOfTwoOfRanks) {
-  const ModelSpec model = Gpt2();
+  const ModelSpec model = ModelFor(GetParam(), Gpt2());
   for (const int ranks : {1, 2, 4, 8, 16, 64, 1024}) {
     Plan plan = ToyPlan(GetParam(), model, ranks);
     plan.sequence = 1024;
