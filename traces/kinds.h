@@ -91,6 +91,7 @@ enum class InstructionKind : std::uint8_t {
   kScalarReduce,
   kNorm,
   kOptimizerStep,
+  kAmend,    // an update that others' gradients scale or undo
   kKeep,     // older parameters
   kCopyIn,   // to the device
   kCopyOut,  // from the device
@@ -98,7 +99,7 @@ enum class InstructionKind : std::uint8_t {
   kNvmeWrite,
   kHostRead,
 };
-inline constexpr int kInstructionKindCount = 16;
+inline constexpr int kInstructionKindCount = 17;
 
 // Short lower-case names, the same in JSON, the store, SQL views and the screen.
 std::string_view Name(Queue queue);

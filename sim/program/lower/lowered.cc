@@ -10,8 +10,8 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 7> kNotLowered = {
-    "expert_tp", "post_validation", "moe_pieces", "offload_gradients",
+constexpr std::array<std::string_view, 6> kNotLowered = {
+    "expert_tp", "moe_pieces", "offload_gradients",
     "method",    "lora_rank",       "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {

@@ -14,6 +14,9 @@ inline constexpr int kNotFiniteScalar = 2;
 // Both are state, zero before the first step.
 void MakeScalarPair(RankBuilder& rank, TensorKind here, TensorKind sum, bool reduced);
 
+// Counts the step where it is skipped, behind the updates that read the count.
+SkeletonStep SkipStep();
+
 // Sums the scalar over the group: `here` -> `sum`.
 void EmitScalarSum(RankBuilder& rank, const InstructionKey& key, const char* name, GroupKind group,
                    TensorKind here, TensorKind sum);

@@ -65,6 +65,10 @@ Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards, N
 Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed,
                      Queue queue = Queue::kCompute, bool delayed = false);
 
+// Amends such an update on `compute`: the same slots but scales of moments, then the squared norm
+// and the numbers that are not finite which the update went by.
+Block AmendBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed);
+
 // The host waits for the loss and, if there is one, the squared norm of gradients that are
 // `loss_scale` times too large.
 Block HostReadBlock(bool norm, double loss_scale);
