@@ -536,9 +536,9 @@ typedef struct FtSgd {
 } FtSgd;
 
 // Makes of an update that was done as `update` says, but with squared_norm_then and not_finite_then
-// in place of its squared_norm and not_finite, what `update` itself would have left; `grad` is still
-// there. Nothing is written where both scale the gradients alike. With g the gradient, scaled then
-// and now, and u = lr * mean / (root of square + epsilon), in fp32:
+// in place of its squared_norm and not_finite, what `update` itself would have left; `grad` is
+// still there. Nothing is written where both scale the gradients alike. With g the gradient, scaled
+// then and now, and u = lr * mean / (root of square + epsilon), in fp32:
 //
 //   moment1 += (1 - beta1) (g_now - g_then)      moment2 += (1 - beta2) (g_now^2 - g_then^2)
 //   param   += u_then - u_now

@@ -144,7 +144,8 @@ std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind) {
   };
   if (kind == OpKind::kAdamW) return missing(FT_KERNEL_ADAMW, api.adamw != nullptr);
   if (kind == OpKind::kSgd) return missing(FT_KERNEL_SGD, api.sgd != nullptr);
-  if (kind == OpKind::kAdamWAmend) return missing(FT_KERNEL_ADAMW_AMEND, api.adamw_amend != nullptr);
+  if (kind == OpKind::kAdamWAmend)
+    return missing(FT_KERNEL_ADAMW_AMEND, api.adamw_amend != nullptr);
   if (kind == OpKind::kSgdAmend) return missing(FT_KERNEL_SGD_AMEND, api.sgd_amend != nullptr);
   if (kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter) {
     return missing(FT_KERNEL_SUM_RANKS, api.sum_ranks != nullptr);

@@ -52,7 +52,7 @@ enum class OpKind : std::uint8_t {
   kSquaredNorm,           // x, out
   // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?
   kAdamW,
-  kSgd,             // param, grad, squared_norm?, not_finite?
+  kSgd,  // param, grad, squared_norm?, not_finite?
   // the same operands (AdamW: but scales of moments), squared_norm_then?, not_finite_then?
   kAdamWAmend,
   kSgdAmend,

@@ -220,7 +220,8 @@ std::string PostValidationNeedsZeroBubble(const Plan& plan) {
   if (!plan.post_validation) return {};
   if (!HasZeroBubble(plan.schedule)) {
     return fmt::format(
-        "post_validation with schedule {}: it keeps the ranks of zb-h1, zb-h2 and zb-v from waiting "
+        "post_validation with schedule {}: it keeps the ranks of zb-h1, zb-h2 and zb-v from "
+        "waiting "
         "for one another at a step's end, others do so anyhow; use schedule zb-h1 or leave "
         "post_validation out",
         Name(plan.schedule));

@@ -23,9 +23,9 @@ double Execute(const GoldenSchedule& golden, int steps) {
   const SlotTimes times{kUnitSeconds, golden.input_s * kUnitSeconds,
                         golden.weight_s * kUnitSeconds};
   RealClock clock;
-  auto executor = Executor::Make(std::make_shared<const Program>(OpaquePipeline(
-                                     golden.schedule, golden.shape, times, false)),
-                                 MockDeviceApi(), clock, {});
+  auto executor = Executor::Make(
+      std::make_shared<const Program>(OpaquePipeline(golden.schedule, golden.shape, times, false)),
+      MockDeviceApi(), clock, {});
   EXPECT_TRUE(executor.has_value()) << executor.error().message;
   RecordingSink sink;
   CountingBatches batches;

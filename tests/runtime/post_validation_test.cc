@@ -50,9 +50,8 @@ void ExpectSame(const ModelSpec& model, Plan plan) {
   plan.clip_norm = std::sqrt(norms[10]);
   const Trained plain = TrainTiny(model, plan, Steps(20));
   const auto limit = static_cast<float>(plan.clip_norm * plan.clip_norm);
-  const auto clipped =
-      std::count_if(plain.squared_norms.begin(), plain.squared_norms.end(),
-                    [limit](float squared_norm) { return squared_norm > limit; });
+  const auto clipped = std::count_if(plain.squared_norms.begin(), plain.squared_norms.end(),
+                                     [limit](float squared_norm) { return squared_norm > limit; });
   EXPECT_GE(clipped, 3);
   EXPECT_LE(clipped, 17);
   plan.post_validation = true;
@@ -86,14 +85,15 @@ double Largest(const TensorMap& gradients, const RankProgram& rank) {
   for (const ParameterPlace& place : rank.parameters) {
     for (const float g : gradients.at(place.name).values) {
       const double size = std::fabs(double{g});
-      largest = std::isnan(size) ? std::numeric_limits<double>::infinity() : std::max(largest, size);
+      largest =
+          std::isnan(size) ? std::numeric_limits<double>::infinity() : std::max(largest, size);
     }
   }
   return largest;
 }
 
-// The loss scale lets the largest gradient of the second stage pass fp32, and none of the first: the
-// first has made its update when it learns that the step is skipped.
+// The loss scale lets the largest gradient of the second stage pass fp32, and none of the first:
+// the first has made its update when it learns that the step is skipped.
 TEST(PostValidation, TakesBackTheUpdateOfAStepThatAnotherStageSkips) {
   for (const OptimizerKind optimizer : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
     const ModelSpec model = TinyGpt(false);
@@ -154,10 +154,9 @@ Forced RunForced(const Plan& plan) {
   EXPECT_TRUE(compiled.has_value()) << compiled.error().message;
   const auto program = std::make_shared<const Program>(*std::move(compiled));
   for (const RankProgram& rank : program->ranks) {
-    forced.updates[rank.pp] =
-        std::count_if(rank.step.begin(), rank.step.end(), [](const Instruction& i) {
-          return i.key.kind == InstructionKind::kOptimizerStep;
-        });
+    forced.updates[rank.pp] = std::count_if(
+        rank.step.begin(), rank.step.end(),
+        [](const Instruction& i) { return i.key.kind == InstructionKind::kOptimizerStep; });
   }
   auto data = TokenData::FromText(TrainingText(), "text", 256, plan);
   Durations durations(*program);

@@ -11,8 +11,7 @@ namespace {
 
 // Fields that have one value so far: their default.
 constexpr std::array<std::string_view, 6> kNotLowered = {
-    "expert_tp", "moe_pieces", "offload_gradients",
-    "method",    "lora_rank",       "lora_alpha"};
+    "expert_tp", "moe_pieces", "offload_gradients", "method", "lora_rank", "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {

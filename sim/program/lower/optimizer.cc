@@ -26,9 +26,7 @@ Updated UpdatedOf(const Bucket& bucket, const char* name) {
           std::string(name) + "." + std::to_string(elements) + "." + std::to_string(decayed)};
 }
 
-Binding Scalar(RankBuilder& rank, TensorKind kind) {
-  return rank.Whole(rank.Tensors().At({kind}));
-}
+Binding Scalar(RankBuilder& rank, TensorKind kind) { return rank.Whole(rank.Tensors().At({kind})); }
 
 // Parameters, gradients, moments, and what scales or skips the update, in the order of the slots.
 std::vector<Binding> UpdateBindings(RankBuilder& rank, const Bucket& bucket, TensorKind norm,

@@ -126,6 +126,14 @@ Block CopyBlock(const CopySpec& spec) {
   return b.Take();
 }
 
+Block KeepBlock(std::int64_t elements) {
+  Block block = CopyBlock({.name = "keep", .elements = {elements}});
+  block.ops[0].name = "keep";
+  block.ops[0].queue = Queue::kCompute;
+  block.ops[0].op_class = OpClass::kMemoryBound;
+  return block;
+}
+
 Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements) {
   return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements);
 }

@@ -45,6 +45,8 @@ struct CopySpec {
 };
 // Slots: from and to of the first tensor, of the second, ...
 Block CopyBlock(const CopySpec& spec);
+// A copy of parameters on the device, by `compute`: slots from, to.
+Block KeepBlock(std::int64_t elements);
 // To or from a disk: kNvme; to the device: kH2d; from it: kD2h; else kCpu.
 Queue QueueOfCopy(Space from, Space to);
 
