@@ -13,7 +13,7 @@ std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 bool IsComputeInstruction(InstructionKind kind) {
   return kind == InstructionKind::kBlock || kind == InstructionKind::kLoadBatch ||
          kind == InstructionKind::kNorm || kind == InstructionKind::kOptimizerStep ||
-         kind == InstructionKind::kHostRead;
+         kind == InstructionKind::kKeep || kind == InstructionKind::kHostRead;
 }
 
 const Block& BlockOf(const Program& program, const Instruction& instruction) {
