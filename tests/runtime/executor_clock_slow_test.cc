@@ -55,11 +55,11 @@ TEST(ExecutorClock, PrintsTheGoldenTimesAsItTakesThem) {
   std::vector<GoldenSchedule> goldens = GoldenSchedules();
   goldens.push_back({ScheduleKind::kPipeDream, {4, 8}, 1, 1, 24, 0, {}});
   goldens.push_back({ScheduleKind::kPipeDream, {8, 32}, 1, 1, 96, 0, {}});
-  std::printf("| schedule | p, m | v | F, I, W | golden (10 ms) | best of %d | off |\\n", kRuns);
-  std::printf("|---|---|---|---|---|---|---|\\n");
+  std::printf("| schedule | p, m | v | F, I, W | golden (10 ms) | best of %d | off |\n", kRuns);
+  std::printf("|---|---|---|---|---|---|---|\n");
   for (const GoldenSchedule& golden : goldens) {
     const double units = BestSeconds(golden) / kUnitSeconds;
-    std::printf("| %s | %d, %d | %d | 1, %g, %g | %g | %.2f | %+.1f %% |\\n",
+    std::printf("| %s | %d, %d | %d | 1, %g, %g | %g | %.2f | %+.1f %% |\n",
                 std::string(Name(golden.schedule)).c_str(), golden.shape.p, golden.shape.m,
                 golden.shape.vpp, golden.input_s, golden.weight_s, golden.makespan_s, units,
                 100 * (units / golden.makespan_s - 1));
