@@ -73,6 +73,8 @@ typedef enum FtKernel {
   FT_KERNEL_SQUARED_NORM,
   FT_KERNEL_ADAMW,
   FT_KERNEL_SGD,
+  FT_KERNEL_ADAMW_AMEND,
+  FT_KERNEL_SGD_AMEND,
   FT_KERNEL_COUNT_NOT_FINITE,
   FT_KERNEL_COUNT_SKIPPED,
   FT_KERNEL_QUANTIZE,
@@ -538,6 +540,28 @@ typedef struct FtSgd {
   FtDtype dtype;
 } FtSgd;
 
+// Makes of an update that was done as `update` says, but with squared_norm_then and not_finite_then
+// in place of its squared_norm and not_finite, what `update` itself would have left; `grad` is
+// still there. Nothing is written where both scale the gradients alike. With g the gradient, scaled
+// then and now, and u = lr * mean / (root of square + epsilon), in fp32:
+//
+//   moment1 += (1 - beta1) (g_now - g_then)      moment2 += (1 - beta2) (g_now^2 - g_then^2)
+//   param   += u_then - u_now
+//
+// and where the step is skipped now, each is taken back to what it was, but for rounding. moments:
+// FT_F32 alone. An update that was skipped then and is not now is done.
+typedef struct FtAdamWAmend {
+  FtAdamW update;
+  const float* squared_norm_then;
+  const float* not_finite_then;
+} FtAdamWAmend;
+
+typedef struct FtSgdAmend {
+  FtSgd update;
+  const float* squared_norm_then;
+  const float* not_finite_then;
+} FtSgdAmend;
+
 // out[0] (+)= how many elements are infinite or NaN.
 typedef struct FtCountNotFinite {
   const void* x;
@@ -642,6 +666,8 @@ typedef struct FtDeviceApi {
   FtStatus (*squared_norm)(FtQueue*, const FtSquaredNorm*);
   FtStatus (*adamw)(FtQueue*, const FtAdamW*);
   FtStatus (*sgd)(FtQueue*, const FtSgd*);
+  FtStatus (*adamw_amend)(FtQueue*, const FtAdamWAmend*);
+  FtStatus (*sgd_amend)(FtQueue*, const FtSgdAmend*);
   FtStatus (*count_not_finite)(FtQueue*, const FtCountNotFinite*);
   FtStatus (*count_skipped)(FtQueue*, const FtCountSkipped*);
   FtStatus (*quantize)(FtQueue*, const FtQuantize*);

@@ -25,9 +25,9 @@ constexpr std::array<std::string_view, kPassCount> kPassNames = {
     "none", "forward", "backward", "backward_input", "backward_weight", "recompute", "update",
 };
 constexpr std::array<std::string_view, kInstructionKindCount> kInstructionKindNames = {
-    "block",      "load_batch",    "send",       "recv",           "all_reduce", "reduce_scatter",
-    "all_gather", "scalar_reduce", "norm",       "optimizer_step", "keep",       "copy_in",
-    "copy_out",   "nvme_read",     "nvme_write", "host_read",      "accumulate",
+    "block",      "load_batch",    "send",      "recv",           "all_reduce", "reduce_scatter",
+    "all_gather", "scalar_reduce", "norm",      "optimizer_step", "amend",      "keep",
+    "copy_in",    "copy_out",      "nvme_read", "nvme_write",     "host_read",  "accumulate",
 };
 
 template <class E, std::size_t N>

@@ -91,6 +91,7 @@ enum class InstructionKind : std::uint8_t {
   kScalarReduce,
   kNorm,
   kOptimizerStep,
+  kAmend,    // an update that others' gradients scale or undo
   kKeep,     // older parameters
   kCopyIn,   // to the device
   kCopyOut,  // from the device
@@ -99,7 +100,7 @@ enum class InstructionKind : std::uint8_t {
   kHostRead,
   kAccumulate,  // by the host's processors
 };
-inline constexpr int kInstructionKindCount = 17;
+inline constexpr int kInstructionKindCount = 18;
 
 // Short lower-case names, the same in JSON, the store, SQL views and the screen.
 std::string_view Name(Queue queue);

@@ -37,6 +37,8 @@ struct VectorKernels {
   void (*squared_norm)(const FtSquaredNorm&);
   void (*adamw)(const FtAdamW&);
   void (*sgd)(const FtSgd&);
+  void (*adamw_amend)(const FtAdamWAmend&);
+  void (*sgd_amend)(const FtSgdAmend&);
   void (*count_not_finite)(const FtCountNotFinite&);
   void (*count_skipped)(const FtCountSkipped&);
   void (*quantize)(const FtQuantize&);

@@ -110,6 +110,7 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   if (tracks_buffers_) lane_->Record([&] { Bear(op, span.start_ns); });
   FT_TRY(Do(op, number, span));
   if (span.end_ns == 0) span.end_ns = shared.clock.Now();
+  free_ns_ = span.end_ns;
   rank_.activity_ns_.store(span.end_ns, std::memory_order_relaxed);
   // Before the end is told: memory may be used again after it.
   if (tracks_buffers_ || shared.options.record_spans) {
@@ -161,7 +162,13 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
     case Work::kHostRead:
       return Read(rank_.plan_.reads[detail]);
     case Work::kOpaque: {
-      const WaitEnd end = rank_.shared_.stall_gate.Sleep(rank_.plan_.durations_ns[detail]);
+      // To a deadline that counts from when it could start: what a thread wakes late does not add
+      // up.
+      const std::int64_t ready_ns = std::max(span.ready_ns, free_ns_);
+      const std::int64_t end_ns = ready_ns + rank_.plan_.durations_ns[detail];
+      const std::int64_t left_ns = end_ns - rank_.shared_.clock.Now();
+      if (left_ns <= 0) return {};
+      const WaitEnd end = rank_.shared_.stall_gate.Sleep(left_ns);
       if (end == WaitEnd::kAborted) {
         return tl::unexpected<Error>(rank_.shared_.control.AbortedError());
       }

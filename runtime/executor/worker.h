@@ -53,6 +53,7 @@ class Worker {
   bool tracks_buffers_ = false;
   StepValues values_{-1, 0.0F, 0.0F};
   std::int64_t seen_issued_ = 0;
+  std::int64_t free_ns_ = 0;  // when the queue's last op ended
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
   std::vector<std::int32_t> staging_;  // tokens on their way to the device
 };

@@ -100,6 +100,8 @@ Result<void> CheckOperands(const BoundOp& op, unsigned required) {
 std::optional<FtKernel> KernelOf(OpKind kind) {
   if (kind == OpKind::kAdamW) return FT_KERNEL_ADAMW;
   if (kind == OpKind::kSgd) return FT_KERNEL_SGD;
+  if (kind == OpKind::kAdamWAmend) return FT_KERNEL_ADAMW_AMEND;
+  if (kind == OpKind::kSgdAmend) return FT_KERNEL_SGD_AMEND;
   const Row* const row = RowOf(kind);
   return row == nullptr ? std::nullopt : std::optional<FtKernel>(row->kernel);
 }
@@ -112,6 +114,14 @@ Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& op
   if (op.op.kind == OpKind::kSgd) {
     FT_TRY(CheckOperands(op, kSgdRequired));
     return MakeSgd(op, optimizer);
+  }
+  if (op.op.kind == OpKind::kAdamWAmend) {
+    FT_TRY(CheckOperands(op, kAdamWRequired));
+    return MakeAdamWAmend(op, optimizer);
+  }
+  if (op.op.kind == OpKind::kSgdAmend) {
+    FT_TRY(CheckOperands(op, kSgdRequired));
+    return MakeSgdAmend(op, optimizer);
   }
   if (op.op.kind == OpKind::kFill) {
     FT_TRY(CheckOperands(op, 0b1));
@@ -134,6 +144,9 @@ std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind) {
   };
   if (kind == OpKind::kAdamW) return missing(FT_KERNEL_ADAMW, api.adamw != nullptr);
   if (kind == OpKind::kSgd) return missing(FT_KERNEL_SGD, api.sgd != nullptr);
+  if (kind == OpKind::kAdamWAmend)
+    return missing(FT_KERNEL_ADAMW_AMEND, api.adamw_amend != nullptr);
+  if (kind == OpKind::kSgdAmend) return missing(FT_KERNEL_SGD_AMEND, api.sgd_amend != nullptr);
   if (kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter) {
     return missing(FT_KERNEL_SUM_RANKS, api.sum_ranks != nullptr);
   }

@@ -110,6 +110,8 @@ union KernelArgs {
   FtSquaredNorm squared_norm;
   AdamWCall adamw;
   FtSgd sgd;
+  FtAdamWAmend adamw_amend;
+  FtSgdAmend sgd_amend;
   FtCountNotFinite count_not_finite;
   FtCountSkipped count_skipped;
   FtQuantize quantize;
@@ -163,6 +165,8 @@ KernelCall MakeGroupedGemm(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
 KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeAdamWAmend(const BoundOp& op, const OptimizerSettings& optimizer);
+KernelCall MakeSgdAmend(const BoundOp& op, const OptimizerSettings& optimizer);
 KernelCall MakeCountNotFinite(const BoundOp& op);
 KernelCall MakeCountSkipped(const BoundOp& op);
 KernelCall MakeQuantize(const BoundOp& op);

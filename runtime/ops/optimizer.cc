@@ -24,29 +24,52 @@ FtDtype DtypeOfMoments(NumberFormat format) {
 
 }  // namespace
 
+namespace {
+
+// `scales`: operands 7 and 8 are scales of moments.
+FtAdamW AdamWOf(const BoundOp& op, const OptimizerSettings& optimizer, bool scales) {
+  return {.param = op.Pointer(0),
+          .grad = op.Pointer(1),
+          .moment1 = op.Pointer(2),
+          .moment2 = op.Pointer(3),
+          .absmax1 = scales ? op.Pointer<float>(7) : nullptr,
+          .absmax2 = scales ? op.Pointer<float>(8) : nullptr,
+          .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(4) : nullptr,
+          .not_finite = op.Pointer<float>(5),
+          .skipped = op.Pointer<float>(6),
+          .elements = op.op.shape.elements,
+          .decayed = op.op.shape.decayed,
+          .step = 0,
+          .lr = 0.0F,
+          .beta1 = optimizer.beta1,
+          .beta2 = optimizer.beta2,
+          .epsilon = optimizer.epsilon,
+          .weight_decay = optimizer.weight_decay,
+          .max_norm = op.op.parameter,
+          .loss_scale = op.op.scale,
+          .moments = DtypeOfMoments(op.op.format),
+          .dtype = FT_F32};
+}
+
+FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer) {
+  return {.param = op.Pointer(0),
+          .grad = op.Pointer(1),
+          .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(2) : nullptr,
+          .not_finite = op.Pointer<float>(3),
+          .elements = op.op.shape.elements,
+          .decayed = op.op.shape.decayed,
+          .lr = 0.0F,
+          .weight_decay = optimizer.weight_decay,
+          .max_norm = op.op.parameter,
+          .loss_scale = op.op.scale,
+          .dtype = FT_F32};
+}
+
+}  // namespace
+
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
   KernelCall call;
-  const FtAdamW update{.param = op.Pointer(0),
-                       .grad = op.Pointer(1),
-                       .moment1 = op.Pointer(2),
-                       .moment2 = op.Pointer(3),
-                       .absmax1 = op.Pointer<float>(7),
-                       .absmax2 = op.Pointer<float>(8),
-                       .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(4) : nullptr,
-                       .not_finite = op.Pointer<float>(5),
-                       .skipped = op.Pointer<float>(6),
-                       .elements = op.op.shape.elements,
-                       .decayed = op.op.shape.decayed,
-                       .step = 0,
-                       .lr = 0.0F,
-                       .beta1 = optimizer.beta1,
-                       .beta2 = optimizer.beta2,
-                       .epsilon = optimizer.epsilon,
-                       .weight_decay = optimizer.weight_decay,
-                       .max_norm = op.op.parameter,
-                       .loss_scale = op.op.scale,
-                       .moments = DtypeOfMoments(op.op.format),
-                       .dtype = FT_F32};
+  const FtAdamW update = AdamWOf(op, optimizer, /*scales=*/true);
   call.args.adamw = {update, op.op.updates > 1 ? op.micro_batch : 0, op.op.updates};
   if (op.op.delayed) {
     call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
@@ -72,22 +95,43 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
 
 KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer) {
   KernelCall call;
-  call.args.sgd = {.param = op.Pointer(0),
-                   .grad = op.Pointer(1),
-                   .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(2) : nullptr,
-                   .not_finite = op.Pointer<float>(3),
-                   .elements = op.op.shape.elements,
-                   .decayed = op.op.shape.decayed,
-                   .lr = 0.0F,
-                   .weight_decay = optimizer.weight_decay,
-                   .max_norm = op.op.parameter,
-                   .loss_scale = op.op.scale,
-                   .dtype = FT_F32};
+  call.args.sgd = SgdOf(op, optimizer);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues& values) {
     FtSgd sgd = args.sgd;
     sgd.lr = values.learning_rate;
     return api.sgd(queue, &sgd);
+  };
+  return call;
+}
+
+KernelCall MakeAdamWAmend(const BoundOp& op, const OptimizerSettings& optimizer) {
+  KernelCall call;
+  call.args.adamw_amend = {
+      .update = AdamWOf(op, optimizer, /*scales=*/false),
+      .squared_norm_then = op.op.parameter > 0.0F ? op.Pointer<float>(7) : nullptr,
+      .not_finite_then = op.Pointer<float>(8)};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues& values) {
+    FtAdamWAmend amend = args.adamw_amend;
+    amend.update.step = values.step + 1;
+    amend.update.lr = values.learning_rate;
+    return api.adamw_amend(queue, &amend);
+  };
+  return call;
+}
+
+KernelCall MakeSgdAmend(const BoundOp& op, const OptimizerSettings& optimizer) {
+  KernelCall call;
+  call.args.sgd_amend = {
+      .update = SgdOf(op, optimizer),
+      .squared_norm_then = op.op.parameter > 0.0F ? op.Pointer<float>(4) : nullptr,
+      .not_finite_then = op.Pointer<float>(5)};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues& values) {
+    FtSgdAmend amend = args.sgd_amend;
+    amend.update.lr = values.learning_rate;
+    return api.sgd_amend(queue, &amend);
   };
   return call;
 }

@@ -43,6 +43,8 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "squared_norm",
     "adamw",
     "sgd",
+    "adamw_amend",
+    "sgd_amend",
     "count_not_finite",
     "count_skipped",
     "quantize",
@@ -272,6 +274,9 @@ OpWork ElementWork(const Op& op) {
       return {14 * s.elements, (3 + 4 * BytesPerFloat(op.format)) * s.elements};
     case OpKind::kSgd:
       return {4 * s.elements, 3 * s.elements};
+    case OpKind::kAdamWAmend:  // where there is nothing to amend
+    case OpKind::kSgdAmend:
+      return {2, 2};
     case OpKind::kCountNotFinite:
       return {s.elements, s.elements};
     case OpKind::kCountSkipped:

@@ -52,7 +52,10 @@ enum class OpKind : std::uint8_t {
   kSquaredNorm,           // x, out
   // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?
   kAdamW,
-  kSgd,             // param, grad, squared_norm?, not_finite?
+  kSgd,  // param, grad, squared_norm?, not_finite?
+  // the same operands (AdamW: but scales of moments), squared_norm_then?, not_finite_then?
+  kAdamWAmend,
+  kSgdAmend,
   kCountNotFinite,  // x, out
   kCountSkipped,    // not_finite, skipped (in place)
   kQuantize,        // x, out
@@ -74,7 +77,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 50;
+inline constexpr int kOpKindCount = 52;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {

@@ -206,6 +206,9 @@ class Estimator {
         update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
                          seconds_)
                       .span_s;
+      if (plan_.StepsOverlap()) {
+        update += TimeOf(KeepBlock(bucket.elements), seconds_).span_s;
+      }
       if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
       if (plan_.DataParallel() == 1) continue;
@@ -301,7 +304,7 @@ StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeco
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
   const double pipeline = in_order ? through + (m - 1) * slowest
                                    : Makespan(plan.schedule, shape, {forward, input, weight, send});
-  return {pipeline + after, bound};
+  return {pipeline + (plan.UpdatesEachMicroBatch() ? m : 1) * after, bound};
 }
 
 }  // namespace foretrain

@@ -239,6 +239,49 @@ std::string OverlapStaysOnTheDevice(const Plan& plan) {
   return {};
 }
 
+// The schedules whose ranks begin the next step at different times.
+bool HasZeroBubble(ScheduleKind schedule) {
+  return schedule == ScheduleKind::kZbH1 || schedule == ScheduleKind::kZbH2 ||
+         schedule == ScheduleKind::kZbV;
+}
+
+std::string PostValidationNeedsZeroBubble(const Plan& plan) {
+  if (!plan.post_validation) return {};
+  if (!HasZeroBubble(plan.schedule)) {
+    return fmt::format(
+        "post_validation with schedule {}: it keeps the ranks of zb-h1, zb-h2 and zb-v from "
+        "waiting "
+        "for one another at a step's end, others do so anyhow; use schedule zb-h1 or leave "
+        "post_validation out",
+        Name(plan.schedule));
+  }
+  if (plan.pp > 1) return {};
+  return "post_validation with pp 1: one stage knows all gradients before it updates; use pp 2 or "
+         "leave post_validation out";
+}
+
+std::string PostValidationNeedsWhatToValidate(const Plan& plan) {
+  if (!plan.post_validation || plan.clip_norm > 0 || plan.loss_scale > 0) return {};
+  return "post_validation with clip_norm 0 and loss_scale 0: an update that is neither clipped nor "
+         "skipped waits for no other stage; use clip_norm 1 or leave post_validation out";
+}
+
+// What is taken back must have been kept whole, where the update was made.
+std::string PostValidationKeepsFp32OnTheDevice(const Plan& plan) {
+  if (!plan.post_validation) return {};
+  if (plan.moments != MomentFormat::kFp32) {
+    return fmt::format(
+        "post_validation with moments {}: an update is taken back from its moments, which would be "
+        "rounded twice; use moments fp32 or leave post_validation out",
+        PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
+  }
+  if (plan.offload_optimizer == OffloadTarget::kNone) return {};
+  return fmt::format(
+      "post_validation with offload_optimizer {}: an amendment would bring all state in again; use "
+      "offload_optimizer none or leave post_validation out",
+      Name(plan.offload_optimizer));
+}
+
 // The two ranks that hold a stage run it for unlike micro-batches, so they never gather its
 // parameters or scatter its gradients together.
 std::string DualPipeKeepsWholeParameters(const Plan& plan) {
@@ -484,6 +527,9 @@ std::span<const PlanRule> PlanRules() {
       {"overlap-keeps-whole-parameters", OverlapKeepsWholeParameters},
       {"pipedream-sums-once", PipeDreamSumsOnce},
       {"overlap-stays-on-the-device", OverlapStaysOnTheDevice},
+      {"post-validation-needs-zero-bubble", PostValidationNeedsZeroBubble},
+      {"post-validation-needs-what-to-validate", PostValidationNeedsWhatToValidate},
+      {"post-validation-keeps-fp32-on-the-device", PostValidationKeepsFp32OnTheDevice},
       {"dualpipe-keeps-whole-parameters", DualPipeKeepsWholeParameters},
       {"fraction-needs-offload", FractionNeedsOffload},
       {"stream-needs-offload", StreamNeedsOffload},

@@ -263,6 +263,89 @@ TEST_P(AdamWTest, SkipsAStepWithoutATraceAndLeavesItOutOfBiasCorrection) {
   }
 }
 
+// Of an update by one factor of the gradients, then amended to another: what the second leaves by
+// itself. Moments are off by the roundings of (1 - beta) times the gradient's larger square, the
+// parameters by theirs and by what the way, lr * mean / root, of up to 10 * lr makes of it.
+TEST_P(AdamWTest, AmendsAnUpdateToOneByAnotherNorm) {
+  const float small = 0.04F, large = 25.0F;  // not clipped, and clipped to a fifth
+  for (const std::int64_t n : kRaggedSizes) {
+    for (const auto& [then, now] : {std::pair(&small, &large), std::pair(&large, &small)}) {
+      FtAdamW g = Settings();
+      g.elements = n;
+      g.decayed = n / 2;
+      g.step = 3;
+      const Floats grad = Random(n, 2);
+      Floats param = Random(n, 1), first = Random(n, 3, 0.1F), second = Random(n, 4, 0.1F);
+      for (float& v : second) v = std::abs(v) + 0.01F;
+      Floats twin = param, twin_first = first, twin_second = second;
+      g.grad = grad.data();
+      g.param = twin.data();
+      g.moment1 = twin_first.data();
+      g.moment2 = twin_second.data();
+      g.squared_norm = now;
+      Run(api_.adamw, g);
+      g.param = param.data();
+      g.moment1 = first.data();
+      g.moment2 = second.data();
+      g.squared_norm = then;
+      Run(api_.adamw, g);
+      g.squared_norm = now;
+      Run(api_.adamw_amend, FtAdamWAmend{g, then, nullptr});
+      ExpectClose(first, ToDouble(twin_first), {8.0 * kUnit}, "moment1");
+      ExpectClose(second, ToDouble(twin_second), {8.0 * kUnit}, "moment2");
+      // As in Check, twice.
+      ExpectClose(param, ToDouble(twin), {2 * (2.0 + 16.0 * 200.0 * double{g.lr}) * kUnit},
+                  "param");
+    }
+  }
+}
+
+TEST_P(AdamWTest, AmendsNothingWhereTheUpdateStands) {
+  FtAdamW g = Settings();
+  const Floats grad = Random(70, 2);
+  Floats param = Random(70, 1), first = Random(70, 3), second(70, 0.5F);
+  const Floats before = param;
+  const float then = 0.01F, now = 0.9F, some = 2.0F, more = 5.0F;
+  g.elements = g.decayed = 70;
+  g.step = 1;
+  g.grad = grad.data();
+  g.param = param.data();
+  g.moment1 = first.data();
+  g.moment2 = second.data();
+  g.squared_norm = &now;
+  Run(api_.adamw_amend, FtAdamWAmend{g, &then, nullptr});  // neither is clipped
+  g.not_finite = &more;
+  Run(api_.adamw_amend, FtAdamWAmend{g, &then, &some});  // both are skipped
+  EXPECT_EQ(Bits(param), Bits(before));
+}
+
+// Back to where it was: each number after two roundings there and two back, of what is a 1 - decay
+// or a beta of it.
+TEST_P(AdamWTest, TakesBackAnUpdateThatIsSkippedAfterAll) {
+  const float none = 0.0F, some = 3.0F;
+  for (const std::int64_t n : kRaggedSizes) {
+    FtAdamW g = Settings();
+    g.elements = n;
+    g.decayed = n / 2;
+    g.step = 2;
+    const Floats grad = Random(n, 2);
+    Floats param = Random(n, 1), first = Random(n, 3, 0.1F), second = Random(n, 4, 0.1F);
+    for (float& v : second) v = std::abs(v) + 0.01F;
+    const Floats params = param, firsts = first, seconds = second;
+    g.grad = grad.data();
+    g.param = param.data();
+    g.moment1 = first.data();
+    g.moment2 = second.data();
+    Run(api_.adamw, g);
+    g.not_finite = &some;
+    Run(api_.adamw_amend, FtAdamWAmend{g, nullptr, &none});
+    ExpectClose(first, ToDouble(firsts), {8.0 * kUnit}, "moment1");
+    ExpectClose(second, ToDouble(seconds), {8.0 * kUnit}, "moment2");
+    ExpectClose(param, ToDouble(params), {2 * (2.0 + 16.0 * 200.0 * double{g.lr}) * kUnit},
+                "param");
+  }
+}
+
 // A power of two times the gradients, undone by the update, leaves every bit in place.
 TEST_P(AdamWTest, UndoesALossScaleThatIsAPowerOfTwo) {
   const Floats grad = Random(65, 2);
@@ -339,6 +422,35 @@ TEST_P(SgdTest, EqualsItsFormulaAtRaggedSizes) {
       Run(api_.sgd, g);
       EXPECT_EQ(Bits(param), Bits(before));
     }
+  }
+}
+
+// p - lr g / 5 after p - lr g, and p again.
+TEST_P(SgdTest, AmendsAndTakesBack) {
+  const float small = 0.04F, large = 25.0F, some = 1.0F;
+  for (const std::int64_t n : kRaggedSizes) {
+    FtSgd g{};
+    Floats param = Random(n, 1), twin = param;
+    const Floats grad = Random(n, 2), before = param;
+    g.grad = grad.data();
+    g.elements = n;
+    g.decayed = n / 2;
+    g.lr = 0.1F;
+    g.weight_decay = 0.1F;
+    g.max_norm = 1.0F;
+    g.dtype = FT_F32;
+    g.param = twin.data();
+    g.squared_norm = &large;
+    Run(api_.sgd, g);
+    g.param = param.data();
+    g.squared_norm = &small;
+    Run(api_.sgd, g);
+    g.squared_norm = &large;
+    Run(api_.sgd_amend, FtSgdAmend{g, &small, nullptr});
+    ExpectClose(param, ToDouble(twin), {8.0 * kUnit}, "amended");
+    g.not_finite = &some;
+    Run(api_.sgd_amend, FtSgdAmend{g, &large, nullptr});
+    ExpectClose(param, ToDouble(before), {16.0 * kUnit}, "taken back");
   }
 }
 

@@ -179,6 +179,8 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   plan.fuse = pick(0, 3) == 0;
+  plan.post_validation = pick(0, 1) == 1;
+  if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
   return out;
 }
 

@@ -47,6 +47,31 @@ FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
   return check.status();
 }
 
+FtStatus AdamWAmend(FtQueue* queue, const FtAdamWAmend* g) {
+  const FtAdamW& update = g->update;
+  Check check(queue, "adamw_amend", update.dtype);
+  CheckUpdate(update, check);
+  check.AtLeast("step", update.step, 1);
+  check.Tensor("moment1", update.moment1, update.elements)
+      .Tensor("moment2", update.moment2, update.elements);
+  if (update.moments != FT_F32) {
+    check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32", update.moments);
+  }
+  if (check.ok()) {
+    queue->kernels->adamw_amend(*g);
+  }
+  return check.status();
+}
+
+FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
+  Check check(queue, "sgd_amend", g->update.dtype);
+  CheckUpdate(g->update, check);
+  if (check.ok()) {
+    queue->kernels->sgd_amend(*g);
+  }
+  return check.status();
+}
+
 FtStatus CountNotFinite(FtQueue* queue, const FtCountNotFinite* g) {
   Check check(queue, "count_not_finite", g->dtype);
   check.Size("elements", g->elements).Tensor("x", g->x, g->elements).Tensor("out", g->out, 1);
@@ -115,6 +140,8 @@ void SetUpdateEntries(FtDeviceApi& api) {
   api.squared_norm = &SquaredNorm;
   api.adamw = &AdamW;
   api.sgd = &Sgd;
+  api.adamw_amend = &AdamWAmend;
+  api.sgd_amend = &SgdAmend;
   api.count_not_finite = &CountNotFinite;
   api.count_skipped = &CountSkipped;
   api.quantize = &Quantize;

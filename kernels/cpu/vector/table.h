@@ -46,6 +46,8 @@ constexpr VectorKernels MakeTable(const char* name) {
           .squared_norm = &SquaredNorm,
           .adamw = &AdamW,
           .sgd = &Sgd,
+          .adamw_amend = &AdamWAmend,
+          .sgd_amend = &SgdAmend,
           .count_not_finite = &CountNotFinite,
           .count_skipped = &CountSkipped,
           .quantize = &Quantize,

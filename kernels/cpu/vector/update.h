@@ -193,6 +193,97 @@ inline void Sgd(const FtSgd& g) {
   SgdPart(g, factor, 0.0F, edge, g.elements);
 }
 
+// What an update that is amended multiplied gradients by, and what it should have.
+struct AmendFactors {
+  bool skips_then, skips_now;
+  float then, now;
+
+  bool Alike() const { return skips_then == skips_now && (skips_now || then == now); }
+};
+template <class Amend>
+FT_INLINE AmendFactors AmendFactorsOf(const Amend& g) {
+  return {Skips(g.not_finite_then), Skips(g.update.not_finite),
+          GradientFactor(g.squared_norm_then, g.update.max_norm, g.update.loss_scale),
+          GradientFactor(g.update.squared_norm, g.update.max_norm, g.update.loss_scale)};
+}
+
+FT_INLINE Vector NotNegative(Vector x) { return Max(x, Set(0.0F)); }
+
+// The moments are what the update left, and so is the way it went.
+FT_INLINE void AdamWRedo(const FtAdamW& g, const AdamFactors& f, const AmendFactors& amend) {
+  float* param = Floats(g.param);
+  const float* grad = Floats(g.grad);
+  float* moment1 = Floats(g.moment1);
+  float* moment2 = Floats(g.moment2);
+  ForEachVector(
+      g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector raw = access.load(grad + i);
+        const Vector then = raw * amend.then, now = raw * amend.now;
+        const Vector m = access.load(moment1 + i), v = access.load(moment2 + i);
+        const Vector new_m = m + (now - then) * (1.0F - f.beta1);
+        const Vector new_v = NotNegative(v + (now * now - then * then) * (1.0F - f.beta2));
+        const Vector way = f.step * m / (SquareRoot(v) * f.root + f.epsilon);
+        const Vector new_way = f.step * new_m / (SquareRoot(new_v) * f.root + f.epsilon);
+        access.store(moment1 + i, new_m);
+        access.store(moment2 + i, new_v);
+        access.store(param + i, access.load(param + i) + (way - new_way));
+      });
+}
+
+FT_INLINE void AdamWUndo(const FtAdamW& g, const AdamFactors& f, float then, float decay,
+                         int64_t begin, int64_t end) {
+  float* param = Floats(g.param) + begin;
+  const float* grad = Floats(g.grad) + begin;
+  float* moment1 = Floats(g.moment1) + begin;
+  float* moment2 = Floats(g.moment2) + begin;
+  const float kept = 1.0F - decay;
+  ForEachVector(
+      end - begin, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector gradient = access.load(grad + i) * then;
+        const Vector m = access.load(moment1 + i), v = access.load(moment2 + i);
+        const Vector way = f.step * m / (SquareRoot(v) * f.root + f.epsilon);
+        access.store(moment1 + i, (m - gradient * (1.0F - f.beta1)) / f.beta1);
+        access.store(moment2 + i,
+                     NotNegative(v - gradient * gradient * (1.0F - f.beta2)) / f.beta2);
+        access.store(param + i, (access.load(param + i) + way) / kept);
+      });
+}
+
+inline void AdamWAmend(const FtAdamWAmend& g) {
+  const AmendFactors amend = AmendFactorsOf(g);
+  if (amend.Alike()) return;
+  if (amend.skips_then) return AdamW(g.update);
+  const AdamFactors f = FactorsOf(g.update);
+  if (!amend.skips_now) return AdamWRedo(g.update, f, amend);
+  const int64_t edge = Clamp(g.update.decayed, 0, g.update.elements);
+  AdamWUndo(g.update, f, amend.then, g.update.lr * g.update.weight_decay, 0, edge);
+  AdamWUndo(g.update, f, amend.then, 0.0F, edge, g.update.elements);
+}
+
+FT_INLINE void SgdUndo(const FtSgd& g, float factor, float decay, int64_t begin, int64_t end) {
+  float* param = Floats(g.param) + begin;
+  const float* grad = Floats(g.grad) + begin;
+  const float kept = 1.0F - decay;
+  ForEachVector(
+      end - begin, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        access.store(param + i, (access.load(param + i) + access.load(grad + i) * factor) / kept);
+      });
+}
+
+inline void SgdAmend(const FtSgdAmend& g) {
+  const AmendFactors amend = AmendFactorsOf(g);
+  if (amend.Alike()) return;
+  if (amend.skips_then) return Sgd(g.update);
+  if (!amend.skips_now) {
+    SgdPart(g.update, g.update.lr * (amend.now - amend.then), 0.0F, 0, g.update.elements);
+    return;
+  }
+  const float factor = g.update.lr * amend.then;
+  const int64_t edge = Clamp(g.update.decayed, 0, g.update.elements);
+  SgdUndo(g.update, factor, g.update.lr * g.update.weight_decay, 0, edge);
+  SgdUndo(g.update, factor, 0.0F, edge, g.update.elements);
+}
+
 inline void CountNotFinite(const FtCountNotFinite& g) {
   const float* x = Floats(g.x);
   int64_t count = 0;

@@ -85,7 +85,7 @@ void MakeNormState(RankBuilder& rank) {
 void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton) {
   if (context.plan.clip_norm <= 0) return;
   skeleton.push_back({UpdateKey(InstructionKind::kNorm, 0), &kNorm});
-  if (!IsReduced(context.plan)) return;
+  if (!IsReduced(context.plan) || context.plan.post_validation) return;
   skeleton.push_back({UpdateKey(InstructionKind::kScalarReduce, kNormScalar), &kNormSum});
 }
 

@@ -57,10 +57,13 @@ void MakeLossScaleState(RankBuilder& rank) {
 void LowerLossScale(const LowerContext& context, Skeleton& skeleton) {
   if (context.plan.loss_scale <= 0) return;
   skeleton.push_back({UpdateKey(InstructionKind::kNorm, kCount), &kCountRule});
+  if (context.plan.post_validation) return;  // all is known behind the updates
   if (IsReduced(context.plan)) {
     skeleton.push_back({UpdateKey(InstructionKind::kScalarReduce, kNotFiniteScalar), &kCountSum});
   }
-  skeleton.push_back({UpdateKey(InstructionKind::kNorm, kSkip), &kSkipRule});
+  skeleton.push_back(SkipStep());
 }
+
+SkeletonStep SkipStep() { return {UpdateKey(InstructionKind::kNorm, kSkip), &kSkipRule}; }
 
 }  // namespace foretrain

@@ -19,6 +19,7 @@ constexpr std::array kLowerings = {
     Lowering{MakeLossState, LowerLoss},
     Lowering{MakeNormState, LowerGradientNorm},
     Lowering{MakeLossScaleState, LowerLossScale},
+    Lowering{MakePostValidationState, LowerPostValidation},
     Lowering{MakeOptimizerOffloadState, LowerOptimizerOffload},
     Lowering{nullptr, LowerOptimizer},
     Lowering{nullptr, LowerOlderParameters},

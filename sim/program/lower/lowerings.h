@@ -83,6 +83,10 @@ void LowerLossScale(const LowerContext& context, Skeleton& skeleton);
 void MakeOptimizerOffloadState(RankBuilder& rank);
 void LowerOptimizerOffload(const LowerContext& context, Skeleton& skeleton);
 
+// Updates that wait for no sum over the pipeline: what is known goes down it before them.
+void MakePostValidationState(RankBuilder& rank);
+void LowerPostValidation(const LowerContext& context, Skeleton& skeleton);
+
 // Optimizer steps of the others and, where each rank updates a shard, gathers of the updated
 // parameters, which the next step's forward waits for, block by block.
 void LowerOptimizer(const LowerContext& context, Skeleton& skeleton);

@@ -84,14 +84,7 @@ std::vector<int> NewPlaces(RankBuilder& rank, int count, std::int64_t bytes, Cat
 void EmitKeep(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const std::string name = "keep." + std::to_string(bucket.elements);
-  const int block = rank.FindBlock(name, [&] {
-    Block copy = CopyBlock({.name = "keep", .elements = {bucket.elements}});
-    copy.name = "keep";
-    copy.ops[0].name = "keep";
-    copy.ops[0].queue = Queue::kCompute;
-    copy.ops[0].op_class = OpClass::kMemoryBound;
-    return copy;
-  });
+  const int block = rank.FindBlock(name, [&] { return KeepBlock(bucket.elements); });
   const Plan& plan = rank.Context().plan;
   const int place = plan.UpdatesEachMicroBatch()
                         ? RingOf(rank.Context(), LeadOf(rank.Context())).PlaceOf(key.micro_batch)

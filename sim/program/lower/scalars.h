@@ -17,6 +17,9 @@ void MakeScalarPair(RankBuilder& rank, TensorKind here, TensorKind sum, bool red
 // Makes a scalar in pinned memory: state, zero before the first step.
 void MakeScalarAway(RankBuilder& rank, TensorKind kind);
 
+// Counts the step where it is skipped, behind the updates that read the count.
+SkeletonStep SkipStep();
+
 // Sums the scalar over the group: `here` -> `sum`.
 void EmitScalarSum(RankBuilder& rank, const InstructionKey& key, const char* name, GroupKind group,
                    TensorKind here, TensorKind sum);

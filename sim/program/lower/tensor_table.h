@@ -41,6 +41,12 @@ enum class TensorKind : std::uint8_t {
   kNotFiniteHere,  // numbers in this rank's gradients
   kNotFinite,
   kSkipped,  // steps so far
+  // of norm and numbers that are not finite, where updates are validated afterwards: of the stages
+  // before, and of these and this one
+  kNormIn,
+  kNormThen,
+  kNotFiniteIn,
+  kNotFiniteThen,
 };
 
 struct TensorName {

@@ -156,6 +156,14 @@ Block SumAwayBlock(const CollectiveSpec& spec) {
   return b.Take();
 }
 
+Block KeepBlock(std::int64_t elements) {
+  Block block = CopyBlock({.name = "keep", .elements = {elements}});
+  block.ops[0].name = "keep";
+  block.ops[0].queue = Queue::kCompute;
+  block.ops[0].op_class = OpClass::kMemoryBound;
+  return block;
+}
+
 Block HostAddBlock(std::int64_t elements) {
   BlockBuilder b("gradients.add");
   const std::int16_t sum = Other(b, "sum", elements, Category::kGradients, 0);
@@ -244,6 +252,37 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   op.delayed = delayed;
   if (adam) op.format = format;
   if (plan.UpdatesEachMicroBatch()) op.updates = static_cast<std::int32_t>(plan.MicroBatches());
+  if (plan.loss_scale > 0) op.scale = static_cast<float>(plan.loss_scale);
+  op.parameter = static_cast<float>(plan.clip_norm);
+  op.shape = {.elements = elements, .decayed = decayed};
+  return b.Take();
+}
+
+Block AmendBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed) {
+  BlockBuilder b("amend");
+  int index = 0;
+  const auto slot = [&](const char* name, std::int64_t bytes, Category category) {
+    return b.SlotOfBytes(name, bytes, category, SlotRole::kOther, index++);
+  };
+  const bool adam = plan.optimizer == OptimizerKind::kAdamW;
+  const std::int64_t whole = elements * kFloatBytes, moment = adam ? whole : 0;
+  const std::int64_t clips = plan.clip_norm > 0 ? kFloatBytes : 0;
+  const std::int64_t skips = plan.loss_scale > 0 ? kFloatBytes : 0;
+  const std::int16_t param = slot("param", whole, Category::kParameters);
+  const std::int16_t grad = slot("grad", whole, Category::kGradients);
+  const std::int16_t moment1 = slot("moment1", moment, Category::kOptimizerState);
+  const std::int16_t moment2 = slot("moment2", moment, Category::kOptimizerState);
+  const std::int16_t norm = slot("squared_norm", clips, Category::kWorkspace);
+  const std::int16_t not_finite = slot("not_finite", skips, Category::kWorkspace);
+  const std::int16_t skipped = slot("skipped", adam ? skips : 0, Category::kWorkspace);
+  const std::int16_t norm_then = slot("squared_norm.then", clips, Category::kWorkspace);
+  const std::int16_t not_finite_then = slot("not_finite.then", skips, Category::kWorkspace);
+  Op& op = adam ? b.Add(OpKind::kAdamWAmend, OpClass::kMemoryBound, "amend",
+                        {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm),
+                         In(not_finite), In(skipped), In(norm_then), In(not_finite_then)})
+                : b.Add(OpKind::kSgdAmend, OpClass::kMemoryBound, "amend",
+                        {InOut(param), In(grad), In(norm), In(not_finite), In(norm_then),
+                         In(not_finite_then)});
   if (plan.loss_scale > 0) op.scale = static_cast<float>(plan.loss_scale);
   op.parameter = static_cast<float>(plan.clip_norm);
   op.shape = {.elements = elements, .decayed = decayed};

@@ -45,6 +45,8 @@ struct CopySpec {
 };
 // Slots: from and to of the first tensor, of the second, ...
 Block CopyBlock(const CopySpec& spec);
+// A copy of parameters on the device, by `compute`: slots from, to.
+Block KeepBlock(std::int64_t elements);
 // To or from a disk: kNvme; to the device: kH2d; from it: kD2h; else kCpu.
 Queue QueueOfCopy(Space from, Space to);
 
@@ -73,6 +75,10 @@ Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards, N
 // of moments1? and moments2?. `delayed`: see Op.
 Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed,
                      Queue queue = Queue::kCompute, bool delayed = false);
+
+// Amends such an update on `compute`: the same slots but scales of moments, then the squared norm
+// and the numbers that are not finite which the update went by.
+Block AmendBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed);
 
 // The host waits for the loss and, if there is one, the squared norm of gradients that are
 // `loss_scale` times too large.

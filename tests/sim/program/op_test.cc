@@ -189,6 +189,7 @@ TEST(WorkOf, LossAndOptimizerCountEachElement) {
   adam.format = NumberFormat::kInt8;
   ExpectWork(adam, 140, 160);
   ExpectWork(Make(OpKind::kSgd, {.elements = 10}), 40, 120);
+  ExpectWork(Make(OpKind::kAdamWAmend, {.elements = 10}), 2, 8);  // nothing to amend
   ExpectWork(Make(OpKind::kCountNotFinite, {.elements = 9}), 9, 36);
   ExpectWork(Make(OpKind::kCountSkipped, {}), 1, 12);
 }

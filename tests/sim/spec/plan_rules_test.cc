@@ -49,6 +49,28 @@ const Row kRows[] = {
     {"dualpipe-keeps-whole-parameters",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
      "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"post-validation-needs-zero-bubble",
+     [](Plan& p) { p.pp = 2, p.clip_norm = 1, p.post_validation = true; },
+     "post_validation with schedule 1f1b", [](Plan& p) { p.schedule = ScheduleKind::kZbH1; }},
+    {"post-validation-needs-zero-bubble",
+     [](Plan& p) { p.schedule = ScheduleKind::kZbV, p.clip_norm = 1, p.post_validation = true; },
+     "post_validation with pp 1", [](Plan& p) { p.post_validation = false; }},
+    {"post-validation-needs-what-to-validate",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kZbH2, p.post_validation = true; },
+     "post_validation with clip_norm 0 and loss_scale 0", [](Plan& p) { p.clip_norm = 1; }},
+    {"post-validation-keeps-fp32-on-the-device",
+     [](Plan& p) {
+       p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.clip_norm = 1, p.post_validation = true;
+       p.moments = MomentFormat::kBf16;
+     },
+     "post_validation with moments bf16", [](Plan& p) { p.moments = MomentFormat::kFp32; }},
+    {"post-validation-keeps-fp32-on-the-device",
+     [](Plan& p) {
+       p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.clip_norm = 1, p.post_validation = true;
+       p.offload_optimizer = OffloadTarget::kHost;
+     },
+     "post_validation with offload_optimizer host",
+     [](Plan& p) { p.offload_optimizer = OffloadTarget::kNone; }},
     {"overlap-needs-micro-batches",
      [](Plan& p) { p.pp = 4, p.schedule = ScheduleKind::kPipeDream2bw, p.global_batch = 3; },
      "schedule pipedream-2bw with pp 4 and 3 micro-batches", [](Plan& p) { p.global_batch = 4; }},
