@@ -117,6 +117,7 @@ class Estimator {
     Add(out.forward, before);
     Add(out.forward, time(Pass::kForward), beside);
     if (of.kind == BlockKind::kEmbedding) {
+      if (!HasPass(plan_, of.kind, Pass::kBackward)) return;
       Add(out.backward, time(Pass::kBackward), reduce);
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
@@ -131,7 +132,9 @@ class Estimator {
     if (!split) return;
     Add(out.input, before);
     Add(out.input, time(Pass::kBackwardInput), beside);
-    Add(out.weight, time(Pass::kBackwardWeight), reduce);
+    if (HasPass(plan_, of.kind, Pass::kBackwardWeight)) {
+      Add(out.weight, time(Pass::kBackwardWeight), reduce);
+    }
   }
 
   double SumSeconds(const Bucket& bucket) const {
@@ -169,7 +172,8 @@ class Estimator {
   double ReduceSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
-      if (IsHeldOnce(plan_, layout.buckets[static_cast<std::size_t>(bucket)])) continue;
+      const Bucket& summed = layout.buckets[static_cast<std::size_t>(bucket)];
+      if (summed.frozen || IsHeldOnce(plan_, summed)) continue;
       const auto shares = [bucket](const std::vector<int>& buckets) {
         return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
       };
@@ -187,6 +191,7 @@ class Estimator {
     int number = 0;
     for (const Bucket& bucket : context.layout.buckets) {
       const bool away = OffloadOf(context, number++).away;
+      if (bucket.frozen) continue;
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)

@@ -34,6 +34,31 @@ ProgramCosts EvenCosts(const Program& program) {
   return costs;
 }
 
+void ExpectBytesOfTheRun(const Plan& plan) {
+  SCOPED_TRACE(Describe(plan));
+  const auto program = Compile(TinyGpt(), plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const auto forecast = Simulate(*program, EvenCosts(*program), {.min_steps = 1, .max_steps = 1});
+  ASSERT_TRUE(forecast.has_value()) << forecast.error().message;
+  TrainingOptions one;
+  one.steps = 1;
+  const Bytes predicted = BytesOf(forecast->timeline);
+  EXPECT_GT(predicted.size(), 8U * 4U);
+  EXPECT_EQ(predicted, BytesOf(TrainTiny(TinyGpt(), plan, one).timeline));
+}
+
+TEST(Bytes, OfAdaptersAreThoseOfTheRun) {
+  for (int zero = 0; zero < 4; ++zero) {
+    Plan plan = TinyPlan();
+    plan.dp = plan.tp = plan.pp = 2;
+    plan.zero_stage = zero;
+    plan.method = TrainingMethod::kLora;
+    plan.sequence_parallel = zero % 2 == 1;
+    plan.clip_norm = 1;
+    ExpectBytesOfTheRun(plan);
+  }
+}
+
 TEST(Bytes, OfAForecastAreThoseOfTheRun) {
   for (int zero = 0; zero < 4; ++zero) {
     for (const GatherFormat format :
@@ -47,17 +72,7 @@ TEST(Bytes, OfAForecastAreThoseOfTheRun) {
       plan.replicas = zero > 0 ? 2 : 1;
       plan.loss_scale = 256;
       plan.clip_norm = 1;
-      SCOPED_TRACE(Describe(plan));
-      const auto program = Compile(TinyGpt(), plan);
-      ASSERT_TRUE(program.has_value()) << program.error().message;
-      const auto forecast =
-          Simulate(*program, EvenCosts(*program), {.min_steps = 1, .max_steps = 1});
-      ASSERT_TRUE(forecast.has_value()) << forecast.error().message;
-      TrainingOptions one;
-      one.steps = 1;
-      const Bytes predicted = BytesOf(forecast->timeline);
-      EXPECT_GT(predicted.size(), 8U * 4U);
-      EXPECT_EQ(predicted, BytesOf(TrainTiny(TinyGpt(), plan, one).timeline));
+      ExpectBytesOfTheRun(plan);
     }
   }
 }

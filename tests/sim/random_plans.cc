@@ -144,6 +144,10 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   plan.fuse = pick(0, 3) == 0;
+  if (out.model.experts == 0 && pick(0, 2) == 0) {
+    plan.method = TrainingMethod::kLora;
+    plan.lora_rank = static_cast<int>(pick(1, 8));
+  }
   return out;
 }
 

@@ -38,6 +38,7 @@ std::vector<Binding> CountedRanges(RankBuilder& rank) {
   std::vector<Binding> ranges;
   if (!CountsItsShards(rank.Context())) return ranges;
   for (std::size_t i = 0; i < program.buckets.size(); ++i) {
+    if (program.buckets[i].frozen) continue;
     const ShardRange shard = ShardOf(program.buckets[i]);
     for (const ParameterPlace& place : program.parameters) {
       if (place.bucket != static_cast<int>(i) || !place.counted) continue;

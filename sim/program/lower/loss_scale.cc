@@ -18,7 +18,7 @@ void EmitCount(RankBuilder& rank, const InstructionKey& key) {
   std::string name = "count_not_finite";
   for (const Bucket& bucket : rank.Rank().buckets) {
     const ShardRange shard = ShardOf(bucket);
-    if (shard.begin == shard.end) continue;
+    if (bucket.frozen || shard.begin == shard.end) continue;
     bindings.push_back(GradientRangeOf(rank, bucket, shard.begin, shard.end));
     elements.push_back(shard.end - shard.begin);
     name += "." + std::to_string(elements.back());

@@ -56,6 +56,7 @@ void LowerOptimizer(const LowerContext& context, Skeleton& skeleton) {
   const Sharding sharding = ShardingOf(context.plan);
   // Forward order: the next step's first blocks get their parameters first.
   for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
+    if (context.BucketAt(bucket).frozen) continue;
     const ShardRange shard = ShardOf(context.BucketAt(bucket));
     if (shard.end > shard.begin && !OffloadOf(context, bucket).away) {
       skeleton.push_back({UpdateKey(InstructionKind::kOptimizerStep, bucket), &kOptimizerStep});
