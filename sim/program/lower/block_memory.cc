@@ -114,7 +114,9 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
                 const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
-    if (IsHeldOnce(context.plan, context.BucketAt(bucket))) continue;
+    const bool away =
+        role == SlotRole::kParameter && ParameterSpace(context.plan) != Space::kDevice;
+    if (!away && IsHeldOnce(context.plan, context.BucketAt(bucket))) continue;
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
     PieceUse use;

@@ -64,7 +64,7 @@ Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const Instru
   const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
   const Plan& plan = rank.Context().plan;
-  FT_CHECK(copy >= 0 || !ShardingOf(plan).parameters || IsHeldOnce(plan, bucket));
+  FT_CHECK(copy >= 0 || !GathersParameters(plan, bucket));
   return rank.Part(copy >= 0 ? copy : bucket.parameters, range.offset, range.elements);
 }
 

@@ -38,7 +38,7 @@ void EmitIn(RankBuilder& rank, const InstructionKey& key) {
   const bool disk = ParameterSpace(rank.Context().plan) == Space::kNvme;
   const int from = disk ? rank.Tensors().At(NameAway(key)) : rank.BucketOf(key).parameters;
   if (disk) rank.Tensors().Drop(NameAway(key));
-  const bool sharded = ShardingOf(rank.Context().plan).parameters;
+  const bool sharded = GathersParameters(rank.Context().plan, rank.BucketOf(key));
   const int to =
       rank.Tensors().Put(sharded ? ShardCopy(key) : ParameterCopy(key, key.part),
                          rank.NewBuffer(BytesOf(rank.Context(), key), Category::kCommunication));

@@ -83,10 +83,8 @@ void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
     std::optional<InstructionKey> after;
     if (u > depth) after = skeleton[uses[u - depth - 1].last].key;
     for (const int bucket : context.BucketsOf(use.block)) {
-      if (!ReadsBucket(context, use, bucket) ||
-          IsHeldOnce(context.plan, context.BucketAt(bucket))) {
-        continue;
-      }
+      if (!ReadsBucket(context, use, bucket)) continue;
+      if (!GathersParameters(context.plan, context.BucketAt(bucket))) continue;
       const InstructionKey key{InstructionKind::kAllGather, use.pass, use.block, use.micro_batch,
                                bucket};
       insertions.Before(place, {key, &kGather, after});

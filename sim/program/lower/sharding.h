@@ -42,6 +42,11 @@ inline Sharding ShardingOf(const Plan& plan) {
   return sharding;
 }
 
+// Whether a bucket's parameters are gathered for each use.
+inline bool GathersParameters(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).parameters && !IsHeldOnce(plan, bucket);
+}
+
 // Replicas of each shard sum it once a step, when it holds all micro-batches (HSDP).
 inline bool SumsReplicas(const Plan& plan) {
   return plan.replicas > 1 && ShardingOf(plan).optimizer;
