@@ -82,7 +82,8 @@ class GemmTest : public KernelTest {
     const reference::GemmShape shape{
         .m = c.m, .n = c.n, .k = c.k, .trans_a = c.trans_a, .trans_b = c.trans_b};
     const double scale = c.scale == 0 ? 1.0 : static_cast<double>(c.scale);
-    const Tensor scaled_a = Scaled(ToDouble(a), scale);
+    Tensor scaled_a = ToDouble(a);
+    for (double& x : scaled_a) x *= scale;
     Tensor expected = reference::Gemm(shape, scaled_a, ToDouble(b), ToDouble(bias));
     Tensor sizes =
         reference::Gemm(shape, Absolute(scaled_a), Absolute(ToDouble(b)), Absolute(ToDouble(bias)));
