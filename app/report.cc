@@ -270,6 +270,32 @@ std::string OffloadText(const OffloadFigures& figures) {
   return out;
 }
 
+namespace {
+
+// 1234567 -> "1,234,567"
+std::string Grouped(std::int64_t count) {
+  std::string text = std::to_string(count);
+  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ParametersText(const ParameterCounts& counts) {
+  std::string text = Grouped(counts.all);
+  if (counts.trained < counts.all) {
+    const double share = static_cast<double>(counts.trained) / static_cast<double>(counts.all);
+    text += ", of which " + Grouped(counts.trained) + " (" + FormatPercent(share) + ") are trained";
+  }
+  return FigureLine("parameters", text);
+}
+
+void WriteParameters(JsonWriter& json, const ParameterCounts& counts) {
+  json.Field("parameters", counts.all).Field("trained_parameters", counts.trained);
+}
+
 void WriteOffload(JsonWriter& json, const OffloadFigures& figures) {
   const auto gib = [&](Space space) {
     return GibFromBytes(figures.peak_bytes[static_cast<std::size_t>(space)]);

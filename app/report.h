@@ -11,6 +11,7 @@
 #include "sim/compare/join.h"
 #include "sim/memory/copied_bytes.h"
 #include "sim/memory/peak_memory.h"
+#include "sim/program/blocks/parameters.h"
 #include "traces/metrics/metrics.h"
 #include "traces/timeline.h"
 
@@ -40,6 +41,11 @@ struct OffloadFigures {
 OffloadFigures OffloadFiguresOf(const Program& program);
 // Lines of the spaces and routes in use; nothing where all lies on the device.
 std::string OffloadText(const OffloadFigures& figures);
+
+// "parameters  124,734,720, of which 294,912 (0.24 %) are trained", a line.
+std::string ParametersText(const ParameterCounts& counts);
+// The fields `parameters` and `trained_parameters`.
+void WriteParameters(JsonWriter& json, const ParameterCounts& counts);
 // The keys host_memory_gib (pageable and pinned), pinned_gib, nvme_gib and bytes_moved.
 void WriteOffload(JsonWriter& json, const OffloadFigures& figures);
 

@@ -201,7 +201,8 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.executor.faults = AskedFaults();
   if (!options.init.empty()) {
     PosixFileSystem files;
-    FT_ASSIGN(job.weights, WeightsFromSafetensors(files, options.init, context.model));
+    FT_ASSIGN(job.weights,
+              WeightsFromSafetensors(files, options.init, context.model, options.seed));
   }
   return job;
 }

@@ -98,8 +98,8 @@ typedef struct FtRun {
   int64_t row, position, rows;
 } FtRun;
 
-// c[m, n] (+)= op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias may be
-// NULL.
+// c[m, n] (+)= scale * op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias
+// may be NULL; a scale of 0 is 1.
 typedef struct FtGemm {
   const void* a;
   const void* b;
@@ -107,6 +107,7 @@ typedef struct FtGemm {
   void* c;
   int64_t m, n, k, lda, ldb, ldc;  // ld*: row strides as stored, before op()
   int32_t trans_a, trans_b, accumulate;
+  float scale;
   FtDtype dtype;
 } FtGemm;
 

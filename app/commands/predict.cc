@@ -81,6 +81,8 @@ class Predict final : public Command {
                 foretrain::Describe(forecast.program.plan).c_str(), context.cluster.name.c_str(),
                 context.profile_origin.c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
+    std::fputs(ParametersText(CountParameters(context.model, forecast.program.plan)).c_str(),
+               stdout);
     std::printf("%s\n",
                 FigureLine("uncertainty of the ops", "+-" + FormatPercent(forecast.relative_error))
                     .c_str());
@@ -104,6 +106,7 @@ class Predict final : public Command {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(forecast.program.plan));
     WriteFigures(json, *metrics.overall, Peaks(forecast));
+    WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteOffload(json, OffloadFiguresOf(forecast.program));
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
     json.Field("rates", context.profile_origin).Field("run", run);

@@ -97,7 +97,8 @@ class TrainCommand final : public Command {
     FT_ASSIGN(const auto store, Store::Open(store_));
     FT_ASSIGN(const TrainingResult result, RunTraining(*store, context, plan, options_));
     FT_TRY(store->Close());
-    json_ ? PrintJson(result) : Print(context, result);
+    const ParameterCounts counts = CountParameters(context.model, plan);
+    json_ ? PrintJson(result, counts) : Print(result, counts);
     if (!result.summary.stopped) return Exit::kDone;
     std::fprintf(stderr, "foretrain: stopped; %lld of %lld steps are stored as run %lld in %s\n",
                  static_cast<long long>(result.summary.steps),
@@ -123,13 +124,14 @@ class TrainCommand final : public Command {
     return {};
   }
 
-  void Print(const ForecastContext& /*context*/, const TrainingResult& result) const {
+  void Print(const TrainingResult& result, const ParameterCounts& counts) const {
     const std::int64_t steps = result.summary.steps;
     std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
     if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
     std::puts(result.summary.stopped ? " (stopped)" : "");
     if (result.metrics.overall)
       std::fputs(StepText(*result.metrics.overall, options_.capture).c_str(), stdout);
+    std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
     std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
@@ -141,7 +143,7 @@ class TrainCommand final : public Command {
         store_.c_str(), static_cast<long long>(result.run));
   }
 
-  static void PrintJson(const TrainingResult& result) {
+  static void PrintJson(const TrainingResult& result, const ParameterCounts& counts) {
     JsonWriter json;
     json.BeginObject()
         .Field("schema", 1)
@@ -152,6 +154,7 @@ class TrainCommand final : public Command {
     for (const std::int64_t bytes : result.summary.peak_bytes) most = std::max(most, bytes);
     json.Field("peak_memory_gib", GibFromBytes(most));
     json.Field("predicted_bytes", result.predicted_bytes);
+    WriteParameters(json, counts);
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
     if (result.metrics.overall) {

@@ -111,6 +111,7 @@ void RegisterGemm(const Variant& variant, std::int64_t m, std::int64_t n, std::i
                    .trans_a = trans_a,
                    .trans_b = trans_b,
                    .accumulate = 0,
+                   .scale = 1.0F,
                    .dtype = FT_F32};
     return CpuDeviceApi().gemm(queue, &g);
   });

@@ -77,9 +77,9 @@ const char* OneDnnGemm(const FtGemm& g) {
   const float beta = g.accumulate != 0 || g.bias != nullptr ? 1.0F : 0.0F;
   const OneOpenMpThread one_thread;
   const dnnl_status_t status =
-      dnnl_sgemm(g.trans_a != 0 ? 'T' : 'N', g.trans_b != 0 ? 'T' : 'N', g.m, g.n, g.k, 1.0F,
-                 static_cast<const float*>(g.a), g.lda, static_cast<const float*>(g.b), g.ldb, beta,
-                 static_cast<float*>(g.c), g.ldc);
+      dnnl_sgemm(g.trans_a != 0 ? 'T' : 'N', g.trans_b != 0 ? 'T' : 'N', g.m, g.n, g.k,
+                 g.scale != 0.0F ? g.scale : 1.0F, static_cast<const float*>(g.a), g.lda,
+                 static_cast<const float*>(g.b), g.ldb, beta, static_cast<float*>(g.c), g.ldc);
   switch (status) {
     case dnnl_success:
       return nullptr;

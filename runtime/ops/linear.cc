@@ -19,6 +19,7 @@ KernelCall MakeGemm(const BoundOp& op) {
                     .trans_a = op.op.trans_a,
                     .trans_b = op.op.trans_b,
                     .accumulate = op.op.accumulate,
+                    .scale = op.op.scale,
                     .dtype = FT_F32};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.gemm(queue, &args.gemm); };

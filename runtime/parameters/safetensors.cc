@@ -238,7 +238,7 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
 }
 
 Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
-                                            const ModelSpec& model) {
+                                            const ModelSpec& model, std::uint64_t seed) {
   auto file = std::make_shared<File>();  // shared by the copies of the source
   file->path = path;
   FT_ASSIGN(file->bytes, ReadFile(files, path, kMaxFileBytes));
@@ -252,10 +252,13 @@ Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string
   }
   FT_ASSIGN(file->entries,
             ParseSafetensorsHeader(std::string_view(file->bytes).substr(8, header), size, path));
-  return TensorSource([file, model](const ParameterPlace& place, std::int64_t row, std::int64_t col,
-                                    std::span<float> out) {
-    return ReadPiece(*file, model, place, row, col, out);
-  });
+  return TensorSource(
+      [file, model, fresh = InitialWeights(model, seed)](
+          const ParameterPlace& place, std::int64_t row, std::int64_t col, std::span<float> out) {
+        const bool adapter = place.name.find(".lora_") != std::string::npos;
+        if (adapter && file->entries.count(place.name) == 0) return fresh(place, row, col, out);
+        return ReadPiece(*file, model, place, row, col, out);
+      });
 }
 
 Result<void> WriteSafetensors(FileSystem& files, const std::string& path,

@@ -32,12 +32,13 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
                                                                       std::string_view file);
 
 // The weights in `path` as a source for FillParameters: GPT-2 names (linear weights stored
-// [in, out]), Llama names, or ours.
+// [in, out]), Llama names, or ours. Adapters (`...lora_A.weight`, `...lora_B.weight`) that the file
+// has not are fresh, of `seed`, so that a base model's file is where their training begins.
 //
 // Errors: as the header's; kInvalidArgument, a tensor of the model that the file lacks or has with
 // another shape (both are named). Reads the whole file.
 Result<TensorSource> WeightsFromSafetensors(FileSystem& files, const std::string& path,
-                                            const ModelSpec& model);
+                                            const ModelSpec& model, std::uint64_t seed = 0);
 
 // Writes `tensors` as one F32 file under our names.
 Result<void> WriteSafetensors(FileSystem& files, const std::string& path, const TensorMap& tensors);

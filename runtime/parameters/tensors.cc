@@ -137,7 +137,11 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
   const float residual = kStandardDeviation / std::sqrt(2.0F * static_cast<float>(model.layers));
   return [seed, residual](const ParameterPlace& place, std::int64_t row, std::int64_t col,
                           std::span<float> out) -> Result<void> {
-    if (EndsWith(place.name, ".bias")) {
+    if (EndsWith(place.name, ".lora_A.weight")) {
+      const float deviation = 1.0F / static_cast<float>(place.rows);  // of rank `rows`
+      CounterRandom(seed, place.name)
+          .FillNormal(static_cast<std::uint64_t>(row * place.cols + col), 0.0F, deviation, out);
+    } else if (EndsWith(place.name, ".bias") || EndsWith(place.name, ".lora_B.weight")) {
       std::fill(out.begin(), out.end(), 0.0F);
     } else if (!place.decays) {
       std::fill(out.begin(), out.end(), 1.0F);
@@ -185,6 +189,7 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
     std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // encoded moments
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
+      if (bucket.frozen && kind != StateKind::kParameters) continue;
       const StateBuffer state = BufferOf(rank, bucket, kind);
       Tensor& tensor = tensors[place.name];
       tensor.rows = place.rows;

@@ -21,7 +21,8 @@ using TensorSource = std::function<Result<void>(const ParameterPlace& place, std
                                                 std::int64_t col, std::span<float> out)>;
 
 // Fresh weights, the same whatever the plan: GPT-2's normal(0, 0.02), 0.02 / sqrt(2 layers) for the
-// projections into the residual, 1 for norm weights, 0 for biases. Radford et al. 2019, s. 2.3.
+// projections into the residual, 1 for norm weights, 0 for biases. Radford et al. 2019, s. 2.3. Of
+// adapters of rank r A has normal(0, 1 / r) and B 0, so that at first they change nothing.
 TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed);
 
 // Writes every rank's parameters. Between runs of the executor.
@@ -37,7 +38,8 @@ using TensorMap = std::map<std::string, Tensor>;
 
 enum class StateKind { kParameters, kGradients, kMoment1, kMoment2 };
 
-// Puts the ranks' pieces together; moments in fp32, and none of SGD. Gradients are those of the
+// Puts the ranks' pieces together; moments in fp32, and none of SGD; of what is frozen parameters
+// alone. Gradients are those of the
 // last step run, reduced over replicas.
 TensorMap GatherTensors(Executor& executor, StateKind kind);
 

@@ -28,6 +28,9 @@ CategoryBytes StateBytes(const LowerContext& context, Space space) {
   return bytes;
 }
 
+// The first layer's backward may leave a gradient that nobody reads.
+constexpr int kFirstLayer = 64;
+
 class Walker {
  public:
   Walker(const LowerContext& context, Space space)
@@ -74,7 +77,8 @@ class Walker {
         block && buckets_differ_
             ? key.block
             : 4 * static_cast<int>(context_.stage.KindOf(key.block)) +
-                  static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block));
+                  static_cast<int>(RecomputeOf(context_.plan, context_.stage, key.block)) +
+                  (key.block == 1 ? kFirstLayer : 0);
     const auto [found, is_new] = blocks_.try_emplace({step.rule, distinct, key.pass, key.part});
     if (is_new) found->second = Ask(step);
     return found->second;

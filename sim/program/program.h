@@ -82,7 +82,7 @@ struct ParameterPlace {
   std::int64_t offset = 0;  // elements from the start of the bucket
   bool decays = false;
   bool replicated = false;  // held in full by every tp rank
-  bool counted = true;      // this rank's copy enters the gradient norm and the parameter count
+  bool counted = true;      // this rank's copy enters the gradient norm
 };
 
 // Parameters that are reduced, updated and gathered together: one flat fp32 range.
@@ -90,6 +90,7 @@ struct Bucket {
   std::int64_t elements = 0;     // padded to a multiple of 16 * shards
   std::int64_t used = 0;         // elements that hold parameters
   std::int64_t decayed = 0;      // leading elements that weight decay applies to
+  bool frozen = false;           // never updated: parameters alone
   bool experts = false;          // that expert parallelism deals out: held by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state
   std::int32_t shard = 0;        // this rank's part: [shard, shard + 1) * elements / shards

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/program/blocks/blocks.h"
 #include "sim/program/schedules/placement.h"
 #include "sim/program/verify_checks.h"
 
@@ -28,20 +29,24 @@ struct Passes {
 bool Before(int earlier, int later) { return later >= 0 && earlier < later; }
 
 // What is wrong with the passes of one block and micro-batch, or "".
-std::string FaultOf(const Passes& passes, bool is_first_block) {
+std::string FaultOf(const Passes& passes, const Plan& plan, BlockKind kind) {
   const int forward = passes.End(Pass::kForward);
   const int both = passes.Begin(Pass::kBackward);
   const int input = passes.Begin(Pass::kBackwardInput);
   const int weight = passes.Begin(Pass::kBackwardWeight);
   const int recompute = passes.End(Pass::kRecompute);
   if (forward < 0) return "has no forward";
-  if (both < 0 && input < 0 && weight < 0) return "has no backward";
+  if (both < 0 && input < 0 && weight < 0) {
+    return HasPass(plan, kind, Pass::kBackward) ? "has no backward" : "";
+  }
   if (both >= 0 && (input >= 0 || weight >= 0)) return "has a backward and a half of it";
   if (both < 0) {
     // Token ids have no gradient: the embedding's backward is its weight half.
-    if (input < 0 && !is_first_block) return "has a weight half and no input half of its backward";
-    if (weight < 0) return "has an input half and no weight half of its backward";
-    if (input >= 0 && !Before(passes.End(Pass::kBackwardInput), weight))
+    if (input < 0 && HasPass(plan, kind, Pass::kBackwardInput))
+      return "has a weight half and no input half of its backward";
+    if (weight < 0 && HasPass(plan, kind, Pass::kBackwardWeight))
+      return "has an input half and no weight half of its backward";
+    if (input >= 0 && weight >= 0 && !Before(passes.End(Pass::kBackwardInput), weight))
       return "has its weight half before its input half";
   }
   if (passes.other_ahead) return "has a backward of the next step's batch";
@@ -54,6 +59,11 @@ std::string FaultOf(const Passes& passes, bool is_first_block) {
   if (recompute >= 0 && !passes.forward_ahead && !Before(forward, recompute))
     return "is recomputed before its forward";
   return "";
+}
+
+BlockKind KindOf(const Program& program, int block) {
+  if (block == 0) return BlockKind::kEmbedding;
+  return block == program.model.layers + 1 ? BlockKind::kHead : BlockKind::kLayer;
 }
 
 }  // namespace
@@ -79,7 +89,7 @@ Result<void> CheckPasses(const Program& program, const RankProgram& rank) {
   for (const auto& [key, passes] : all) {
     const auto& [block, micro_batch] = key;
     ++found[block];
-    const std::string fault = FaultOf(passes, block == 0);
+    const std::string fault = FaultOf(passes, plan, KindOf(program, block));
     if (fault.empty()) continue;
     return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank.rank) + ": block " +
                                                  std::to_string(block) + " mb " +

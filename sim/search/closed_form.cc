@@ -117,6 +117,7 @@ class Estimator {
     Add(out.forward, before);
     Add(out.forward, time(Pass::kForward), beside);
     if (of.kind == BlockKind::kEmbedding) {
+      if (!HasPass(plan_, of.kind, Pass::kBackward)) return;
       Add(out.backward, time(Pass::kBackward), reduce);
       if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
       return;
@@ -131,7 +132,9 @@ class Estimator {
     if (!split) return;
     Add(out.input, before);
     Add(out.input, time(Pass::kBackwardInput), beside);
-    Add(out.weight, time(Pass::kBackwardWeight), reduce);
+    if (HasPass(plan_, of.kind, Pass::kBackwardWeight)) {
+      Add(out.weight, time(Pass::kBackwardWeight), reduce);
+    }
   }
 
   double SumSeconds(const Bucket& bucket) const {
@@ -171,6 +174,7 @@ class Estimator {
     if (!sharding_.each_micro_batch) return 0;
     double sum = 0;
     for (const int number : layout.buckets_of_block[block]) {
+      if (layout.buckets[static_cast<std::size_t>(number)].frozen) continue;
       const auto shares = [number](const std::vector<int>& buckets) {
         return std::find(buckets.begin(), buckets.end(), number) != buckets.end();
       };
@@ -196,6 +200,7 @@ class Estimator {
     int number = 0;
     for (const Bucket& bucket : context.layout.buckets) {
       const bool away = OffloadOf(context, number++).away;
+      if (bucket.frozen) continue;
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)

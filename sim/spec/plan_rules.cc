@@ -225,6 +225,15 @@ std::string PipeDreamSumsOnce(const Plan& plan) {
       Name(plan.schedule));
 }
 
+// Older parameters are kept bucket by bucket, of which frozen ones would need none.
+std::string OverlapTrainsAll(const Plan& plan) {
+  if (!plan.StepsOverlap() || plan.method == TrainingMethod::kFull) return {};
+  return fmt::format(
+      "schedule {} with method {}: it keeps older versions of all parameters; use method full or "
+      "schedule 1f1b",
+      Name(plan.schedule), TextOf(PlanFieldOf("method"), plan));
+}
+
 std::string OverlapStaysOnTheDevice(const Plan& plan) {
   if (!plan.StepsOverlap()) return {};
   for (const char* name :
@@ -511,6 +520,43 @@ std::string EpNeedsOneReplica(const Plan& plan) {
       plan.ep, plan.replicas);
 }
 
+std::string AdaptersNeedLora(const Plan& plan) {
+  const Plan standard;
+  if (plan.method == TrainingMethod::kLora) return {};
+  if (plan.lora_rank != standard.lora_rank) {
+    return fmt::format(
+        "lora_rank {} with method full: there are no adapters; use method lora or lora_rank {}",
+        plan.lora_rank, standard.lora_rank);
+  }
+  if (plan.lora_alpha == standard.lora_alpha) return {};
+  return fmt::format(
+      "lora_alpha {} with method full: there are no adapters; use method lora or lora_alpha {}",
+      plan.lora_alpha, standard.lora_alpha);
+}
+
+std::string AdaptersAreScaled(const Plan& plan) {
+  if (plan.method != TrainingMethod::kLora || plan.lora_alpha > 0) return {};
+  return fmt::format(
+      "lora_alpha 0 with method lora: adapters would do nothing and learn nothing; use lora_alpha "
+      "{}",
+      2 * plan.lora_rank);
+}
+
+std::string AdaptersAreThin(const Plan& plan, const ModelSpec& model) {
+  if (plan.method != TrainingMethod::kLora || plan.lora_rank <= model.hidden) return {};
+  return fmt::format(
+      "lora_rank {} with method lora: the model has hidden {}, and no adapter needs a higher rank; "
+      "use lora_rank {}",
+      plan.lora_rank, model.hidden, model.hidden);
+}
+
+std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model) {
+  if (plan.method != TrainingMethod::kLora || model.experts == 0) return {};
+  return fmt::format(
+      "method lora with {} experts: only dense layers have adapters; use method full",
+      model.experts);
+}
+
 }  // namespace
 
 std::span<const PlanRule> PlanRules() {
@@ -526,6 +572,7 @@ std::span<const PlanRule> PlanRules() {
       {"overlap-updates-alone", OverlapUpdatesAlone},
       {"overlap-keeps-whole-parameters", OverlapKeepsWholeParameters},
       {"pipedream-sums-once", PipeDreamSumsOnce},
+      {"overlap-trains-all", OverlapTrainsAll},
       {"overlap-stays-on-the-device", OverlapStaysOnTheDevice},
       {"post-validation-needs-zero-bubble", PostValidationNeedsZeroBubble},
       {"post-validation-needs-what-to-validate", PostValidationNeedsWhatToValidate},
@@ -555,6 +602,8 @@ std::span<const PlanRule> PlanRules() {
       {"ep-needs-one-replica", EpNeedsOneReplica},
       {"context-needs-whole-chunks", ContextNeedsWholeChunks},
       {"ring-has-few-turns", RingHasFewTurns},
+      {"adapters-need-lora", AdaptersNeedLora},
+      {"adapters-are-scaled", AdaptersAreScaled},
   };
   return rules;
 }
@@ -566,6 +615,8 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
       {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
+      {"adapters-are-thin", AdaptersAreThin},
+      {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
   };
   return rules;

@@ -61,6 +61,13 @@ constexpr Model kLlamaWide = {"LlamaWideHeads", R"({"model_type": "llama", "num_
   "intermediate_size": 80, "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-6,
   "rope_theta": 500000.0, "hidden_act": "silu", "tie_word_embeddings": true})"};
 
+// A token sees 7, in the second layer all.
+constexpr Model kMistral = {"MistralWindow", R"({"model_type": "mistral", "num_hidden_layers": 3,
+  "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 176,
+  "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+  "hidden_act": "silu", "tie_word_embeddings": false, "sliding_window": 7,
+  "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})"};
+
 // About 14 batches long, so that 20 steps begin again at another offset.
 std::string Text() {
   std::string text;
@@ -134,7 +141,8 @@ INSTANTIATE_TEST_SUITE_P(Models, TorchLosses,
                                          Case{"LlamaClipped", kLlama, 8, 2.5},
                                          Case{"LlamaAccumulated", kLlama, 2, 0},
                                          Case{"LlamaAccumulatedAndClipped", kLlama, 1, 2.5},
-                                         Case{"LlamaWideHeads", kLlamaWide, 4, 2.5}),
+                                         Case{"LlamaWideHeads", kLlamaWide, 4, 2.5},
+                                         Case{"MistralWindow", kMistral, 4, 2.5}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 struct State {
@@ -271,7 +279,7 @@ TEST_P(TorchTensors, WeightsAfterTwentyStepsAreThoseOfPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TorchTensors,
-                         testing::Values(kGpt, kGptUntied, kLlama, kLlamaWide),
+                         testing::Values(kGpt, kGptUntied, kLlama, kLlamaWide, kMistral),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

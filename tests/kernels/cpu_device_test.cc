@@ -156,6 +156,7 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
               .trans_a = 0,
               .trans_b = 0,
               .accumulate = 0,
+              .scale = 1.0F,
               .dtype = FT_F32};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.gemm(queue_.get(), &gemm)),
             "cpu gemm: lda is 3: must be at least 4");
@@ -218,6 +219,7 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                     .trans_a = 0,
                     .trans_b = 1,
                     .accumulate = 0,
+                    .scale = 1.0F,
                     .dtype = FT_F32};
   EXPECT_EQ(api.gemm(queue.get(), &gemm), FT_OK);
   Floats out(offset + 100 * 300);

@@ -12,6 +12,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 struct GemmCase {
   std::int64_t m, n, k;
   bool trans_a, trans_b, accumulate, bias;
+  float scale = 1.0F;
 
   std::string Name() const {
     return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
@@ -76,17 +77,21 @@ class GemmTest : public KernelTest {
                           .trans_a = c.trans_a,
                           .trans_b = c.trans_b,
                           .accumulate = c.accumulate,
+                          .scale = c.scale,
                           .dtype = FT_F32});
     const reference::GemmShape shape{
         .m = c.m, .n = c.n, .k = c.k, .trans_a = c.trans_a, .trans_b = c.trans_b};
-    Tensor expected = reference::Gemm(shape, ToDouble(a), ToDouble(b), ToDouble(bias));
-    Tensor sizes = reference::Gemm(shape, Absolute(ToDouble(a)), Absolute(ToDouble(b)),
-                                   Absolute(ToDouble(bias)));
+    const double scale = c.scale == 0 ? 1.0 : static_cast<double>(c.scale);
+    Tensor scaled_a = ToDouble(a);
+    for (double& x : scaled_a) x *= scale;
+    Tensor expected = reference::Gemm(shape, scaled_a, ToDouble(b), ToDouble(bias));
+    Tensor sizes =
+        reference::Gemm(shape, Absolute(scaled_a), Absolute(ToDouble(b)), Absolute(ToDouble(bias)));
     for (std::size_t i = 0; c.accumulate && i < expected.size(); ++i) {
       expected[i] += static_cast<double>(old[i]);
       sizes[i] += std::abs(static_cast<double>(old[i]));
     }
-    ExpectClose(WithoutGap(wide_c, c.n, 7), expected, Scaled(sizes, Roundings(c.k + 3)), "c");
+    ExpectClose(WithoutGap(wide_c, c.n, 7), expected, Scaled(sizes, Roundings(c.k + 4)), "c");
   }
 };
 
@@ -101,6 +106,16 @@ TEST_P(GemmTest, EqualsTheReferenceAtRaggedSizes) {
           Check({m, n, k, (trans & 1) != 0, (trans & 2) != 0, turn % 3 == 0, turn % 5 < 2});
         }
       }
+    }
+  }
+}
+
+TEST_P(GemmTest, ScalesTheProductAndNothingElse) {
+  for (const float scale : {2.0F, -0.3F, 0.0F}) {  // 0 is 1
+    for (const std::int64_t size : kRaggedSizes) {
+      Check({size, 33, 8, false, true, false, false, scale});
+      Check({size, 8, 33, true, false, true, true, scale});
+      Check({size, size, 300, false, false, true, true, scale});
     }
   }
 }
@@ -136,6 +151,7 @@ TEST_P(GemmTest, OfNoRowsOrColumnsDoesNothing) {
                         .trans_a = 0,
                         .trans_b = 0,
                         .accumulate = 0,
+                        .scale = 1.0F,
                         .dtype = FT_F32});
 }
 
@@ -158,6 +174,7 @@ TEST_P(GemmTest, CarriesNanToItsRowAndNoOther) {
                         .trans_a = 0,
                         .trans_b = 0,
                         .accumulate = 0,
+                        .scale = 1.0F,
                         .dtype = FT_F32});
   for (std::size_t i = 0; i < c.size(); ++i) {
     EXPECT_EQ(std::isnan(c[i]), i / 65 == 40) << i;
@@ -190,6 +207,7 @@ TEST_P(GemmTest, GivesAColumnTheSameBitsInAnyCompany) {
                           .trans_a = 0,
                           .trans_b = 1,
                           .accumulate = 0,
+                          .scale = 1.0F,
                           .dtype = FT_F32});
     return c;
   };

@@ -18,6 +18,18 @@ void ExpectBytesOfTheForecast(const ModelSpec& model, const Plan& plan) {
   EXPECT_EQ(predicted, BytesOf(TrainTiny(model, plan, one).timeline));
 }
 
+TEST(Bytes, OfAdaptersAreThoseOfTheRun) {
+  for (int zero = 0; zero < 4; ++zero) {
+    Plan plan = TinyPlan();
+    plan.dp = plan.tp = plan.pp = 2;
+    plan.zero_stage = zero;
+    plan.method = TrainingMethod::kLora;
+    plan.sequence_parallel = zero % 2 == 1;
+    plan.clip_norm = 1;
+    ExpectBytesOfTheForecast(TinyGpt(), plan);
+  }
+}
+
 TEST(Bytes, OfShardsAreThoseOfTheRun) {
   for (int zero = 0; zero < 4; ++zero) {
     for (const GatherFormat format :

@@ -4,21 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <ostream>
 #include <string>
 #include <tuple>
 
 #include "equality_cases.h"
+#include "equality_check.h"
 #include "training.h"
 
 namespace foretrain {
 namespace {
-
-// fp32 sums of 128 tokens in another order: 2^-24 * sqrt(128) = 7e-7 of the terms' size, and some
-// more through 4 layers.
-constexpr double kLossTolerance = 1e-5;
-constexpr double kGradientTolerance = 5e-5;
 
 struct Family {
   const char* name;
@@ -42,27 +37,7 @@ TEST_P(Equality, LossesAndGradientsAreThoseOfOneRank) {
   single.clip_norm = family.clip_norm;
   Plan plan = one.plan;
   plan.clip_norm = family.clip_norm;
-  const Trained expected = TrainTiny(family.model, single);
-  const Trained actual = TrainTiny(family.model, plan);
-  ASSERT_EQ(actual.losses.size(), expected.losses.size());
-  ASSERT_NEAR(expected.losses[0], std::log(256.0), 0.2) << "an untrained model guesses";
-  EXPECT_LT(expected.losses.back(), expected.losses[0] - 0.3) << "it does not learn";
-  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
-    EXPECT_NEAR(actual.losses[step], expected.losses[step], kLossTolerance * expected.losses[step])
-        << "step " << step;
-  }
-  ASSERT_EQ(actual.squared_norms.size(), family.clip_norm > 0 ? expected.losses.size() : 0U);
-  for (std::size_t step = 0; step < actual.squared_norms.size(); ++step) {
-    EXPECT_NEAR(actual.squared_norms[step], expected.squared_norms[step],
-                10 * kLossTolerance * expected.squared_norms[step])
-        << "step " << step;
-  }
-  // Of one step, before Adam's division by small moments enlarges differences.
-  TrainingOptions first;
-  first.steps = 1;
-  EXPECT_LT(LargestDifference(TrainTiny(family.model, single, first).gradients,
-                              TrainTiny(family.model, plan, first).gradients),
-            kGradientTolerance);
+  ExpectTrainsAlike(family.model, single, plan);
 }
 
 std::string NameOfTest(const testing::TestParamInfo<std::tuple<Family, Case>>& test) {

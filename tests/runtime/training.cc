@@ -84,7 +84,9 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
                                  CpuDeviceApi(), clock, executor_options);
   EXPECT_TRUE(executor.has_value()) << executor.error().message;
   if (!executor.has_value()) return trained;
-  EXPECT_TRUE(FillParameters(**executor, InitialWeights(model, options.seed)).has_value());
+  const TensorSource weights =
+      options.weights ? options.weights : InitialWeights(model, options.seed);
+  EXPECT_TRUE(FillParameters(**executor, weights).has_value());
   RecordingSink sink;
   auto summary = (*executor)->Run(options.steps, **data, sink);
   EXPECT_TRUE(summary.has_value()) << Describe(plan) << ": " << summary.error().message;

@@ -42,9 +42,10 @@ struct TrainingOptions {
   std::uint64_t seed = 5;
   bool poison = true;
   FaultInjector* faults = nullptr;
+  TensorSource weights;  // null: InitialWeights of the seed
 };
 
-// Trains from InitialWeights on a fixed text. Fails the test on an error.
+// Trains on a fixed text. Fails the test on an error.
 Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOptions& options = {});
 
 // The text that TrainTiny trains on.

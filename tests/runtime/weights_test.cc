@@ -255,6 +255,35 @@ TEST_F(WeightFiles, WritesWhatItReadsAgain) {
   }
 }
 
+// A base model's file begins the training of adapters; a file with adapters goes on with them.
+TEST_F(WeightFiles, HoldAdaptersByTheirNames) {
+  for (const ModelSpec& model : {TinyGpt(), TinyLlama()}) {
+    const auto base = Through(model, TinyPlan(), InitialWeights(model, 4));
+    ASSERT_TRUE(WriteSafetensors(files_, Path("base.safetensors"), *base).has_value());
+    Plan plan = TinyPlan();
+    plan.method = TrainingMethod::kLora;
+    auto source = WeightsFromSafetensors(files_, Path("base.safetensors"), model, /*seed=*/9);
+    ASSERT_TRUE(source.has_value()) << source.error().message;
+    const auto fresh = Through(model, plan, *source);
+    ASSERT_TRUE(fresh.has_value()) << fresh.error().message;
+    const auto expected = Through(model, plan, InitialWeights(model, 9));
+    for (const auto& [name, tensor] : *fresh) {
+      const bool adapter = name.find(".lora_") != std::string::npos;
+      EXPECT_EQ(tensor.values, (adapter ? *expected : *base).at(name).values) << name;
+    }
+    EXPECT_EQ(fresh->count("layers.2.attention.qkv.lora_A.weight"), 1U);
+    EXPECT_EQ(fresh->at("layers.2.attention.v.lora_B.weight").cols, 8);
+    for (const float b : fresh->at("layers.1.mlp.down.lora_B.weight").values) EXPECT_EQ(b, 0.0F);
+    ASSERT_TRUE(WriteSafetensors(files_, Path("adapted.safetensors"), *expected).has_value());
+    auto adapted = WeightsFromSafetensors(files_, Path("adapted.safetensors"), model, /*seed=*/1);
+    plan.dp = plan.tp = 2;
+    plan.zero_stage = 3;
+    const auto again = Through(model, plan, *adapted);
+    ASSERT_TRUE(again.has_value()) << again.error().message;
+    EXPECT_EQ(LargestDifference(*expected, *again), 0.0);
+  }
+}
+
 TEST_F(WeightFiles, RefusesTheWeightsOfAnotherModelAndNamesTheTensor) {
   auto entries = Gpt2(TinyGpt(), "");
   entries.erase("h.2.mlp.c_fc.weight");

@@ -179,6 +179,14 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   plan.fuse = pick(0, 3) == 0;
+  if (out.model.experts == 0 && pick(0, 2) == 0) {
+    plan.method = TrainingMethod::kLora;
+    plan.lora_rank = static_cast<int>(pick(1, 8));
+    if (!ValidatePlan(plan, out.model)) {
+      plan.method = TrainingMethod::kFull;
+      plan.lora_rank = Plan{}.lora_rank;
+    }
+  }
   plan.post_validation = pick(0, 1) == 1;
   if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
   return out;

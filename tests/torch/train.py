@@ -39,14 +39,19 @@ def arguments():
     return p.parse_args()
 
 
-def attention(q, k, v):
-    """Causal, of [batch, heads, tokens, head_dim]; several query heads may share a key head."""
+def attention(q, k, v, window=None):
+    """Causal, of [batch, heads, tokens, head_dim]; several query heads may share a key head.
+
+    With a window a token sees that many, itself included.
+    """
     shared = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
-    if hasattr(functional, "scaled_dot_product_attention"):  # torch 2.0 and later
+    if window is None and hasattr(functional, "scaled_dot_product_attention"):  # torch 2.0 and later
         return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     tokens = q.shape[2]
     hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    if window is not None:
+        hidden |= torch.ones(tokens, tokens, dtype=torch.bool).tril(-window)
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     return scores.masked_fill(hidden, -math.inf).softmax(-1) @ v
 
@@ -118,6 +123,9 @@ class Llama:
         self.epsilon = config.get("rms_norm_eps", 1e-6)
         self.theta = config.get("rope_theta", 10000.0)
         self.tied = config.get("tie_word_embeddings", False)
+        kinds = config.get("layer_types", ["sliding_attention"] * self.layers)
+        window = config.get("sliding_window")
+        self.windows = [window if kind == "sliding_attention" else None for kind in kinds]
 
     def shapes(self):
         h, q, kv = self.hidden, self.heads * self.head_dim, self.kv_heads * self.head_dim
@@ -150,7 +158,7 @@ class Llama:
             at = {name.split(".", 3)[3]: value for name, value in w.items() if name.startswith(f"model.layers.{i}.")}
             y = self.norm(at["input_layernorm.weight"], x)
             q, k, v = (split_heads(y @ at[f"self_attn.{part}_proj.weight"].t(), self.head_dim) for part in "qkv")
-            y = join_heads(attention(self.rotate(q), self.rotate(k), v))
+            y = join_heads(attention(self.rotate(q), self.rotate(k), v, self.windows[i]))
             x = x + y @ at["self_attn.o_proj.weight"].t()
             y = self.norm(at["post_attention_layernorm.weight"], x)
             gate, up = y @ at["mlp.gate_proj.weight"].t(), y @ at["mlp.up_proj.weight"].t()
@@ -198,7 +206,7 @@ def main():
     torch.set_num_threads(args.threads)
     with open(args.config) as file:
         config = json.load(file)
-    model = {"gpt2": Gpt2, "llama": Llama}[config["model_type"]](config)
+    model = {"gpt2": Gpt2, "llama": Llama, "mistral": Llama}[config["model_type"]](config)
     weights = read_safetensors(args.init) if args.init else random_weights(model, args.seed)
     if args.save_init:
         write_safetensors(args.save_init, weights)

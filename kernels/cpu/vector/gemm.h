@@ -142,6 +142,14 @@ inline void PackA(const FtGemm& g, int64_t row, int64_t rows, int64_t k, int64_t
   }
 }
 
+// The scale goes into what is packed of A.
+inline void ScalePackedA(float scale, int64_t rows, int64_t depth, float* packed) {
+  const int64_t floats = RoundUp(rows, kTileRows) * depth;
+  for (int64_t i = 0; i < floats; ++i) {
+    packed[i] *= scale;
+  }
+}
+
 // Packs op(b)[k.., column..] as panels of kTileColumns columns.
 inline void PackB(const FtGemm& g, int64_t column, int64_t columns, int64_t k, int64_t depth,
                   float* to) {
@@ -192,6 +200,9 @@ inline void Gemm(const FtGemm& g, float* scratch) {
       for (int64_t row = 0; row < g.m; row += row_block) {
         const int64_t rows = Least(row_block, g.m - row);
         PackA(g, row, rows, k, depth, packed_a);
+        if (g.scale != 0.0F && g.scale != 1.0F) {
+          ScalePackedA(g.scale, rows, depth, packed_a);
+        }
         const bool first = k == 0;
         MultiplyBlock(packed_a, packed_b, depth,
                       {.c = Floats(g.c) + row * g.ldc + column,

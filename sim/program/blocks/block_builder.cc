@@ -71,11 +71,13 @@ void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy
                                         std::int64_t rows, std::int64_t out, std::int64_t in,
                                         bool accumulate) {
   const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
-  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name + ".weight_grad",
-               {In(dy), In(x), In(kNoSlot), output(weight_grad)});
-  op.trans_a = true;
-  op.accumulate = accumulate;
-  op.shape = {.rows = out, .cols = in, .inner = rows};
+  if (weight_grad != kNoSlot) {
+    Op& op = Add(OpKind::kGemm, OpClass::kGemm, name + ".weight_grad",
+                 {In(dy), In(x), In(kNoSlot), output(weight_grad)});
+    op.trans_a = true;
+    op.accumulate = accumulate;
+    op.shape = {.rows = out, .cols = in, .inner = rows};
+  }
   BiasGradient(name, dy, bias_grad, rows, out, accumulate);
 }
 

@@ -51,8 +51,8 @@ class BlockBuilder {
   // dx[rows, in] = dy[rows, out] w[out, in]
   void LinearInputGradient(const std::string& name, std::int16_t dy, std::int16_t weight,
                            std::int16_t dx, std::int64_t rows, std::int64_t out, std::int64_t in);
-  // dw[out, in] (+)= dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy, if there is
-  // one
+  // dw[out, in] (+)= dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy; either if
+  // there is one
   void LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,
                             std::int16_t weight_grad, std::int16_t bias_grad, std::int64_t rows,
                             std::int64_t out, std::int64_t in, bool accumulate);

@@ -52,6 +52,15 @@ inline bool IsGlobal(const ModelSpec& model, const Plan& plan, int block) {
   return windowed && model.WindowOf(block - 1, plan.sequence) == 0;
 }
 
+// Whether blocks of the kind have such a pass, of those that a schedule has: the embedding has no
+// input half, and where it is frozen no backward; a frozen head has no weight half.
+inline bool HasPass(const Plan& plan, BlockKind kind, Pass pass) {
+  const bool frozen = TrainsAdapters(plan);
+  if (pass == Pass::kForward || IsLayer(kind)) return true;
+  if (kind == BlockKind::kHead) return !frozen || pass != Pass::kBackwardWeight;
+  return !frozen && pass != Pass::kBackwardInput;
+}
+
 // The block, one of those below.
 Block BuildBlock(const BlockContext& context, const BlockRequest& request);
 

@@ -79,6 +79,7 @@ Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request
   const bool accumulate = request.accumulate;
   Embedding e(context, accumulate ? "embedding.backward.accumulate" : "embedding.backward");
   BlockBuilder& b = e.b;
+  if (TrainsAdapters(context.plan)) return b.Take(request.pass);
   const bool add = accumulate || context.shared_table;
   const std::int16_t ids = b.Slot("ids", e.rows, Category::kStaging, SlotRole::kIds);
   std::int16_t dy =

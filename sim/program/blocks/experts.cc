@@ -289,7 +289,7 @@ void ExpertsForward(Layer& layer, std::int16_t y) {
   const std::int16_t sum = b.Temporary("experts.sum", layer.rows * layer.hidden);
   experts.Combine("experts.combine", layer.experts.out, layer.experts.weights, sum);
   if (HasShared(layer)) {
-    layer.MlpUp(".shared", in, layer.up, layer.rows);
+    layer.MlpUp(".shared", in, kNoSlot, layer.up, layer.rows);
     layer.Activation(".shared", layer.up, layer.activated, layer.rows);
     AddGemm(b, "mlp.down.shared", layer.activated, layer.Parameter("down.weight", kDownWeight), sum,
             true, {.rows = layer.rows, .cols = layer.hidden, .inner = layer.ffn_width});
@@ -305,7 +305,7 @@ void ExpertsAgain(Layer& layer) {
   const std::int16_t in = layer.Gathered("norm2.gather", layer.norm2);
   Experts(layer).Products(in);
   if (!HasShared(layer)) return;
-  layer.MlpUp(".shared", in, layer.up, layer.rows);
+  layer.MlpUp(".shared", in, kNoSlot, layer.up, layer.rows);
   layer.Activation(".shared", layer.up, layer.activated, layer.rows);
 }
 

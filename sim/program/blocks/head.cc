@@ -40,8 +40,9 @@ struct Head {
 
   std::int16_t Parameter(const char* name, HeadParameter index, SlotRole role) {
     const auto list = ParametersOf(context.model, context.plan, BlockKind::kHead);
-    const Category category =
-        role == SlotRole::kGradient ? Category::kGradients : Category::kParameters;
+    const bool gradient = role == SlotRole::kGradient;
+    if (gradient && list[static_cast<std::size_t>(index)].frozen) return kNoSlot;
+    const Category category = gradient ? Category::kGradients : Category::kParameters;
     return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], context.plan.tp),
                   category, role, index);
   }
@@ -187,8 +188,9 @@ std::int16_t Head::LogitsBackward(std::int16_t weight, bool accumulate) {
   std::int16_t d_norm = b.Temporary("d_norm", (split_vocab ? rows : own_rows) * hidden);
   b.Half(Pass::kBackwardInput);
   LossGradient("", logits, targets, lse, rows);
+  const bool trained = !TrainsAdapters(context.plan);
   b.Half(Pass::kBackwardWeight);
-  const std::int16_t all = WholeNorm("head.norm.regather");
+  const std::int16_t all = trained ? WholeNorm("head.norm.regather") : kNoSlot;
   b.Half(Pass::kBackwardInput);
   if (split_rows && !split_vocab) {
     const std::int16_t own = b.View("logits.own", logits, 0, own_rows * vocab, own_rows * vocab);
@@ -230,6 +232,7 @@ void Head::NormBackward(std::int16_t d_norm, bool accumulate) {
   b.Half(Pass::kBackwardWeight);
   const std::int16_t weight_grad =
       Parameter("d_norm.weight", kFinalNormWeight, SlotRole::kGradient);
+  if (weight_grad == kNoSlot) return;
   const std::int16_t bias_grad = Parameter("d_norm.bias", kFinalNormBias, SlotRole::kGradient);
   Op& op = b.Add(OpKind::kNormBackwardWeight, OpClass::kMemoryBound, "head.norm.weight_grad",
                  {In(d_norm), In(x), In(mean), In(rstd), output(weight_grad), output(bias_grad)});
@@ -244,8 +247,9 @@ Block HeadForward(const BlockContext& context, const BlockRequest& request) {
   Head head(context, NameOf(request));
   BlockBuilder& b = head.b;
   const bool chunked = HeadForwardMakesGradients(context.plan);
+  const bool saved = !chunked && !TrainsAdapters(context.plan);  // for the weight's gradient
   head.norm = b.Slot("norm", head.own_rows * head.hidden, Category::kActivations,
-                     chunked ? SlotRole::kTemporary : SlotRole::kSaved, kNorm);
+                     saved ? SlotRole::kSaved : SlotRole::kTemporary, kNorm);
   head.MakeTargets();
   head.NormForward();
   const std::int16_t weight = head.Parameter("weight", kHeadWeight, SlotRole::kParameter);
@@ -269,8 +273,10 @@ Block HeadBackward(const BlockContext& context, const BlockRequest& request) {
     if (whole) d_norm = b.View("d_norm.own", d_norm, 0, own, own);
     head.NormBackward(d_norm, request.accumulate);
   } else {
-    head.norm = b.Slot("norm", head.own_rows * head.hidden, Category::kActivations,
-                       SlotRole::kSaved, kNorm);
+    if (!TrainsAdapters(context.plan)) {
+      head.norm = b.Slot("norm", head.own_rows * head.hidden, Category::kActivations,
+                         SlotRole::kSaved, kNorm);
+    }
     head.LogitsBackward(head.Parameter("weight", kHeadWeight, SlotRole::kParameter),
                         request.accumulate);
   }

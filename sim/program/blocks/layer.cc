@@ -26,7 +26,8 @@ void Attention(Layer& layer) {
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);
   const std::int16_t branch = layer.Sum({"attention.out", true, layer.attention, out_weight,
-                                         layer.tp > 1 ? kNoSlot : out_bias, layer.attention_width});
+                                         layer.tp > 1 ? kNoSlot : out_bias, layer.attention_width,
+                                         kOutLinear, layer.inner[kOutLinear]});
   Residual(layer, "attention.residual", layer.x, branch, out_bias, layer.residual);
 }
 
@@ -37,9 +38,14 @@ void Mlp(Layer& layer, std::int16_t y) {
   const std::int16_t in = layer.Gathered("norm2.gather", layer.norm2);
   const std::int16_t down_weight = layer.Parameter("down.weight", kDownWeight);
   const std::int16_t down_bias = layer.Parameter("down.bias", kDownBias);
-  SummedGemm down{
-      "mlp.down",     true, layer.activated, down_weight, layer.tp > 1 ? kNoSlot : down_bias,
-      layer.ffn_width};
+  SummedGemm down{"mlp.down",
+                  true,
+                  layer.activated,
+                  down_weight,
+                  layer.tp > 1 ? kNoSlot : down_bias,
+                  layer.ffn_width,
+                  kDownLinear,
+                  layer.inner[kDownLinear]};
   const bool in_pieces = layer.split_rows && layer.context.plan.tp_tiles > 1;
   const std::int16_t out =
       in_pieces ? kNoSlot : b.Temporary("mlp.down.out", layer.rows * layer.hidden);
@@ -47,11 +53,13 @@ void Mlp(Layer& layer, std::int16_t y) {
     const RowRange tile = layer.MlpTile(t);
     const std::string suffix = layer.TileSuffix(t);
     const std::int16_t up = layer.TileOf(layer.up, t, layer.up_width);
-    layer.MlpUp(suffix, layer.RowsOf(in, tile, layer.hidden), up, tile.count);
+    layer.MlpUp(suffix, layer.RowsOf(in, tile, layer.hidden), layer.InnerTile(kUpLinear, t), up,
+                tile.count);
     const std::int16_t activated = layer.TileOf(layer.activated, t, layer.ffn_width);
     layer.Activation(suffix, up, activated, tile.count);
     down.name = "mlp.down" + suffix;
     down.in = activated;
+    down.inner = layer.InnerTile(kDownLinear, t);
     if (!in_pieces) layer.SumRows(down, tile, out);
   }
   down.name = "mlp.down";
@@ -88,8 +96,10 @@ Block LayerRecompute(const BlockContext& context, const BlockRequest& request) {
   layer.Norm2();
   if (!layer.whole_mlp) return layer.b.Take();
   const std::int16_t in = layer.Gathered("norm2.gather", layer.norm2);
-  layer.MlpUp("", in, layer.up, layer.rows);
+  layer.MlpUp("", in, layer.inner[kUpLinear], layer.up, layer.rows);
   layer.Activation("", layer.up, layer.activated, layer.rows);
+  layer.AdapterInner(kDownLinear, "mlp.down", layer.activated, layer.inner[kDownLinear],
+                     layer.rows);
   return layer.b.Take();
 }
 

@@ -32,6 +32,7 @@ struct Backward {
 
   void NormWeightGradient(const char* name, std::int16_t dy, std::int16_t in, std::int16_t mean,
                           std::int16_t rstd, std::int16_t weight_grad, std::int16_t bias_grad) {
+    if (weight_grad == kNoSlot) return;
     Weight();
     const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
     Op& op = b.Add(OpKind::kNormBackwardWeight, OpClass::kMemoryBound, name,
@@ -45,6 +46,10 @@ struct Backward {
   // parameters are there for that one alone.
   std::int16_t Norm1Again();
   std::int16_t Norm2Again();
+  // The first `count` rows of the gradient of an adapter's inner tensor.
+  std::int16_t OfAdapter(std::int16_t d_inner, std::int64_t count) {
+    return d_inner == kNoSlot ? kNoSlot : layer.RowsOf(d_inner, {0, count}, layer.lora_rank);
+  }
   void ActivationGradient(const std::string& suffix, std::int16_t up, std::int64_t count);
   void MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy, std::int16_t d_norm2);
   std::int16_t Mlp(std::int16_t dy);
@@ -58,6 +63,8 @@ struct Backward {
   std::int16_t d_down_weight = kNoSlot, d_down_bias = kNoSlot, d_up_weight = kNoSlot,
                d_up_bias = kNoSlot;
   SummedGemm up_input = {};
+  std::int16_t d_up_inner = kNoSlot, d_down_inner = kNoSlot;  // of a tile
+  std::int16_t d_qkv_inner = kNoSlot;
 };
 
 std::int16_t Backward::Norm1Again() {
@@ -97,13 +104,23 @@ void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy
   const bool adds = accumulate || tile > 0;
   Input();
   if (!layer.whole_mlp) {
-    layer.MlpUp(suffix + ".again", layer.RowsOf(norm2, rows, hidden), up, rows.count);
+    layer.MlpUp(suffix + ".again", layer.RowsOf(norm2, rows, hidden),
+                layer.InnerTile(kUpLinear, tile), up, rows.count);
   }
-  b.LinearInputGradient("mlp.down.input_grad" + suffix, tile_dy, down_weight,
-                        layer.RowsOf(d_activated, {0, rows.count}, layer.ffn_width), rows.count,
-                        hidden, layer.ffn_width);
+  const std::int16_t tile_d_activated = layer.RowsOf(d_activated, {0, rows.count}, layer.ffn_width);
+  const std::int16_t tile_d_inner = OfAdapter(d_down_inner, rows.count);
+  b.LinearInputGradient("mlp.down.input_grad" + suffix, tile_dy, down_weight, tile_d_activated,
+                        rows.count, hidden, layer.ffn_width);
+  layer.AdapterInputGradient(kDownLinear, "mlp.down.input_grad" + suffix, tile_dy, tile_d_inner,
+                             tile_d_activated, rows.count);
   Weight();
   if (Lacks(kActivated)) layer.Activation(suffix + ".again", up, activated, rows.count);
+  const std::int16_t inner = layer.InnerTile(kDownLinear, tile);
+  if (Lacks(kDownInner)) {
+    layer.AdapterInner(kDownLinear, "mlp.down" + suffix + ".again", activated, inner, rows.count);
+  }
+  layer.AdapterWeightGradient(kDownLinear, "mlp.down" + suffix,
+                              {tile_dy, activated, inner, tile_d_inner}, rows.count, adds);
   b.LinearWeightGradient("mlp.down" + suffix, tile_dy, activated, d_down_weight, kNoSlot,
                          rows.count, hidden, layer.ffn_width, adds);
   if (tile == 0) {
@@ -114,6 +131,7 @@ void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy
   Input();
   up_input.name = "mlp.up.input_grad" + suffix;
   up_input.in = tile_d_up;
+  up_input.inner = OfAdapter(d_up_inner, rows.count);
   if (d_norm2 != kNoSlot) layer.SumRows(up_input, rows, d_norm2);
 }
 
@@ -131,7 +149,9 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
   d_down_bias = layer.Gradient("d_down.bias", kDownBias);
   d_up_weight = layer.Gradient("d_up.weight", kUpWeight);
   d_up_bias = layer.Gradient("d_up.bias", kUpBias);
-  up_input = {"mlp.up.input_grad", false, d_up, up_weight, kNoSlot, layer.up_width};
+  up_input = {"mlp.up.input_grad", false, d_up, up_weight, kNoSlot, layer.up_width, kUpLinear};
+  d_up_inner = layer.InnerGradient(kUpLinear, tile_rows);
+  d_down_inner = layer.InnerGradient(kDownLinear, tile_rows);
 
   Input();
   const std::int16_t whole_dy = layer.Gathered("mlp.down.output_grad.gather", dy);
@@ -152,6 +172,11 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
                            layer.RowsOf(d_up, {0, rows.count}, layer.up_width),
                            layer.RowsOf(norm2, rows, layer.hidden), d_up_weight, d_up_bias,
                            rows.count, layer.up_width, layer.hidden, accumulate || t > 0);
+    layer.AdapterWeightGradient(
+        kUpLinear, "mlp.up" + layer.TileSuffix(t),
+        {layer.RowsOf(d_up, {0, rows.count}, layer.up_width),
+         layer.RowsOf(norm2, rows, layer.hidden), layer.InnerTile(kUpLinear, t), up_input.inner},
+        rows.count, accumulate || t > 0);
   }
   return d_norm2;
 }
@@ -174,6 +199,9 @@ void Backward::QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1) {
   b.LinearWeightGradient("attention.qkv", d_qkv, whole_norm1, d_weight,
                          layer.Gradient("d_qkv.bias", kQkvBias), layer.rows, layer.qkv_width,
                          layer.hidden, accumulate);
+  layer.AdapterWeightGradient(kQkvLinear, "attention.qkv",
+                              {d_qkv, whole_norm1, layer.inner[kQkvLinear], d_qkv_inner},
+                              layer.rows, accumulate);
 }
 
 // d(residual) -> d(qkv).
@@ -186,12 +214,18 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   const std::int16_t whole = layer.Gathered("attention.out.output_grad.gather", d_residual);
   b.LinearInputGradient("attention.out.input_grad", whole, out_weight, d_attention, layer.rows,
                         layer.hidden, layer.attention_width);
+  const std::int16_t d_inner = layer.InnerGradient(kOutLinear, layer.rows);
+  layer.AdapterInputGradient(kOutLinear, "attention.out.input_grad", whole, d_inner, d_attention,
+                             layer.rows);
   if (Lacks(kAttention)) layer.AttentionCore();
   if (layer.SharesSequence()) layer.shared.Backward(d_attention, d_qkv);
   Weight();
   b.LinearWeightGradient("attention.out", whole, layer.attention,
                          layer.Gradient("d_out.weight", kOutWeight), kNoSlot, layer.rows,
                          layer.hidden, layer.attention_width, accumulate);
+  layer.AdapterWeightGradient(kOutLinear, "attention.out",
+                              {whole, layer.attention, layer.inner[kOutLinear], d_inner},
+                              layer.rows, accumulate);
   b.BiasGradient("attention.out", d_residual, layer.Gradient("d_out.bias", kOutBias),
                  layer.own_rows, layer.hidden, accumulate);
   Input();
@@ -216,8 +250,9 @@ void Backward::Attention(std::int16_t d_residual, std::int16_t dx) {
   const bool sums = layer.tp > 1;
   const std::int16_t whole_norm1 = sums ? Norm1Again() : kNoSlot;
   Input();
-  const std::int16_t d_norm1 =
-      layer.Sum({"attention.qkv.input_grad", false, d_qkv, qkv_weight, kNoSlot, layer.qkv_width});
+  d_qkv_inner = layer.InnerGradient(kQkvLinear, layer.rows);
+  const std::int16_t d_norm1 = layer.Sum({"attention.qkv.input_grad", false, d_qkv, qkv_weight,
+                                          kNoSlot, layer.qkv_width, kQkvLinear, d_qkv_inner});
   if (sums) QkvWeight(d_qkv, whole_norm1);
   NormInputGradient("norm1.input_grad", d_norm1, layer.x, norm1_weight, layer.mean1, layer.rstd1,
                     d_residual, dx);

@@ -8,7 +8,8 @@ namespace foretrain {
 namespace {
 
 constexpr LayerTensors kAllTensors = (1U << kLayerTensorCount) - 1;
-constexpr LayerTensors kMlpTensors = 1U << kUp | 1U << kActivated;
+constexpr LayerTensors kMlpTensors =
+    1U << kUp | 1U << kActivated | 1U << kUpInner | 1U << kDownInner;
 
 // The MLP's inner tensors are made again tile by tile, where they are made again at all.
 bool TilesRebuild(const Plan& plan, RecomputeKind recompute) {
@@ -49,7 +50,9 @@ Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
       tp(c.plan.tp),
       rms(c.model.norm == NormKind::kRmsNorm),
       split_rows(c.plan.sequence_parallel),
-      kind(of_kind) {
+      kind(of_kind),
+      lora_rank(TrainsAdapters(c.plan) ? c.plan.lora_rank : 0) {
+  inner.fill(kNoSlot);
   if (kind != BlockKind::kExpertLayer) return;
   up_width = c.model.SharedUpWidth() / c.plan.tp;
   ffn_width = c.model.shared_ffn_hidden / c.plan.tp;
@@ -93,6 +96,10 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   rstd2 = make("rstd2", own_rows, kRstd2);
   up = make("up", mlp_rows * up_width, kUp);
   activated = make("activated", mlp_rows * ffn_width, kActivated);
+  inner[kQkvLinear] = make("qkv.inner", rows * lora_rank, kQkvInner);
+  inner[kOutLinear] = make("out.inner", rows * lora_rank, kOutInner);
+  inner[kUpLinear] = make("up.inner", mlp_rows * lora_rank, kUpInner);
+  inner[kDownLinear] = make("down.inner", mlp_rows * lora_rank, kDownInner);
   if (kind != BlockKind::kExpertLayer) return;
   const std::int64_t pairs = rows * experts.per_token;
   experts.probs = make("probs", rows * experts.experts, kProbs);
@@ -110,6 +117,7 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
 std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,
                                   SlotRole role) {
   const auto list = ParametersOf(context.model, context.plan, kind);
+  if (role == SlotRole::kGradient && list[static_cast<std::size_t>(index)].frozen) return kNoSlot;
   return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], tp), category, role, index);
 }
 
@@ -159,6 +167,7 @@ void Layer::Qkv(std::int16_t in) {
   const std::int16_t bias = Parameter("qkv.bias", kQkvBias);
   const std::int16_t out = SharesSequence() ? shared.Projection() : qkv;
   b.Linear("attention.qkv", in, weight, bias, out, rows, qkv_width, hidden);
+  AdapterForward(kQkvLinear, "attention.qkv", in, inner[kQkvLinear], out, rows);
   Rope("attention.rope", out, /*inverse=*/false);
   if (SharesSequence()) shared.Exchange(out);
 }
@@ -179,11 +188,12 @@ void Layer::AttentionCore() {
   op.shape = AttentionShape();
 }
 
-void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t out,
-                  std::int64_t count) {
+void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner_out,
+                  std::int16_t out, std::int64_t count) {
   const std::int16_t weight = Parameter("up.weight", kUpWeight);
   b.Linear("mlp.up" + suffix, in, weight, Parameter("up.bias", kUpBias), out, count, up_width,
            hidden);
+  AdapterForward(kUpLinear, "mlp.up" + suffix, in, inner_out, out, count);
 }
 
 void Layer::Activation(const std::string& suffix, std::int16_t in, std::int16_t out,
@@ -201,12 +211,17 @@ std::int16_t Layer::Gathered(const std::string& name, std::int16_t own) {
   return whole;
 }
 
-void Layer::Product(const SummedGemm& gemm, const std::string& name, std::int16_t in,
-                    std::int16_t out, std::int64_t count) {
+void Layer::Product(const SummedGemm& gemm, const std::string& name, RowRange range,
+                    std::int16_t out) {
+  const std::int16_t in = RowsOf(gemm.in, range, gemm.width);
+  const std::int16_t of_adapter =
+      gemm.inner == kNoSlot ? kNoSlot : RowsOf(gemm.inner, range, lora_rank);
   if (gemm.forward) {
-    b.Linear(name, in, gemm.weight, gemm.bias, out, count, hidden, gemm.width);
+    b.Linear(name, in, gemm.weight, gemm.bias, out, range.count, hidden, gemm.width);
+    AdapterForward(gemm.linear, name, in, of_adapter, out, range.count);
   } else {
-    b.LinearInputGradient(name, in, gemm.weight, out, count, gemm.width, hidden);
+    b.LinearInputGradient(name, in, gemm.weight, out, range.count, gemm.width, hidden);
+    AdapterInputGradient(gemm.linear, name, in, of_adapter, out, range.count);
   }
 }
 
@@ -218,7 +233,7 @@ void Layer::SumRows(const SummedGemm& gemm, RowRange range, std::int16_t out) {
     const RowRange piece{range.first + from.first, from.count};
     const std::string suffix = pieces > 1 ? "." + std::to_string(p) : "";
     const std::int16_t to = RowsOf(out, piece, hidden);
-    Product(gemm, gemm.name + suffix, RowsOf(gemm.in, from, gemm.width), to, piece.count);
+    Product(gemm, gemm.name + suffix, from, to);
     if (tp > 1 && !split_rows) {
       b.TpAllReduce(gemm.name + ".sum" + suffix, to, piece.count * hidden);
     }
@@ -250,9 +265,8 @@ std::int16_t Layer::ScatteredPieces(const SummedGemm& gemm) {
     const std::int16_t piece = b.Temporary(gemm.name + suffix, tp * part.count * hidden);
     for (std::int64_t rank = 0; rank < tp; ++rank) {
       const RowRange from{rank * own_rows + part.first, part.count};
-      Product(gemm, gemm.name + suffix + "." + std::to_string(rank),
-              RowsOf(gemm.in, from, gemm.width),
-              b.View("rows", piece, rank * part.count * hidden, part.count * hidden), part.count);
+      Product(gemm, gemm.name + suffix + "." + std::to_string(rank), from,
+              b.View("rows", piece, rank * part.count * hidden, part.count * hidden));
     }
     const std::int16_t to = b.View("rows", own, part.first * hidden, part.count * hidden);
     b.TpReduceScatter(gemm.name + ".sum" + suffix, piece, to, tp * part.count * hidden);

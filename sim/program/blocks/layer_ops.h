@@ -3,6 +3,7 @@
 // steps: layer.cc, layer_backward.cc.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -36,6 +37,10 @@ enum LayerTensor : int {
   kExpertUp,
   kExpertActivated,
   kExpertOut,
+  kQkvInner,  // of adapters: alpha / r * A x, in the order of AdaptedLinear
+  kOutInner,
+  kUpInner,
+  kDownInner,
   kLayerTensorCount,
 };
 
@@ -65,6 +70,8 @@ struct SummedGemm {
   std::int16_t weight = kNoSlot;
   std::int16_t bias = kNoSlot;
   std::int64_t width = 0;
+  AdaptedLinear linear = kQkvLinear;
+  std::int16_t inner = kNoSlot;  // [rows, r] of its adapter, as many rows as `in`
 };
 
 // A mixture of experts: sizes on one rank and the tensors that both passes speak of.
@@ -94,6 +101,8 @@ struct Layer {
 
   BlockKind kind;
   ExpertTensors experts;
+  std::int64_t lora_rank = 0;                           // 0: no adapters
+  std::array<std::int16_t, kAdaptedLinearCount> inner;  // of each adapter, kNoSlot without
 
   Layer(const BlockContext& c, std::string name, BlockKind of_kind);
 
@@ -103,6 +112,7 @@ struct Layer {
   std::int16_t Parameter(const char* name, LayerParameter index) {
     return ParameterSlot(name, index, Category::kParameters, SlotRole::kParameter);
   }
+  // kNoSlot of what is frozen.
   std::int16_t Gradient(const char* name, LayerParameter index) {
     return ParameterSlot(name, index, Category::kGradients, SlotRole::kGradient);
   }
@@ -117,7 +127,8 @@ struct Layer {
   // norm1 of all rows -> qkv, with rotary positions.
   void Qkv(std::int16_t in);
   void AttentionCore();
-  void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
+  void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner_out, std::int16_t out,
+             std::int64_t count);
   void Activation(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
 
   // ---- tensor parallelism
@@ -140,6 +151,26 @@ struct Layer {
   }
   std::int16_t TileOf(std::int16_t tensor, std::int64_t tile, std::int64_t width);
 
+  // ---- adapters (adapters.cc): nothing without them. Forward: inner = alpha / r * x A^T, y +=
+  // inner B^T. InputGradient: d_inner = alpha / r * dy B, and dx += d_inner A if there is a dx.
+  // WeightGradient: of A and B. All on `count` rows.
+  void AdapterInner(AdaptedLinear linear, const std::string& name, std::int16_t in,
+                    std::int16_t inner_out, std::int64_t count);
+  void AdapterForward(AdaptedLinear linear, const std::string& name, std::int16_t in,
+                      std::int16_t inner_out, std::int16_t y, std::int64_t count);
+  void AdapterInputGradient(AdaptedLinear linear, const std::string& name, std::int16_t dy,
+                            std::int16_t d_inner, std::int16_t dx, std::int64_t count);
+  struct AdapterTensors {
+    std::int16_t dy = kNoSlot, x = kNoSlot, inner = kNoSlot, d_inner = kNoSlot;
+  };
+  void AdapterWeightGradient(AdaptedLinear linear, const std::string& name,
+                             const AdapterTensors& of, std::int64_t count, bool accumulate);
+  // Gradient of an inner tensor of `count` rows, a temporary; kNoSlot without adapters.
+  std::int16_t InnerGradient(AdaptedLinear linear, std::int64_t count);
+  std::int16_t InnerTile(AdaptedLinear linear, std::int64_t tile) {
+    return lora_rank > 0 ? TileOf(inner[linear], tile, lora_rank) : kNoSlot;
+  }
+
   // All rows' sum over tensor-parallel ranks, on this rank's own rows; the sum's name is name.sum.
   std::int16_t Summed(const std::string& name, std::int16_t whole);
 
@@ -151,8 +182,17 @@ struct Layer {
                              SlotRole role);
   void Norm(const char* name, std::int16_t in, std::int16_t weight, std::int16_t bias,
             std::int16_t out, std::int16_t mean, std::int16_t rstd);
-  void Product(const SummedGemm& gemm, const std::string& name, std::int16_t in, std::int16_t out,
-               std::int64_t count);
+  // Rows `range` of gemm.in, which has those of its adapter's inner tensor too.
+  void Product(const SummedGemm& gemm, const std::string& name, RowRange range, std::int16_t out);
+  struct AdapterSizes {
+    std::int64_t in = 0, out = 0;
+  };
+  AdapterSizes SizesOf(AdaptedLinear linear) const;
+  struct AdapterParameters {
+    std::int16_t a = kNoSlot, b = kNoSlot;
+  };
+  AdapterParameters ParametersOfAdapter(AdaptedLinear linear);
+  std::array<AdapterParameters, kAdaptedLinearCount> adapters_;
   std::int16_t ScatteredPieces(const SummedGemm& gemm);
 };
 

@@ -88,10 +88,58 @@ std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan
   return list;
 }
 
-}  // namespace
+// "attention.q.weight" -> "attention.q.lora_B.weight", [rows, rank].
+BlockParameter AdapterOutput(const BlockParameter& weight, std::int64_t rank) {
+  constexpr std::string_view kWeight = "weight";
+  BlockParameter b;
+  for (const ModelTensor& part : weight.parts) {
+    const std::string stem = part.name.substr(0, part.name.size() - kWeight.size());
+    b.parts.push_back({stem + "lora_B.weight", part.rows, rank});
+  }
+  b.split = weight.split == Split::kRows ? Split::kRows : Split::kNone;
+  b.decays = true;
+  return b;
+}
 
-std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
-                                         int ep_rank) {
+BlockParameter AdapterInput(const BlockParameter& weight, const char* name, std::int64_t rank) {
+  BlockParameter a;
+  a.parts = {{std::string(name) + ".lora_A.weight", rank, weight.parts.front().cols}};
+  a.split = weight.split == Split::kCols ? Split::kCols : Split::kNone;
+  a.decays = true;
+  return a;
+}
+
+void AddAdapters(const ModelSpec& m, const Plan& plan, std::vector<BlockParameter>& list) {
+  const std::pair<LayerParameter, const char*> linears[kAdaptedLinearCount] = {
+      {kQkvWeight, "attention.qkv"},
+      {kOutWeight, "attention.out"},
+      {kUpWeight, m.mlp == MlpKind::kSwiglu ? "mlp.gate_up" : "mlp.up"},
+      {kDownWeight, "mlp.down"}};
+  for (int i = 0; i < kAdaptedLinearCount; ++i) {
+    const auto& [weight, name] = linears[i];
+    BlockParameter& a = list[AdapterA(static_cast<AdaptedLinear>(i))];
+    BlockParameter& b = list[AdapterB(static_cast<AdaptedLinear>(i))];
+    a = AdapterInput(list[weight], name, plan.lora_rank);
+    b = AdapterOutput(list[weight], plan.lora_rank);
+    a.own_rows = plan.tp > 1 && a.split == Split::kNone;
+    b.own_rows = plan.tp > 1 && b.split == Split::kNone;
+  }
+}
+
+// Method lora: nothing but the adapters of layers is trained.
+std::vector<BlockParameter> WithAdapters(const ModelSpec& m, const Plan& plan, BlockKind kind,
+                                         std::vector<BlockParameter> list) {
+  if (!TrainsAdapters(plan)) return list;
+  for (BlockParameter& parameter : list) {
+    parameter.frozen = true;
+    parameter.own_rows = false;
+  }
+  if (kind == BlockKind::kLayer) AddAdapters(m, plan, list);
+  return list;
+}
+
+std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
+                                            int ep_rank) {
   const Split table = plan.vocab_parallel ? Split::kRows : Split::kNone;
   if (IsLayer(kind)) {
     std::vector<BlockParameter> list =
@@ -120,9 +168,39 @@ std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, B
   return list;
 }
 
+}  // namespace
+
+std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
+                                         int ep_rank) {
+  return WithAdapters(m, plan, kind, AllParametersOf(m, plan, kind, ep_rank));
+}
+
 std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp) {
   if (split == Split::kRows) return CeilDiv(tensor.rows, tp) * tensor.cols;
   return tensor.rows * tensor.cols / (split == Split::kNone ? 1 : tp);
+}
+
+ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
+  ParameterCounts counts;
+  const std::int64_t dense = model.DenseLayers();
+  Plan whole = plan;
+  whole.ep = 1;
+  for (const auto& [kind, copies] : {std::pair{BlockKind::kEmbedding, std::int64_t{1}},
+                                     {BlockKind::kLayer, dense},
+                                     {BlockKind::kExpertLayer, model.layers - dense},
+                                     {BlockKind::kHead, std::int64_t{1}}}) {
+    if (copies == 0) continue;
+    for (const BlockParameter& parameter : ParametersOf(model, whole, kind)) {
+      if (parameter.parts.empty()) continue;
+      const bool again = kind == BlockKind::kHead && model.tied_embeddings &&
+                         parameter.parts.front().name == kTokenTableName;
+      if (again) continue;
+      const std::int64_t elements = copies * ElementsOf(parameter, /*tp=*/1);
+      counts.all += elements;
+      if (!parameter.frozen) counts.trained += elements;
+    }
+  }
+  return counts;
 }
 
 std::int64_t VocabRows(const ModelSpec& model, const Plan& plan) {

@@ -42,6 +42,7 @@ struct BlockParameter {
   // experts.
   bool own_rows = false;
   bool experts = false;  // dealt out over ep
+  bool frozen = false;   // never updated: no gradient, no moments
 };
 
 enum EmbeddingParameter : int { kTokenTable, kPositionTable, kEmbeddingParameterCount };
@@ -63,8 +64,35 @@ enum LayerParameter : int {
   kRouterWeight,
   kExpertUpWeight,
   kExpertDownWeight,
+  // Low-rank adapters of the four linears, in the order of AdaptedLinear.
+  kQkvA,
+  kQkvB,
+  kOutA,
+  kOutB,
+  kUpA,
+  kUpB,
+  kDownA,
+  kDownB,
   kLayerParameterCount,
 };
+// A linear y = W x + b of a layer that method lora adapts: y += alpha / r * B (A x) with A [r, in]
+// and B [out, r], of which W [out, in] and all else stay as they are (Hu et al. 2022). q, k and v
+// are one linear with one A and so are gate and up. Tensor parallelism cuts B of a column-parallel
+// linear by rows and A of a row-parallel one by columns; the other is whole on every rank, each of
+// which makes a part of its gradient.
+enum AdaptedLinear : int { kQkvLinear, kOutLinear, kUpLinear, kDownLinear, kAdaptedLinearCount };
+constexpr LayerParameter AdapterA(AdaptedLinear linear) {
+  return static_cast<LayerParameter>(kQkvA + 2 * linear);
+}
+constexpr LayerParameter AdapterB(AdaptedLinear linear) {
+  return static_cast<LayerParameter>(kQkvB + 2 * linear);
+}
+inline bool TrainsAdapters(const Plan& plan) { return plan.method == TrainingMethod::kLora; }
+// alpha / r
+inline float LoraScale(const Plan& plan) {
+  return static_cast<float>(plan.lora_alpha / plan.lora_rank);
+}
+
 enum HeadParameter : int { kFinalNormWeight, kFinalNormBias, kHeadWeight, kHeadParameterCount };
 
 // One entry per enumerator above. With tied embeddings the head's weight is still listed: it is the
@@ -76,6 +104,14 @@ std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& pla
 // Elements of one part, or of a whole parameter, on one of `tp` ranks.
 std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp);
 std::int64_t ElementsOf(const BlockParameter& parameter, int tp);
+
+// Parameters of the whole model, adapters among them, and those of them that the plan trains. A
+// tied table counts once. O(layers).
+struct ParameterCounts {
+  std::int64_t all = 0;
+  std::int64_t trained = 0;
+};
+ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan);
 
 // Rows of the vocabulary that one rank has room for.
 std::int64_t VocabRows(const ModelSpec& model, const Plan& plan);

@@ -183,6 +183,10 @@ std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKe
     if (slot.base != kNoSlot) continue;
     Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
     life.enters = life.enters || piece.uses[s].earlier;
+    // A frozen embedding reads no gradient.
+    const bool unread = slot.role == SlotRole::kInputGradient && key.block == 1 &&
+                        !HasPass(context.plan, BlockKind::kEmbedding, Pass::kBackward);
+    if (unread) life.stays = false;
     life.stays = life.stays || piece.uses[s].later;
     if (life.enters && life.stays) continue;
     if (IsState(context, key.block, slot)) continue;

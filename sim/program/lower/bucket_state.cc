@@ -42,6 +42,7 @@ void MakeBucketState(RankBuilder& rank) {
         OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
     bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters,
                                       ParameterSpace(context.plan));
+    if (bucket.frozen) continue;
     bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients,
                                      GradientSpace(context.plan));
     MakeMoments(rank, shard / kFloatBytes, offload.moments, bucket);

@@ -58,7 +58,7 @@ constexpr StepRule kNormSum{EmitNormSum};
 
 std::vector<ShardRange> CountedGradients(const LowerContext& context, int bucket) {
   std::vector<ShardRange> ranges;
-  if (!CountsItsShards(context)) return ranges;
+  if (!CountsItsShards(context) || context.BucketAt(bucket).frozen) return ranges;
   const ShardRange shard = ShardOf(context.BucketAt(bucket));
   for (const ParameterPlace& place : context.layout.places) {
     if (place.bucket != bucket || !place.counted) continue;

@@ -21,7 +21,7 @@ void EmitCount(RankBuilder& rank, const InstructionKey& key) {
   std::vector<Binding> ranges;
   for (const Bucket& bucket : rank.Rank().buckets) {
     const ShardRange shard = ShardOf(bucket);
-    if (shard.begin == shard.end) continue;
+    if (bucket.frozen || shard.begin == shard.end) continue;
     ranges.push_back(GradientRangeOf(rank, bucket, shard.begin, shard.end));
   }
   AddGradientScalar(rank, key, "count_not_finite", std::move(ranges), CountNotFiniteBlock,

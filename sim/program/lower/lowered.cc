@@ -10,8 +10,7 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 5> kNotLowered = {
-    "expert_tp", "moe_pieces", "method", "lora_rank", "lora_alpha"};
+constexpr std::array<std::string_view, 2> kNotLowered = {"expert_tp", "moe_pieces"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {

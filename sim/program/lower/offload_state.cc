@@ -17,8 +17,10 @@ Space SpaceOf(OffloadTarget target, Space in_memory) {
 
 bool IsAway(const LowerContext& context, int bucket) {
   if (context.plan.offload_optimizer == OffloadTarget::kNone) return false;
+  if (context.BucketAt(bucket).frozen) return false;
   std::int64_t before = 0, all = 0;
   for (std::size_t i = 0; i < context.layout.buckets.size(); ++i) {
+    if (context.layout.buckets[i].frozen) continue;
     if (static_cast<int>(i) < bucket) before += context.layout.buckets[i].elements;
     all += context.layout.buckets[i].elements;
   }

@@ -99,6 +99,7 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
   Skeleton updates, amendments;
   // Forward order: the next step's first blocks get their parameters first.
   for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
+    if (context.BucketAt(bucket).frozen) continue;
     const auto add = [&](Skeleton& to, InstructionKind kind, const StepRule& rule) {
       to.push_back({{kind, Pass::kUpdate, 0, micro_batch, bucket}, &rule});
     };

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/boundaries.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/model_block.h"
@@ -14,8 +15,9 @@
 namespace foretrain {
 namespace {
 
-// The block passes of a slot, in order: the embedding has no input half.
-std::vector<SkeletonStep> PassesOf(const Chunk& chunk, const Slot& slot) {
+// The block passes of a slot, in order.
+std::vector<SkeletonStep> PassesOf(const LowerContext& context, const Chunk& chunk,
+                                   const Slot& slot) {
   std::vector<SkeletonStep> steps;
   if (slot.pass == Pass::kForward) {
     for (int block = chunk.first_block; block <= chunk.last_block; ++block) {
@@ -25,7 +27,7 @@ std::vector<SkeletonStep> PassesOf(const Chunk& chunk, const Slot& slot) {
     return steps;
   }
   for (int block = chunk.last_block; block >= chunk.first_block; --block) {
-    if (block == 0 && slot.pass == Pass::kBackwardInput) continue;
+    if (!HasPass(context.plan, context.stage.KindOf(block), slot.pass)) continue;
     steps.push_back(BlockStep(slot.pass, block, slot.micro_batch));
   }
   return steps;
@@ -50,7 +52,7 @@ class Writer {
         continue;
       }
       Enter(slots[i]);
-      for (const SkeletonStep& step : PassesOf(ChunkOf(slots[i]), slots[i].slot)) {
+      for (const SkeletonStep& step : PassesOf(context_, ChunkOf(slots[i]), slots[i].slot)) {
         skeleton_.push_back(step);
       }
       Leave(slots[i]);
@@ -92,8 +94,8 @@ class Writer {
   void AddPair(const SlotWithTransfers& one, const SlotWithTransfers& other) {
     Enter(one);
     Enter(other);
-    const std::vector<SkeletonStep> a = PassesOf(ChunkOf(one), one.slot);
-    const std::vector<SkeletonStep> b = PassesOf(ChunkOf(other), other.slot);
+    const std::vector<SkeletonStep> a = PassesOf(context_, ChunkOf(one), one.slot);
+    const std::vector<SkeletonStep> b = PassesOf(context_, ChunkOf(other), other.slot);
     for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
       AddInTurn(i < a.size() ? PiecesOfStep(a[i]) : std::vector<SkeletonStep>(),
                 i < b.size() ? PiecesOfStep(b[i]) : std::vector<SkeletonStep>());

@@ -49,6 +49,7 @@ std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
   for (const SkeletonStep& step : skeleton) {
     if (!MakesWeightGradients(step.key)) continue;
     for (const int bucket : context.BucketsOf(step.key.block)) {
+      if (context.BucketAt(bucket).frozen) continue;
       if (++missing[{step.key.micro_batch, bucket}] == 1) ++open[bucket];
     }
   }
@@ -58,6 +59,7 @@ std::vector<BucketCompletion> BucketCompletions(const LowerContext& context,
     const InstructionKey& key = skeleton[i].key;
     if (!MakesWeightGradients(key)) continue;
     for (const int bucket : context.BucketsOf(key.block)) {
+      if (context.BucketAt(bucket).frozen) continue;
       if (--missing[{key.micro_batch, bucket}] > 0) continue;
       const bool first = begun.insert(bucket).second;
       done.push_back({i, bucket, key.micro_batch, first, --open[bucket] == 0});

@@ -44,14 +44,14 @@ struct OpenGroup {
 };
 
 // Groups of members that share a bucket, in the order in which a backward completes them. Experts
-// that are dealt out, which other ranks sum, are apart.
+// that are dealt out, which other ranks sum, are apart, and so is what is frozen.
 std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan& plan,
                                               const Stage& stage, int ep_rank) {
   std::vector<std::vector<Member>> groups;
   std::vector<Member> tables;
-  OpenGroup shared, experts;
+  OpenGroup shared, experts, frozen;
   const auto close = [&](std::int64_t least_bytes) {
-    for (OpenGroup* open : {&shared, &experts}) {
+    for (OpenGroup* open : {&shared, &experts, &frozen}) {
       if (open->members.empty() || open->bytes < least_bytes) continue;
       groups.push_back(std::move(open->members));
       *open = {};
@@ -65,7 +65,9 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
         tables.push_back(std::move(member));
         continue;
       }
-      OpenGroup& open = member.parameter.experts ? experts : shared;
+      OpenGroup& open = member.parameter.frozen    ? frozen
+                        : member.parameter.experts ? experts
+                                                   : shared;
       open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
       open.members.push_back(std::move(member));
     }
@@ -121,15 +123,18 @@ class Builder {
     out_.own_row_gradients.push_back(own_rows);
     const Sharding sharding = ShardingOf(plan_);
     bucket.experts = group.front().parameter.experts;
-    bucket.shards = sharding.shards;
-    bucket.shard = sharding.optimizer ? shard_ : 0;
+    bucket.frozen = group.front().parameter.frozen;
+    // Of what is frozen there is nothing to share out but the parameters.
+    const bool shares = bucket.frozen ? sharding.parameters : sharding.optimizer;
+    bucket.shards = shares ? sharding.shards : 1;
+    bucket.shard = shares ? shard_ : 0;
     if (bucket.experts && sharding.optimizer) {
       bucket.shards = ExpertHolders(plan_);
       bucket.shard = expert_shard_;
     }
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
-    if (stage_.HoldsTwin() && IsTokenTable(stage_, group.front())) {
+    if (stage_.HoldsTwin() && !bucket.frozen && IsTokenTable(stage_, group.front())) {
       out_.twin_bucket = static_cast<int>(out_.buckets.size());
     }
     out_.buckets.push_back(bucket);
@@ -186,7 +191,8 @@ class Builder {
       place.replicated = parameter.split == Split::kNone;
       const bool copy =
           stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
-      place.counted = !copy && !second_holder_ && (!place.replicated || tp_ == 0) &&
+      place.counted = !parameter.frozen && !copy && !second_holder_ &&
+                      (!place.replicated || tp_ == 0) &&
                       (parameter.experts ? counts_experts_ : counts_shared_);
       bucket.used += ElementsOf(part, parameter.split, plan_.tp);
       if (parameter.decays) bucket.decayed = bucket.used;

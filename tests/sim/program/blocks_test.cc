@@ -266,5 +266,41 @@ TEST(TpTiles, RunEachSumBesideTheNextPiece) {
   }
 }
 
+// GPT-2's 12 layers of width 768 and rank 8: A of qkv, out and up has 8 * 768 each, of down 8 *
+// 3072; B of qkv 2304 * 8, of out and down 768 * 8 each, of up 3072 * 8. Llama 3 8B's 32 of rank
+// 16: A 16 * (3 * 4096 + 14336), B 16 * (6144 + 4096 + 2 * 14336 + 4096).
+TEST(ParameterCounts, AreThoseOfAllAndOfWhatIsTrained) {
+  ModelSpec gpt;
+  gpt.layers = gpt.heads = gpt.kv_heads = 12;
+  gpt.hidden = 768;
+  gpt.head_dim = 64;
+  gpt.ffn_hidden = 3072;
+  gpt.vocab = 50257;
+  gpt.max_sequence = 1024;
+  Plan plan;
+  EXPECT_EQ(CountParameters(gpt, plan).all, 124'439'808);
+  EXPECT_EQ(CountParameters(gpt, plan).trained, 124'439'808);
+  plan.method = TrainingMethod::kLora;
+  const std::int64_t adapters = 12 * 8 * (3 * 768 + 3072 + 2304 + 768 + 3072 + 768);
+  EXPECT_EQ(CountParameters(gpt, plan).trained, adapters);
+  EXPECT_EQ(CountParameters(gpt, plan).all, 124'439'808 + adapters);
+  ModelSpec llama;
+  llama.layers = llama.heads = 32;
+  llama.kv_heads = 8;
+  llama.hidden = 4096;
+  llama.head_dim = 128;
+  llama.ffn_hidden = 14336;
+  llama.vocab = 128256;
+  llama.max_sequence = 8192;
+  llama.norm = NormKind::kRmsNorm;
+  llama.mlp = MlpKind::kSwiglu;
+  llama.positions = PositionKind::kRope;
+  llama.attention_bias = llama.projection_bias = llama.tied_embeddings = false;
+  plan.lora_rank = 16;
+  EXPECT_EQ(CountParameters(llama, plan).trained,
+            std::int64_t{32} * 16 * (3 * 4096 + 14336 + 6144 + 4096 + 2 * 14336 + 4096));
+  EXPECT_EQ(CountParameters(llama, plan).all - CountParameters(llama, plan).trained, 8'030'261'248);
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -85,6 +85,47 @@ TEST(Volumes, OfEachZeroStageAreThoseOfItsDefinition) {
                                    {"all_gather.shard", 3 * (2 - tables / parameters)}}));
 }
 
+// Of method lora what is frozen is neither summed nor gathered after an update; ZeRO-3 gathers all
+// that a pass reads.
+TEST(Volumes, OfAdaptersAreTheirsAlone) {
+  Plan plan = FourRanks();
+  plan.method = TrainingMethod::kLora;
+  plan.zero_stage = 3;
+  ModelSpec model = SmallGpt();
+  model.tied_embeddings = false;
+  const auto program = Compile(model, plan);
+  ASSERT_TRUE(program.has_value());
+  double all = 0, trained = 0;
+  for (const Bucket& bucket : program->ranks[0].buckets) {
+    all += static_cast<double>(bucket.elements);
+    if (!bucket.frozen) trained += static_cast<double>(bucket.elements);
+  }
+  // All but the embedding is read again in the backward.
+  const double tables = (32 + 8) * 16;
+  EXPECT_THAT(VolumesOf(plan), Is({{"reduce_scatter.shard", 3 * trained / all},
+                                   {"all_gather.shard", 3 * (2 - tables / all)}}));
+  // Shards of adapters are of 64 elements, and so are they where nothing else is sharded.
+  plan.zero_stage = 1;
+  const auto whole = Compile(model, plan);
+  ASSERT_TRUE(whole.has_value());
+  all = trained = 0;
+  for (const Bucket& bucket : whole->ranks[0].buckets) {
+    all += static_cast<double>(bucket.elements);
+    if (bucket.frozen) {
+      EXPECT_EQ(bucket.shards, 1);
+      EXPECT_EQ(bucket.gradients, -1);
+      EXPECT_EQ(bucket.moment1, -1);
+    } else {
+      EXPECT_EQ(bucket.shards, 4);
+      trained += static_cast<double>(bucket.elements);
+    }
+  }
+  EXPECT_THAT(VolumesOf(plan),
+              Is({{"reduce_scatter.shard", trained / all}, {"all_gather.shard", trained / all}}));
+  plan.zero_stage = 0;
+  EXPECT_NEAR(VolumesOf(plan)["all_reduce.dp"], trained / all, 0.01);
+}
+
 TEST(Volumes, OfSumsAfterEachMicroBatchAreThatManyTimesTheOnes) {
   Plan plan = FourRanks();
   plan.reduction_time = ReductionTime::kMicroBatch;

@@ -97,6 +97,12 @@ const Row kRows[] = {
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kPipeDream; },
      "schedule pipedream with pp 2 and tied_embeddings",
      [](Plan& p) { p.schedule = ScheduleKind::kPipeDream2bw; }},
+    {"overlap-trains-all",
+     [](Plan& p) {
+       p.pp = 2, p.global_batch = 4, p.schedule = ScheduleKind::kPipeDream2bw;
+       p.method = TrainingMethod::kLora;
+     },
+     "schedule pipedream-2bw with method lora", [](Plan& p) { p.method = TrainingMethod::kFull; }},
     {"overlap-stays-on-the-device",
      [](Plan& p) {
        p.schedule = ScheduleKind::kPipeDream, p.offload_activations = OffloadTarget::kHost;
@@ -243,6 +249,17 @@ const Row kRows[] = {
      [](Plan& p) {
        p.stage_layers = {1, 3};
      }},
+    {"adapters-need-lora", [](Plan& p) { p.lora_rank = 4; },
+     "lora_rank 4 with method full: there are no adapters; use method lora or lora_rank 8",
+     [](Plan& p) { p.method = TrainingMethod::kLora; }},
+    {"adapters-need-lora", [](Plan& p) { p.lora_alpha = 32; },
+     "lora_alpha 32 with method full: there are no adapters; use method lora or lora_alpha 16",
+     [](Plan& p) { p.lora_alpha = 16; }},
+    {"adapters-are-scaled",
+     [](Plan& p) { p.method = TrainingMethod::kLora, p.lora_rank = 4, p.lora_alpha = 0; },
+     "lora_alpha 0 with method lora", [](Plan& p) { p.lora_alpha = 8; }},
+    {"adapters-are-thin", [](Plan& p) { p.method = TrainingMethod::kLora, p.lora_rank = 1 << 20; },
+     "lora_rank 1048576 with method lora: the model has hidden", [](Plan& p) { p.lora_rank = 2; }},
     {"capacity-needs-experts", [](Plan& p) { p.capacity_factor = 1.25; },
      "capacity_factor 1.25 with a model of 0 experts", [](Plan& p) { p.capacity_factor = 0; }},
     {"ep-divides-ranks-and-experts",
@@ -256,6 +273,8 @@ const Row kRows[] = {
        p.dp = 4, p.global_batch = 4, p.ep = p.replicas = 2, p.zero_stage = 1, p.capacity_factor = 1;
      },
      "ep 2 with replicas 2", [](Plan& p) { p.replicas = 1; }, true},
+    {"adapters-leave-experts-out", [](Plan& p) { p.method = TrainingMethod::kLora; },
+     "method lora with 4 experts", [](Plan& p) { p.method = TrainingMethod::kFull; }, true},
     {"mlp-tiles-need-an-mlp", [](Plan& p) { p.mlp_tiles = 2; },
      "mlp_tiles 2 with a model of 4 experts", [](Plan& p) { p.mlp_tiles = 1; }, true},
 };

@@ -1,0 +1,90 @@
+// Low-rank adapters beside the linears of a layer: two thin GEMMs each way. The rank's part of a
+// tensor-parallel sum goes through them as through the weight, so they need no collective of their
+// own: of a column-parallel linear d_inner is a part of a sum, and with it the gradient of A; of a
+// row-parallel one inner is, and with it the gradient of B. Those gradients are summed once a step
+// (BlockParameter::own_rows).
+#include "sim/program/blocks/layer_ops.h"
+
+namespace foretrain {
+namespace {
+
+constexpr const char* kNames[kAdaptedLinearCount] = {"qkv", "out", "up", "down"};
+
+}  // namespace
+
+Layer::AdapterSizes Layer::SizesOf(AdaptedLinear linear) const {
+  switch (linear) {
+    case kQkvLinear:
+      return {hidden, qkv_width};
+    case kOutLinear:
+      return {attention_width, hidden};
+    case kUpLinear:
+      return {hidden, up_width};
+    default:
+      return {ffn_width, hidden};
+  }
+}
+
+Layer::AdapterParameters Layer::ParametersOfAdapter(AdaptedLinear linear) {
+  AdapterParameters& known = adapters_[linear];
+  if (known.a == kNoSlot) {
+    const std::string name = std::string(kNames[linear]) + ".lora_";
+    known.a = Parameter((name + "A").c_str(), AdapterA(linear));
+    known.b = Parameter((name + "B").c_str(), AdapterB(linear));
+  }
+  return known;
+}
+
+void Layer::AdapterInner(AdaptedLinear linear, const std::string& name, std::int16_t in,
+                         std::int16_t inner_out, std::int64_t count) {
+  if (lora_rank == 0) return;
+  Op& op = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_A",
+                 {In(in), In(ParametersOfAdapter(linear).a), In(kNoSlot), Out(inner_out)});
+  op.trans_b = true;
+  op.scale = LoraScale(context.plan);
+  op.shape = {.rows = count, .cols = lora_rank, .inner = SizesOf(linear).in};
+}
+
+void Layer::AdapterForward(AdaptedLinear linear, const std::string& name, std::int16_t in,
+                           std::int16_t inner_out, std::int16_t y, std::int64_t count) {
+  if (lora_rank == 0) return;
+  AdapterInner(linear, name, in, inner_out, count);
+  Op& op = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
+                 {In(inner_out), In(ParametersOfAdapter(linear).b), In(kNoSlot), InOut(y)});
+  op.trans_b = true;
+  op.accumulate = true;
+  op.shape = {.rows = count, .cols = SizesOf(linear).out, .inner = lora_rank};
+}
+
+void Layer::AdapterInputGradient(AdaptedLinear linear, const std::string& name, std::int16_t dy,
+                                 std::int16_t d_inner, std::int16_t dx, std::int64_t count) {
+  if (lora_rank == 0) return;
+  const AdapterParameters of = ParametersOfAdapter(linear);
+  Op& through_b = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
+                        {In(dy), In(of.b), In(kNoSlot), Out(d_inner)});
+  through_b.scale = LoraScale(context.plan);
+  through_b.shape = {.rows = count, .cols = lora_rank, .inner = SizesOf(linear).out};
+  Op& through_a = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_A",
+                        {In(d_inner), In(of.a), In(kNoSlot), InOut(dx)});
+  through_a.accumulate = true;
+  through_a.shape = {.rows = count, .cols = SizesOf(linear).in, .inner = lora_rank};
+}
+
+void Layer::AdapterWeightGradient(AdaptedLinear linear, const std::string& name,
+                                  const AdapterTensors& of, std::int64_t count, bool accumulate) {
+  if (lora_rank == 0) return;
+  const AdapterSizes size = SizesOf(linear);
+  const std::string d_name = std::string("d_") + kNames[linear] + ".lora_";
+  b.LinearWeightGradient(name + ".lora_B", of.dy, of.inner,
+                         Gradient((d_name + "B").c_str(), AdapterB(linear)), kNoSlot, count,
+                         size.out, lora_rank, accumulate);
+  b.LinearWeightGradient(name + ".lora_A", of.d_inner, of.x,
+                         Gradient((d_name + "A").c_str(), AdapterA(linear)), kNoSlot, count,
+                         lora_rank, size.in, accumulate);
+}
+
+std::int16_t Layer::InnerGradient(AdaptedLinear linear, std::int64_t count) {
+  return b.Temporary(std::string("d_") + kNames[linear] + ".inner", count * lora_rank);
+}
+
+}  // namespace foretrain
