@@ -59,7 +59,8 @@ bool PointOrder::operator()(const ProfilePoint& a, const ProfilePoint& b) const 
     return std::tie(p.kind, p.concurrency, p.group, p.nodes, p.accumulate, p.trans_a, p.trans_b,
                     p.rms, p.format, p.from, p.to, s.rows, s.cols, s.inner, s.batch, s.sequence,
                     s.vocab, s.vocab_total, s.elements, s.decayed, s.heads, s.kv_heads, s.head_dim,
-                    s.cp, s.turn, s.experts, s.per_token, s.capacity);
+                    s.cp, s.turn, s.experts, s.per_token, s.capacity, s.balance_rows,
+                    s.expert_groups, s.group_limit, s.members, s.all_experts, s.pieces, s.piece);
   };
   return key(a) < key(b);
 }

@@ -50,7 +50,7 @@ constexpr std::array<Field<ProfileRates, Figure>, 4> kHostRates{{
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 11> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},
@@ -61,13 +61,20 @@ constexpr std::array<Field<OpShape, std::int64_t>, 10> kSizes{{
     {"elements", &OpShape::elements},
     {"decayed", &OpShape::decayed},
     {"capacity", &OpShape::capacity},
+    {"balance_rows", &OpShape::balance_rows},
 }};
-constexpr std::array<Field<OpShape, std::int32_t>, 7> kHeads{{
+constexpr std::array<Field<OpShape, std::int32_t>, 13> kHeads{{
     {"heads", &OpShape::heads},
     {"kv_heads", &OpShape::kv_heads},
     {"head_dim", &OpShape::head_dim},
     {"experts", &OpShape::experts},
     {"per_token", &OpShape::per_token},
+    {"expert_groups", &OpShape::expert_groups},
+    {"group_limit", &OpShape::group_limit},
+    {"members", &OpShape::members},
+    {"all_experts", &OpShape::all_experts},
+    {"pieces", &OpShape::pieces},
+    {"piece", &OpShape::piece},
     {"cp", &OpShape::cp},
     {"turn", &OpShape::turn},
 }};

@@ -330,7 +330,7 @@ std::string CapacityNeedsExperts(const Plan& plan, const ModelSpec& model) {
 
 // The divisors of both that lie nearest below.
 std::string EpDividesRanksAndExperts(const Plan& plan, const ModelSpec& model) {
-  const std::int64_t ranks = std::int64_t{plan.dp} * plan.cp;
+  const std::int64_t ranks = plan.ExpertRanks();
   if (plan.ep == 1 || (model.experts > 0 && ranks % plan.ep == 0 && model.experts % plan.ep == 0)) {
     return {};
   }
@@ -339,8 +339,8 @@ std::string EpDividesRanksAndExperts(const Plan& plan, const ModelSpec& model) {
     --fits;
   }
   if (model.experts == 0) fits = 1;
-  return fmt::format("ep {} with dp * cp {} and {} experts: must divide both; nearest ep: {}",
-                     plan.ep, ranks, model.experts, fits);
+  return fmt::format("ep {} with {} {} and {} experts: must divide both; nearest ep: {}", plan.ep,
+                     plan.ExpertsSpanTp() ? "dp * cp * tp" : "dp * cp", ranks, model.experts, fits);
 }
 
 // Rows of a tile would go to experts apart from those of the others.
@@ -353,23 +353,76 @@ std::string MlpTilesNeedAnMlp(const Plan& plan, const ModelSpec& model) {
       plan.mlp_tiles, model.experts);
 }
 
-// Members exchange equal parts.
-std::string EpNeedsACapacity(const Plan& plan) {
-  if (plan.ep == 1 || plan.capacity_factor > 0) return {};
+std::string HeadroomNeedsDroplessEp(const Plan& plan) {
+  if (plan.expert_headroom == 0 || (plan.ep > 1 && plan.capacity_factor == 0)) return {};
   return fmt::format(
-      "ep {} with capacity_factor 0: without a capacity ranks would send each other unequal "
-      "numbers "
-      "of rows; use capacity_factor 1.25 or ep 1",
-      plan.ep);
+      "expert_headroom {} with ep {} and capacity_factor {}: only dropless experts that others "
+      "send "
+      "rows to have a number of rows that is not known; use expert_headroom 0",
+      plan.expert_headroom, plan.ep, plan.capacity_factor);
+}
+
+std::string HeadroomHoldsAnEvenShare(const Plan& plan) {
+  if (plan.expert_headroom == 0 || plan.expert_headroom >= 1) return {};
+  return fmt::format(
+      "expert_headroom {}: even choices would not fit; use expert_headroom 1.5, or 0 for all that "
+      "may come",
+      plan.expert_headroom);
+}
+
+// Each token must be dealt by one rank alone.
+std::string WholeExpertsNeedSplitRows(const Plan& plan) {
+  if (!plan.ExpertsSpanTp() || plan.sequence_parallel) return {};
+  return fmt::format(
+      "expert_tp 1 with tp {} and sequence_parallel 0: all tensor-parallel ranks would send the "
+      "same "
+      "tokens; use sequence_parallel 1 or expert_tp 0",
+      plan.tp);
+}
+
+std::string ExpertsAreCutOrWhole(const Plan& plan) {
+  if (plan.expert_tp <= 1 || plan.expert_tp == plan.tp) return {};
+  return fmt::format(
+      "expert_tp {} with tp {}: experts are split as all else or not at all; use expert_tp 0 or 1",
+      plan.expert_tp, plan.tp);
+}
+
+// Pieces overlap an exchange with products.
+std::string MoePiecesNeedEp(const Plan& plan) {
+  if (plan.moe_pieces == 1 || plan.ep > 1) return {};
+  return fmt::format(
+      "moe_pieces {} with ep 1: no rows are exchanged that products could run beside; use "
+      "moe_pieces "
+      "1 or ep 2",
+      plan.moe_pieces);
+}
+
+// Ops of a block are numbered in 12 bits.
+std::string MoePiecesFitTheTokens(const Plan& plan) {
+  constexpr std::int64_t kMostMoePieces = 128;
+  const std::int64_t most = std::min(plan.ExpertTokens(), kMostMoePieces);
+  if (plan.moe_pieces <= most || plan.moe_pieces == 1) return {};
+  return fmt::format(
+      "moe_pieces {} with {} tokens of a micro-batch on a rank: at most {} and a token each; use "
+      "moe_pieces {}",
+      plan.moe_pieces, plan.ExpertTokens(), kMostMoePieces, most);
+}
+
+std::string BalanceGroupsAreWhole(const Plan& plan, const ModelSpec& model) {
+  const std::int64_t tokens = plan.ExpertTokens();
+  if (model.balance_tokens == 0 || tokens % model.balance_tokens == 0) return {};
+  return fmt::format(
+      "balance_tokens {} with {} tokens of a micro-batch on a rank: must divide them; nearest: {}",
+      model.balance_tokens, tokens, std::gcd(tokens, model.balance_tokens));
 }
 
 // A rank of one replica would have to find its experts' shards in another.
 std::string EpNeedsOneReplica(const Plan& plan) {
-  if (plan.ep == 1 || plan.replicas == 1) return {};
+  if (!plan.DealsExperts() || plan.replicas == 1) return {};
   return fmt::format(
-      "ep {} with replicas {}: experts are sharded over all that hold them; use "
-      "replicas 1 or ep 1",
-      plan.ep, plan.replicas);
+      "ep {} and expert_tp {} with replicas {}: experts are sharded over all that hold them; use "
+      "replicas 1, or ep 1 and expert_tp 0",
+      plan.ep, plan.expert_tp, plan.replicas);
 }
 
 }  // namespace
@@ -401,7 +454,12 @@ std::span<const PlanRule> PlanRules() {
       {"tp-tiles-need-tp", TpTilesNeedTp},
       {"tp-tiles-fit-the-rows", TpTilesFitTheRows},
       {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
-      {"ep-needs-a-capacity", EpNeedsACapacity},
+      {"headroom-needs-dropless-ep", HeadroomNeedsDroplessEp},
+      {"headroom-holds-an-even-share", HeadroomHoldsAnEvenShare},
+      {"whole-experts-need-split-rows", WholeExpertsNeedSplitRows},
+      {"experts-are-cut-or-whole", ExpertsAreCutOrWhole},
+      {"moe-pieces-need-ep", MoePiecesNeedEp},
+      {"moe-pieces-fit-the-tokens", MoePiecesFitTheTokens},
       {"ep-needs-one-replica", EpNeedsOneReplica},
       {"context-needs-whole-chunks", ContextNeedsWholeChunks},
       {"ring-has-few-turns", RingHasFewTurns},
@@ -415,6 +473,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"capacity-needs-experts", CapacityNeedsExperts},
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
       {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
+      {"balance-groups-are-whole", BalanceGroupsAreWhole},
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
   };
   return rules;

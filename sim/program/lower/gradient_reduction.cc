@@ -48,7 +48,7 @@ Skeleton ReductionSteps(const LowerContext& context, int bucket) {
 }
 
 void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
-  if (context.plan.DataParallel() == 1 || ShardingOf(context.plan).each_micro_batch) return;
+  if (ShardingOf(context.plan).each_micro_batch) return;
   Insertions insertions;
   for (const BucketCompletion& done : BucketCompletions(context, skeleton)) {
     // A tied table waits for its twin: LowerTiedEmbeddings puts both sums at the end.

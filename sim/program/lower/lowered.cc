@@ -10,9 +10,8 @@ namespace foretrain {
 namespace {
 
 // Fields that have one value so far: their default.
-constexpr std::array<std::string_view, 7> kNotLowered = {
-    "expert_tp", "post_validation", "moe_pieces", "offload_gradients",
-    "method",    "lora_rank",       "lora_alpha"};
+constexpr std::array<std::string_view, 5> kNotLowered = {"post_validation", "offload_gradients",
+                                                         "method", "lora_rank", "lora_alpha"};
 
 std::string NotLowered(const Plan& plan) {
   for (const std::string_view name : kNotLowered) {
