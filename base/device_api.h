@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 3 };
+enum { FT_DEVICE_API_VERSION = 4 };
 
 typedef enum FtStatus {
   FT_OK = 0,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -171,7 +172,7 @@ struct OpShape {
   std::int32_t cp = 0;    // ranks that share out each sequence (context_parallel.h); 0: none do
   std::int32_t turn = 0;  // attention part: the keys are those of the rank `turn` before this one
 
-  bool operator==(const OpShape&) const = default;
+  auto operator<=>(const OpShape&) const = default;
 };
 
 struct Op {

@@ -1,12 +1,12 @@
 #include "sim/search/search.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/units.h"
@@ -109,35 +109,13 @@ class Searcher {
 
   // With all ranks of the machine at work. Plans of one space share most of their ops.
   double SecondsOf(const Plan& plan, const Op& op) {
-    const OpShape& s = op.shape;
     GroupPlace place;
     if (op.group != GroupKind::kNone) {
       place = PlaceOf(costs_.cluster(), GroupMembers(plan, {}, op.group));
     }
-    const OpKey key{static_cast<std::int64_t>(op.kind),
-                    static_cast<std::int64_t>(op.queue),
-                    static_cast<std::int64_t>(op.from),
-                    static_cast<std::int64_t>(op.to),
-                    op.state,
-                    op.accumulate,
-                    op.trans_a,
-                    op.trans_b,
-                    op.rms,
-                    static_cast<std::int64_t>(op.format),
-                    s.rows,
-                    s.cols,
-                    s.inner,
-                    s.batch,
-                    s.sequence,
-                    s.vocab,
-                    s.elements,
-                    s.heads,
-                    s.kv_heads,
-                    s.head_dim,
-                    s.cp,
-                    s.turn,
-                    place.members,
-                    place.nodes};
+    const OpKey key{op.kind,       op.queue,      op.from,    op.to,  op.state,
+                    op.accumulate, op.trans_a,    op.trans_b, op.rms, op.format,
+                    op.shape,      place.members, place.nodes};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
     if (is_new) found->second = costs_.CostOf(op, place).seconds.back();
     return found->second;
@@ -206,7 +184,9 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
-  using OpKey = std::array<std::int64_t, 24>;  // all that an op's cost depends on
+  // All that an op's cost depends on.
+  using OpKey = std::tuple<OpKind, Queue, Space, Space, bool, bool, bool, bool, bool, NumberFormat,
+                           OpShape, int, int>;
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;
