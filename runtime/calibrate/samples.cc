@@ -56,14 +56,7 @@ Spread SpreadOf(Durations durations) {
 bool PointOrder::operator()(const ProfilePoint& a, const ProfilePoint& b) const {
   const auto key = [](const ProfilePoint& p) {
     return std::tie(p.kind, p.concurrency, p.group, p.nodes, p.accumulate, p.trans_a, p.trans_b,
-<<<<<<< HEAD
-                    p.rms, p.format, p.from, p.to, s.rows, s.cols, s.inner, s.batch, s.sequence,
-                    s.vocab, s.vocab_total, s.elements, s.decayed, s.heads, s.kv_heads, s.head_dim,
-                    s.cp, s.turn, s.experts, s.per_token, s.capacity, s.balance_rows,
-                    s.expert_groups, s.group_limit, s.members, s.all_experts, s.pieces, s.piece);
-=======
                     p.rms, p.format, p.from, p.to, p.shape);
->>>>>>> main
   };
   return key(a) < key(b);
 }

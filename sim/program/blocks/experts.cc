@@ -294,6 +294,7 @@ struct Backward {
   void Products();
   void Piece(std::int64_t piece, const std::string& suffix, std::int16_t d_out,
              std::int16_t d_activated, std::int16_t made);
+  void UpWeights();
   void Router(std::int16_t d_weights);
   void Shared(std::int16_t into, bool adds);
   void WeightsOfInputs();
@@ -345,7 +346,20 @@ void Backward::Products() {
     Piece(p, suffix, d_out, d_activated, made);
     experts.Exchange("experts.dispatch.input_grad" + suffix, p, made, d_rows, /*home=*/true);
   });
+  // Beside the last rows on their way home.
+  if (experts.Exchanges()) UpWeights();
+  Input();
   experts.Combine("experts.combine.input_grad", d_rows, kNoSlot, d_norm2);
+}
+
+void Backward::UpWeights() {
+  Weight();
+  const std::int16_t d_weight = layer.Gradient("d_experts.up.weight", kExpertUpWeight);
+  experts.ForEachPiece([&](std::int64_t p, const std::string& suffix) {
+    experts.Grouped(Product::kWeight, "experts.up.weight_grad" + suffix, p,
+                    experts.Room(d_up, p, e.up_width), experts.Room(e.dispatched, p, layer.hidden),
+                    d_weight, e.up_width, layer.hidden, accumulate_experts || p > 0);
+  });
 }
 
 // The loss is the mean over the micro-batches of the global batch, of each over the parts of its
@@ -395,12 +409,7 @@ void Backward::WeightsOfInputs() {
   if (Lacks(kNorm2)) layer.Norm2();
   Weight();
   const Inputs in = InputsOf(layer, "norm2.regather");
-  const std::int16_t d_weight = layer.Gradient("d_experts.up.weight", kExpertUpWeight);
-  experts.ForEachPiece([&](std::int64_t p, const std::string& suffix) {
-    experts.Grouped(Product::kWeight, "experts.up.weight_grad" + suffix, p,
-                    experts.Room(d_up, p, e.up_width), experts.Room(e.dispatched, p, layer.hidden),
-                    d_weight, e.up_width, layer.hidden, accumulate_experts || p > 0);
-  });
+  if (!experts.Exchanges()) UpWeights();
   b.LinearWeightGradient("router", d_logits, in.experts,
                          layer.Gradient("d_router.weight", kRouterWeight), kNoSlot, e.tokens,
                          e.experts, layer.hidden, accumulate);
