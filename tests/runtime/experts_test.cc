@@ -292,6 +292,27 @@ TEST(ExpertsToTheBit, RecomputationSchedulesAndPoisonLeaveEveryBitInPlace) {
   }
 }
 
+TEST(ExpertsToTheBit, PoisonAndSchedulesLeaveExchangesAsTheyAre) {
+  ModelSpec model = TinyExperts();
+  for (const double capacity : {0.0, 1.0}) {
+    Plan plan = TinyPlan();
+    plan.dp = plan.tp = 2;
+    plan.ep = 4;
+    plan.expert_tp = 1;
+    plan.sequence_parallel = true;
+    plan.moe_pieces = 2;
+    plan.capacity_factor = capacity;
+    const Trained expected = TrainTiny(model, plan);
+    TrainingOptions plain;
+    plain.poison = false;
+    EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan, plain)));
+    plan.recompute = RecomputeKind::kFull;
+    EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan)));
+    plan.recompute = RecomputeKind::kSelective;
+    EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan)));
+  }
+}
+
 // With room for every pair nothing is dropped, and rows that nobody fills add nothing.
 TEST(ExpertsToTheBit, ACapacityThatHoldsAllRowsIsDropless) {
   const ModelSpec model = TinyExperts();

@@ -69,12 +69,17 @@ void DealExperts(std::uint64_t index, PlannedModel& out) {
   Plan& plan = out.plan;
   ModelSpec& model = out.model;
   if (pick(0, 1) == 1) plan.capacity_factor = 0.5 * pick(1, 4);
-  if (plan.sequence_parallel && plan.replicas == 1 && pick(0, 2) > 0) plan.expert_tp = 1;
+  const bool splits = plan.tp > 1 && plan.micro_batch * plan.LocalSequence() % plan.tp == 0;
+  if (splits && plan.replicas == 1 && pick(0, 2) > 0) {
+    plan.sequence_parallel = true;
+    plan.expert_tp = 1;
+  }
   std::vector<int> fits = {1};
   for (int ep = 2; ep <= plan.ExpertRanks() && plan.replicas == 1; ++ep) {
     if (plan.ExpertRanks() % ep == 0 && model.experts % ep == 0) fits.push_back(ep);
   }
-  plan.ep = fits[static_cast<std::size_t>(pick(0, static_cast<int>(fits.size()) - 1))];
+  const int last = static_cast<int>(fits.size()) - 1;
+  plan.ep = fits[static_cast<std::size_t>(pick(0, 1) == 1 ? last : pick(0, last))];
   const std::int64_t tokens = plan.ExpertTokens();
   if (plan.ep > 1 && pick(0, 1) == 1) {
     plan.moe_pieces = static_cast<int>(std::min<std::int64_t>(pick(1, 4), tokens));
