@@ -18,8 +18,8 @@ struct RoutingSite {
   int tp = 0;
   int block = 0;
   int micro_batch = 0;
-  Pass pass = Pass::kNone;    // a recomputation chooses again
-  std::int64_t tokens = 0;    // of this rank
+  Pass pass = Pass::kNone;  // a recomputation chooses again
+  std::int64_t tokens = 0;  // of this rank
   std::int64_t per_token = 0;
 };
 
