@@ -12,7 +12,6 @@
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "sim/program/lower/lowered.h"
 #include "sim/spec/cluster_json.h"
 #include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_json.h"
@@ -252,7 +251,6 @@ void PlanFlags::Declare(Arguments& arguments) {
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const std::string options(fields[i].options);
     std::string help(fields[i].help);
-    if (!IsLowered(fields[i].name)) help += " (not in this version)";
     if (fields[i].type == PlanFieldType::kFlag) {
       arguments.Switch(options, texts[i], help);
     } else {

@@ -408,10 +408,18 @@ typedef struct FtVocabLoss {
 // From scores logits[rows, experts]: probs [rows, experts], their softmax; chosen [rows,
 // per_token], the experts of the largest scores, the lower number first where they are equal;
 // weights [rows, per_token], of the chosen: softmax over them alone, or with softmax_first != 0
-// what probs says. counts [experts]: pairs of each expert. places [rows, per_token]: the pair's
-// expert row; sources [expert rows]: the row's pair. capacity > 0: each expert has that many rows,
-// from expert * capacity on; a pair beyond has place -1, a row without a pair source -1. capacity
-// 0: rows * per_token rows, each expert as many as it has pairs.
+// what probs says. With group_limit > 0 the experts are `expert_groups` equal groups, at most 64,
+// of which a token's are in group_limit: those with the largest sums of per_token / group_limit
+// probs, at least of one (DeepSeek-AI 2024, s. 2.1.2). With replay != 0 chosen is given.
+//
+// places [rows, per_token]: the pair's expert row; sources [expert rows]: the row's pair. Expert
+// rows lie in `pieces`, and in each piece by expert. capacity 0: piece p has the pairs of rows
+// [rows p / pieces, rows (p + 1) / pieces), counts [pieces, experts] are those of each expert.
+// capacity > 0: an expert's pairs fill its ceil(capacity / pieces) rows of one piece after the
+// other; a pair beyond the capacity has place -1, a row without a pair source -1; counts [experts]
+// are all pairs.
+//
+// balance_counts [rows / balance_rows, experts]: pairs of each expert, of each balance_rows rows.
 typedef struct FtRoute {
   const void* logits;
   float* probs;
@@ -420,22 +428,25 @@ typedef struct FtRoute {
   int32_t* places;
   int32_t* sources;
   int32_t* counts;
-  int64_t rows, experts, per_token, capacity;
-  int32_t softmax_first;
+  int32_t* balance_counts;
+  int64_t rows, experts, per_token, capacity, pieces, balance_rows;
+  int64_t expert_groups, group_limit;
+  int32_t softmax_first, replay;
   FtDtype dtype;
 } FtRoute;
 
 // d_logits [rows, experts] from the gradient d_weights [rows, per_token] of the weights, and from
-// the load-balancing loss balance * experts / (rows per_token) * sum over e of counts[e] * mean
-// over rows of probs[row, e] (Fedus et al. 2022, eq. 4 to 6), in which counts are constants.
+// the load-balancing loss, the mean over groups of R = balance_rows rows of balance * experts / (R
+// per_token) * sum over e of balance_counts[e] * mean over the group's rows of probs[row, e]
+// (Fedus et al. 2022, eq. 4 to 6), in which counts are constants.
 typedef struct FtRouteBackward {
   const float* probs;
   const float* weights;
   const int32_t* chosen;
-  const int32_t* counts;
+  const int32_t* balance_counts;
   const float* d_weights;
   void* d_logits;
-  int64_t rows, experts, per_token;
+  int64_t rows, experts, per_token, balance_rows;
   float balance;
   int32_t softmax_first;
   FtDtype dtype;
@@ -473,9 +484,10 @@ typedef struct FtExpertDots {
   FtDtype dtype;
 } FtExpertDots;
 
-// A linear of each expert, w[experts, out, in], on consecutive rows. With counts the rows of expert
-// e are the next counts[e]; without, `rows` is `groups` runs of equal length, of which run g is
-// expert g % experts's.
+// A linear of each expert, w[experts, out, in], on consecutive rows: `groups` runs, of which run g
+// is expert g % experts's. Without counts runs are of equal length; with them run g has counts[g]
+// rows, which add up to `rows`, or with count_stride > 0 counts[g / experts * count_stride + g %
+// experts], which may leave the last of `rows` alone.
 //   FT_GROUPED_FORWARD  y[rows, out] = x[rows, in] w^T     a = x, b = w, c = y
 //   FT_GROUPED_INPUT    dx[rows, in] = dy[rows, out] w     a = dy, b = w, c = dx
 //   FT_GROUPED_WEIGHT   dw (+)= dy^T x                     a = dy, b = x, c = dw
@@ -489,7 +501,7 @@ typedef struct FtGroupedGemm {
   const void* b;
   void* c;
   const int32_t* counts;
-  int64_t rows, out, in, experts, groups;
+  int64_t rows, out, in, experts, groups, count_stride;
   FtGroupedMode mode;
   int32_t accumulate;
   FtDtype dtype;

@@ -27,14 +27,19 @@ struct CallSite {
 //   reduce-scatter  in [elements], out [elements / n]; out apart from in, or this member's part
 //   of it all-gather      in [elements / n], out [elements]; in apart from out, or this member's
 //   part all-to-all      in [elements], out [elements] apart: part j of in goes to member j
+//   unequal all-to-all  parts one behind the other, in and out apart
 //   rotate          in [elements], out [elements] apart: in goes to the next member, out is the one
 //   before's; send            in [elements];  receive: out [elements]
 struct CommCall {
   OpKind kind = OpKind::kAllReduce;
   FtDtype dtype = FT_F32;
-  std::int64_t elements = 0;  // of the whole tensor
+  std::int64_t elements = 0;  // of the whole tensor; of an unequal all-to-all, if it were equal
   const void* in = nullptr;
   void* out = nullptr;
+  // Unequal all-to-all: elements that go to and come from each member, in order, for the call's
+  // time.
+  const std::int64_t* in_parts = nullptr;
+  const std::int64_t* out_parts = nullptr;
   bool accumulate = false;  // reduce-scatter, all-reduce: out's old content is the first summand
   bool maximum = false;     // all-reduce: the largest of each element, not the sum
   std::int64_t tag = 0;     // must agree; the op's id where members run the same instruction

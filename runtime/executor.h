@@ -38,6 +38,8 @@ struct CopyCaps {
   double nvme_bytes_per_s = 0;
 };
 
+class RoutingScript;
+
 struct ExecutorOptions {
   int device = 0;
   std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
@@ -52,7 +54,8 @@ struct ExecutorOptions {
   bool poison = false;  // see ArenaOptions
   NvmeOptions nvme;     // where buffers on a disk lie
   CopyCaps copy_caps;
-  FaultInjector* faults = nullptr;  // tests; borrowed
+  FaultInjector* faults = nullptr;   // tests; borrowed
+  RoutingScript* routing = nullptr;  // borrowed; null: routers choose, and nobody records it
 };
 
 struct RunSummary {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "traces/timeline.h"
 
@@ -16,6 +17,16 @@ struct StepScalars {
   int rank = 0;
   std::optional<float> loss;          // mean over the tokens of the global batch
   std::optional<float> squared_norm;  // of the whole gradient, before clipping
+};
+
+// How many pairs of a token and an expert each member of a rank's group of expert parallelism had,
+// as the rank's host read it: [members, pieces, experts] (docs/program.md).
+struct RoutedCounts {
+  std::int64_t step = 0;
+  int rank = 0;
+  int block = 0;
+  int micro_batch = 0;
+  std::vector<std::int32_t> counts;
 };
 
 // One step of the whole job, made of its ranks' StepScalars.
@@ -37,6 +48,7 @@ class RunSink {
   virtual void OnSpans(std::span<const Span> spans) { (void)spans; }
   virtual void OnMemory(std::span<const MemorySample> samples) { (void)samples; }
   virtual void OnStepWindow(const StepWindow& window) { (void)window; }
+  virtual void OnRouting(const RoutedCounts& counts) { (void)counts; }
   virtual void OnScalars(const StepScalars& scalars) { (void)scalars; }
   virtual void OnStep(const StepReport& report) { (void)report; }
 };

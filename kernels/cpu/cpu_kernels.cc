@@ -22,6 +22,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetAttentionPartEntries(api);
   SetActivationEntries(api);
   SetCrossEntropyEntries(api);
+  SetRouterEntries(api);
   SetMoeEntries(api);
   SetUpdateEntries(api);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 namespace foretrain::reference {
 namespace {
@@ -19,17 +20,70 @@ Tensor Softmax(Tensor x) {
   return x;
 }
 
+std::int64_t BalanceRows(const RouteShape& s, std::int64_t rows) {
+  return s.balance_rows > 0 ? s.balance_rows : std::max<std::int64_t>(rows, 1);
+}
+
+// The experts of the groups that a token may go to.
+std::vector<std::int32_t> AllowedExperts(const RouteShape& s, const Tensor& probs) {
+  const std::int64_t size = s.experts / s.expert_groups;
+  std::vector<std::pair<double, std::int64_t>> scores;  // negative, so that the best come first
+  for (std::int64_t g = 0; g < s.expert_groups; ++g) {
+    Tensor of_group(probs.begin() + g * size, probs.begin() + (g + 1) * size);
+    std::sort(of_group.rbegin(), of_group.rend());
+    const std::int64_t best =
+        s.group_limit > 0 ? std::clamp<std::int64_t>(s.per_token / s.group_limit, 1, size) : size;
+    scores.emplace_back(-std::accumulate(of_group.begin(), of_group.begin() + best, 0.0), g);
+  }
+  std::sort(scores.begin(), scores.end());
+  if (s.group_limit > 0) scores.resize(Index(s.group_limit));
+  std::vector<std::int32_t> experts;
+  for (const auto& [score, g] : scores) {
+    for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
+      experts.push_back(static_cast<std::int32_t>(e));
+    }
+  }
+  std::sort(experts.begin(), experts.end());
+  return experts;
+}
+
+// Sorts the pairs by (piece, expert, number).
+void DealRows(const RouteShape& s, std::int64_t rows, RouteOutputs& out) {
+  const std::int64_t room = s.capacity > 0 ? (s.capacity + s.pieces - 1) / s.pieces : 0;
+  out.counts.assign(Index((s.capacity > 0 ? 1 : s.pieces) * s.experts), 0);
+  out.places.assign(out.chosen.size(), -1);
+  std::vector<std::vector<std::int32_t>> runs(Index(s.pieces * s.experts));
+  for (std::int64_t pair = 0; pair < Size(out.chosen); ++pair) {
+    const std::int64_t e = out.chosen[Index(pair)], row = pair / s.per_token;
+    std::int64_t piece = 0;
+    while (s.capacity == 0 && rows * (piece + 1) / s.pieces <= row) ++piece;
+    const std::int64_t before = out.counts[Index(piece * s.experts + e)]++;
+    if (s.capacity > 0 && before >= s.capacity) continue;
+    if (s.capacity > 0) piece = before / room;
+    runs[Index(piece * s.experts + e)].push_back(static_cast<std::int32_t>(pair));
+  }
+  for (const std::vector<std::int32_t>& run : runs) {
+    const std::size_t first = out.sources.size();
+    for (const std::int32_t pair : run) {
+      out.places[Index(pair)] = static_cast<std::int32_t>(out.sources.size());
+      out.sources.push_back(pair);
+    }
+    if (s.capacity > 0) out.sources.resize(first + Index(room), -1);
+  }
+}
+
 }  // namespace
 
 RouteOutputs Route(const RouteShape& s, const Tensor& logits) {
   RouteOutputs out;
-  out.counts.assign(Index(s.experts), 0);
-  for (std::int64_t row = 0; row < Size(logits) / s.experts; ++row) {
+  const std::int64_t rows = Size(logits) / s.experts;
+  const std::int64_t balance_rows = BalanceRows(s, rows);
+  out.balance_counts.assign(Index(rows / balance_rows * s.experts), 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
     const auto first = logits.begin() + row * s.experts;
     const Tensor scores(first, first + s.experts);
     const Tensor probs = Softmax(scores);
-    std::vector<std::int32_t> order(scores.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<std::int32_t> order = AllowedExperts(s, probs);
     std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
       return scores[Index(a)] > scores[Index(b)];
     });
@@ -37,52 +91,44 @@ RouteOutputs Route(const RouteShape& s, const Tensor& logits) {
     Tensor weights;
     for (const std::int32_t e : order) {
       weights.push_back(s.softmax_first ? probs[Index(e)] : scores[Index(e)]);
-      ++out.counts[Index(e)];
+      ++out.balance_counts[Index(row / balance_rows * s.experts + e)];
     }
     if (!s.softmax_first) weights = Softmax(weights);
     out.probs.insert(out.probs.end(), probs.begin(), probs.end());
     out.weights.insert(out.weights.end(), weights.begin(), weights.end());
     out.chosen.insert(out.chosen.end(), order.begin(), order.end());
   }
-  // Rows of an expert come in order of the pairs.
-  std::vector<std::int32_t> next(Index(s.experts), 0);
-  for (std::int64_t e = 1; e < s.experts; ++e) {
-    next[Index(e)] = static_cast<std::int32_t>(
-        s.capacity > 0 ? e * s.capacity : next[Index(e - 1)] + out.counts[Index(e - 1)]);
-  }
-  out.sources.assign(s.capacity > 0 ? Index(s.experts * s.capacity) : out.chosen.size(), -1);
-  for (std::size_t pair = 0; pair < out.chosen.size(); ++pair) {
-    const std::int64_t e = out.chosen[pair];
-    const std::int32_t place = next[Index(e)];
-    const bool fits = s.capacity == 0 || place < (e + 1) * s.capacity;
-    out.places.push_back(fits ? place : -1);
-    if (!fits) continue;
-    out.sources[Index(place)] = static_cast<std::int32_t>(pair);
-    ++next[Index(e)];
-  }
+  DealRows(s, rows, out);
   return out;
 }
 
 double BalanceLoss(const RouteShape& s, double balance, const Tensor& probs,
-                   const std::vector<std::int32_t>& counts) {
-  const double rows = static_cast<double>(Size(probs) / s.experts);
+                   const std::vector<std::int32_t>& balance_counts) {
+  const std::int64_t rows = Size(probs) / s.experts;
+  const std::int64_t group = BalanceRows(s, rows);
   double sum = 0.0;
   for (std::int64_t i = 0; i < Size(probs); ++i) {
-    sum += counts[Index(i % s.experts)] * probs[Index(i)] / rows;
+    const std::int64_t row = i / s.experts, e = i % s.experts;
+    sum += balance_counts[Index(row / group * s.experts + e)] * probs[Index(i)];
   }
-  return balance * static_cast<double>(s.experts) / (rows * static_cast<double>(s.per_token)) * sum;
+  const auto of_group = static_cast<double>(group);
+  return balance * static_cast<double>(s.experts) / (of_group * static_cast<double>(s.per_token)) *
+         sum / static_cast<double>(rows);
 }
 
 Tensor RouteBackward(const RouteShape& s, double balance, const RouteOutputs& f,
                      const Tensor& d_weights) {
   const std::int64_t rows = Size(f.probs) / s.experts;
+  const std::int64_t group = BalanceRows(s, rows);
   const double per_count = balance * static_cast<double>(s.experts) /
-                           (static_cast<double>(rows * s.per_token) * static_cast<double>(rows));
+                           (static_cast<double>(group * s.per_token) * static_cast<double>(rows));
   Tensor out(f.probs.size(), 0.0);
   for (std::int64_t row = 0; row < rows; ++row) {
     // The gradients of probs and, with the softmax behind the choice, of the chosen scores.
     Tensor d_probs(Index(s.experts));
-    for (std::int64_t e = 0; e < s.experts; ++e) d_probs[Index(e)] = per_count * f.counts[Index(e)];
+    for (std::int64_t e = 0; e < s.experts; ++e) {
+      d_probs[Index(e)] = per_count * f.balance_counts[Index(row / group * s.experts + e)];
+    }
     double weighed = 0.0;
     for (std::int64_t j = 0; j < s.per_token; ++j) {
       const std::size_t pair = Index(row * s.per_token + j);

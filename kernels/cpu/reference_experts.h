@@ -12,17 +12,19 @@ namespace foretrain::reference {
 struct RouteShape {
   std::int64_t experts = 0, per_token = 0, capacity = 0;
   bool softmax_first = false;
+  std::int64_t pieces = 1, expert_groups = 1, group_limit = 0;
+  std::int64_t balance_rows = 0;  // 0: all rows
 };
 struct RouteOutputs {
   Tensor probs, weights;                              // [rows, experts], [rows, per_token]
   std::vector<std::int32_t> chosen, places, sources;  // as FtRoute says
-  std::vector<std::int32_t> counts;
+  std::vector<std::int32_t> counts, balance_counts;
 };
 RouteOutputs Route(const RouteShape& shape, const Tensor& logits);
 
-// balance * experts / pairs * sum over experts of counts * mean probs.
+// Mean over groups of balance * experts / pairs * sum over experts of counts * mean probs.
 double BalanceLoss(const RouteShape& shape, double balance, const Tensor& probs,
-                   const std::vector<std::int32_t>& counts);
+                   const std::vector<std::int32_t>& balance_counts);
 
 // The gradient of the scores, of sum(d_weights * weights) + BalanceLoss with constant counts.
 Tensor RouteBackward(const RouteShape& shape, double balance, const RouteOutputs& forward,

@@ -69,8 +69,8 @@ class Chooser {
 
  private:
   bool Counts(const Op& op) const {
-    return op.kind != OpKind::kHostRead && op.kind != OpKind::kOpaque &&
-           !(alone_ && IsCommunication(op.kind));
+    return op.kind != OpKind::kHostRead && op.kind != OpKind::kReadCounts &&
+           op.kind != OpKind::kOpaque && !(alone_ && IsCommunication(op.kind));
   }
   ProfilePoint KeyOf(const RankProgram& rank, const Op& op) const {
     const int group = IsCommunication(op.kind) ? GroupSize(program_, rank, op.group) : 1;

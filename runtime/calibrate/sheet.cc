@@ -20,7 +20,10 @@ ProfilePoint KeyOf(const Op& op, const Program& program, const RankProgram& rank
 }
 
 // Host reads have no size, and opaque ops no time of their own.
-bool IsTimed(const Op& op) { return op.kind != OpKind::kHostRead && op.kind != OpKind::kOpaque; }
+bool IsTimed(const Op& op) {
+  return op.kind != OpKind::kHostRead && op.kind != OpKind::kReadCounts &&
+         op.kind != OpKind::kOpaque;
+}
 
 }  // namespace
 

@@ -20,6 +20,11 @@ struct Content {
   std::int64_t limit = 1;  // kIndices: 0, 1, ... below it, over and over; kCounts: their sum
 };
 
+// Ranks' counts of all pieces, of which one rank's of one piece are its rows.
+std::int64_t AllRuns(const OpShape& s) {
+  return std::max<std::int64_t>(1, std::int64_t{s.members} * s.pieces);
+}
+
 // What an op of a mixture of experts reads of who goes where, where the op that decides it is not
 // part of the sheet: all rows are used alike, by experts in turn.
 void AddExperts(const Program& program, const RankProgram& rank, const Instruction& instruction,
@@ -43,7 +48,9 @@ void AddExperts(const Program& program, const RankProgram& rank, const Instructi
     } else if (op.kind == OpKind::kExpertDots) {
       set(2, Kind::kIndices, s.elements);
     } else if (op.kind == OpKind::kGroupedGemm) {
-      set(2, Kind::kCounts, op.trans_a ? s.inner : s.rows);
+      set(2, Kind::kCounts, (op.trans_a ? s.inner : s.rows) * AllRuns(s));
+    } else if (s.members > 0 && !IsCommunication(op.kind) && op.kind != OpKind::kReadCounts) {
+      set(static_cast<std::size_t>(op.operand_count) - 1, Kind::kCounts, s.rows * AllRuns(s));
     }
   }
 }

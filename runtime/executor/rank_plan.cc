@@ -28,6 +28,8 @@ class Planner {
     plan_.rank = rank.rank;
     plan_.dp = rank.dp;
     plan_.cp = rank.cp;
+    plan_.tp = rank.tp;
+    plan_.expert_headroom = program.plan.expert_headroom;
     plan_.accessors.assign(rank.buffers.size(), 0);
   }
 
@@ -48,8 +50,11 @@ class Planner {
     planned.bytes = MovedBytes(op, ref);
     AddTouched(op, ref, planned);
     std::vector<std::byte*> at;
+    std::vector<std::int64_t> bytes;
     for (int i = 0; i < op.operand_count; ++i) {
-      at.push_back(arena_.At(OperandBinding(program_, rank_, ref, i)));
+      const Binding binding = OperandBinding(program_, rank_, ref, i);
+      at.push_back(arena_.At(binding));
+      bytes.push_back(binding.bytes);
     }
     if (IsCommunication(op.kind)) {
       FT_TRY(AddComm(op, ref, at, planned));
@@ -62,6 +67,10 @@ class Planner {
       planned.detail = static_cast<std::int32_t>(plan_.reads.size());
       plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
                              1.0F / (op.scale * op.scale)});
+    } else if (op.kind == OpKind::kReadCounts) {
+      planned.work = Work::kReadCounts;
+      planned.detail = static_cast<std::int32_t>(plan_.counts.size());
+      plan_.counts.push_back({at[0], op.shape});
     } else if (op.kind == OpKind::kOpaque) {
       planned.work = Work::kOpaque;
       planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());
@@ -72,7 +81,7 @@ class Planner {
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
       FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at, rank_.tp,
                                                  rank_.step[Index(ref.instruction)].key.micro_batch,
-                                                 rank_.cp, RunsOf(op)},
+                                                 rank_.cp, RunsOf(op), ExpertMember(), bytes},
                                                 optimizer_));
       planned.work = Work::kKernel;
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
@@ -82,6 +91,15 @@ class Planner {
         static_cast<std::int32_t>(plan_.ops.size()));
     plan_.ops.push_back(planned);
     return {};
+  }
+
+  // This rank's place among those that experts are dealt to.
+  int ExpertMember() const {
+    const std::int32_t group = rank_.groups[static_cast<std::size_t>(GroupKind::kEp)];
+    if (group < 0) return 0;
+    const std::vector<int>& members = program_.groups[Index(group)];
+    return static_cast<int>(std::find(members.begin(), members.end(), rank_.rank) -
+                            members.begin());
   }
 
   // Positions of the op's rows, where its sequence is shared out; one for all ops of a size.
@@ -98,6 +116,7 @@ class Planner {
   std::int64_t MovedBytes(const Op& op, OpRef ref) const {
     const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
     if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
+    if (op.kind == OpKind::kAllToAllV) return op.shape.elements * std::int64_t{sizeof(float)};
     std::int64_t bytes = 0;
     for (int i = 0; i < op.operand_count; ++i) {
       bytes += OperandBinding(program_, rank_, ref, i).bytes;
@@ -138,6 +157,13 @@ class Planner {
     comm.call.accumulate = op.accumulate;
     comm.call.maximum = op.maximum;
     comm.call.site = {rank_.rank, 0, planned.id, op.name};
+    if (op.kind == OpKind::kAllToAllV) {
+      comm.counts = at[2];
+      comm.shape = op.shape;
+      comm.home = op.inverse;
+      comm.member = ExpertMember();
+      comm.out_room = OperandBinding(program_, rank_, ref, 1).bytes / std::int64_t{sizeof(float)};
+    }
     // Members of these groups run the same instructions; of others, each its own.
     if (MembersAreAlike(op.group)) comm.call.tag = planned.id;
     std::byte* const first = !at.empty() ? at[0] : nullptr;
@@ -154,6 +180,7 @@ class Planner {
 
   // A collective moves what its shape says, not what its operands hold: the two must agree.
   Result<void> CheckExtent(const Op& op, OpRef ref, OpId id) const {
+    if (op.kind == OpKind::kAllToAllV) return {};  // before each call
     const std::int64_t whole = op.shape.elements * std::int64_t{sizeof(float)};
     const auto members = static_cast<std::int64_t>(
         program_.groups[Index(rank_.groups[static_cast<std::size_t>(op.group)])].size());

@@ -24,7 +24,15 @@ struct Wait {
   std::int32_t distance = 0;
 };
 
-enum class Work : std::uint8_t { kKernel, kCommunication, kCopy, kLoadBatch, kHostRead, kOpaque };
+enum class Work : std::uint8_t {
+  kKernel,
+  kCommunication,
+  kCopy,
+  kLoadBatch,
+  kHostRead,
+  kReadCounts,
+  kOpaque
+};
 
 // What the loop reads of each op.
 struct PlannedOp {
@@ -45,6 +53,13 @@ struct PlannedOp {
 struct PlannedComm {
   Communicator* communicator = nullptr;
   CommCall call;  // but the step
+  // Of an unequal all-to-all: what says how long its parts are, of how many elements a row, which
+  // member this is, and room for the parts.
+  const std::byte* counts = nullptr;
+  OpShape shape = {};
+  bool home = false;
+  int member = 0;
+  std::int64_t out_room = 0;  // elements
 };
 
 // Within memory or, where the one address is null, from or to a place in the rank's file.
@@ -69,10 +84,18 @@ struct PlannedRead {
   float norm_factor = 1.0F;  // undoes the loss scale
 };
 
+// What others have for this rank's experts, which the host reads.
+struct PlannedCounts {
+  const std::byte* at = nullptr;
+  OpShape shape;
+};
+
 struct RankPlan {
   int rank = 0;
   int dp = 0;
   int cp = 0;
+  int tp = 0;
+  double expert_headroom = 0;  // of the plan, for messages
   std::vector<PlannedOp> ops;  // in issue order
   std::vector<Wait> waits;
   std::vector<std::int32_t> touched;    // buffers that are not persistent
@@ -84,6 +107,7 @@ struct RankPlan {
   std::vector<PlannedCopy> copies;
   std::vector<PlannedLoad> loads;
   std::vector<PlannedRead> reads;
+  std::vector<PlannedCounts> counts;
   std::vector<std::int64_t> durations_ns;
 };
 

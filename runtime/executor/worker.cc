@@ -5,11 +5,14 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include "base/units.h"
 #include "runtime/executor/rank_wait.h"
+#include "runtime/routing.h"
+#include "sim/program/row_counts.h"
 
 namespace foretrain {
 
@@ -153,7 +156,8 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   switch (op.work) {
     case Work::kKernel: {
       const KernelCall& call = rank_.plan_.calls[detail];
-      return CheckDevice(call.launch(api_, device_queue_.get(), call.args, values_));
+      if (call.chooses && rank_.shared_.options.routing != nullptr) return Choose(call, op.id);
+      return Launch(call);
     }
     case Work::kCopy:
       return Copy(rank_.plan_.copies[detail], span.start_ns);
@@ -161,6 +165,8 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
       return Load(rank_.plan_.loads[detail]);
     case Work::kHostRead:
       return Read(rank_.plan_.reads[detail]);
+    case Work::kReadCounts:
+      return ReadCounts(rank_.plan_.counts[detail], op.id);
     case Work::kOpaque: {
       // To a deadline that counts from when it could start: what a thread wakes late does not add
       // up.
@@ -180,6 +186,54 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   return {};
 }
 
+Result<void> Worker::Launch(const KernelCall& call) {
+  values_.rows = -1;
+  if (call.counts != nullptr) {
+    FT_ASSIGN(const std::int32_t* const counts, FetchCounts(call.counts, call.shape));
+    values_.rows = RowCounts(call.shape, call.member, counts).AllCame();
+  }
+  return CheckDevice(call.launch(api_, device_queue_.get(), call.args, values_));
+}
+
+Result<void> Worker::Choose(const KernelCall& call, OpId op) {
+  const RankPlan& plan = rank_.plan_;
+  const InstructionKey key = UnpackId(op);
+  KernelArgs args = call.args;
+  FtRoute& route = args.route;
+  const RoutingSite site{values_.step, plan.rank,       plan.dp,  plan.cp,    plan.tp,
+                         key.block,    key.micro_batch, key.pass, route.rows, route.per_token};
+  const std::int64_t bytes = route.rows * route.per_token * std::int64_t{sizeof(std::int32_t)};
+  std::vector<std::int32_t> chosen(static_cast<std::size_t>(route.rows * route.per_token));
+  RoutingScript& script = *rank_.shared_.options.routing;
+  if (script.Replay(site, chosen)) {
+    route.replay = 1;
+    FT_TRY(CheckDevice(api_.copy(device_queue_.get(), route.chosen, chosen.data(), bytes)));
+  }
+  FT_TRY(CheckDevice(call.launch(api_, device_queue_.get(), args, values_)));
+  FT_TRY(CheckDevice(api_.copy(device_queue_.get(), chosen.data(), route.chosen, bytes)));
+  script.Record(site, chosen);
+  return {};
+}
+
+Result<const std::int32_t*> Worker::FetchCounts(const std::byte* at, const OpShape& shape) {
+  counts_.resize(static_cast<std::size_t>(RowCounts::Numbers(shape)));
+  FT_TRY(CheckDevice(api_.copy(device_queue_.get(), counts_.data(), at,
+                               RowCounts::Numbers(shape) * std::int64_t{sizeof(std::int32_t)})));
+  return counts_.data();
+}
+
+Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
+  FT_ASSIGN(const std::int32_t* const at, FetchCounts(counts.at, counts.shape));
+  const InstructionKey key = UnpackId(op);
+  if (key.pass != Pass::kForward) return {};  // again
+  const auto count = static_cast<std::size_t>(RowCounts::Numbers(counts.shape));
+  const RoutedCounts routed{values_.step, rank_.plan_.rank, key.block, key.micro_batch,
+                            std::vector<std::int32_t>(at, at + count)};
+  const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
+  rank_.call_->sink->OnRouting(routed);
+  return {};
+}
+
 Result<void> Worker::CheckDevice(FtStatus status) const {
   const FtDeviceApi& api = api_;
   if (status == FT_OK && api.asynchronous != 0) {
@@ -193,10 +247,40 @@ Result<void> Worker::Communicate(const PlannedComm& planned, std::int32_t number
   CommCall call = planned.call;
   call.site.step = span.step;
   if (rank_.shared_.options.faults != nullptr) FT_TRY(Inject(number, &call));
+  if (planned.counts != nullptr) FT_TRY(MeasureParts(planned, call, span));
   FT_ASSIGN(const CommTimes times, planned.communicator->Call(call, device_queue_.get()));
   span.ready_ns = times.arrived_ns;
   span.start_ns = times.started_ns;
   span.end_ns = times.ended_ns;
+  return {};
+}
+
+Result<void> Worker::MeasureParts(const PlannedComm& planned, CommCall& call, Span& span) {
+  const OpShape& shape = planned.shape;
+  FT_ASSIGN(const std::int32_t* const at, FetchCounts(planned.counts, shape));
+  const RowCounts counts(shape, planned.member, at);
+  in_parts_.clear();
+  out_parts_.clear();
+  std::int64_t sent = 0, comes = 0;
+  for (int member = 0; member < shape.members; ++member) {
+    in_parts_.push_back(shape.cols * (planned.home ? counts.Came(member) : counts.Sent(member)));
+    out_parts_.push_back(shape.cols * (planned.home ? counts.Sent(member) : counts.Came(member)));
+    sent += in_parts_.back();
+    comes += out_parts_.back();
+  }
+  if (comes > planned.out_room) {
+    std::ostringstream text;
+    text << rank_.plan_.expert_headroom;
+    return Fail(ErrorCode::kResourceExhausted,
+                std::to_string(comes / shape.cols) +
+                    " rows come for this rank's experts, which have "
+                    "room for " +
+                    std::to_string(planned.out_room / shape.cols) + " with expert_headroom " +
+                    text.str() + "; raise --expert-headroom, or 0 has room for all that may come");
+  }
+  call.in_parts = in_parts_.data();
+  call.out_parts = out_parts_.data();
+  span.bytes = sent * std::int64_t{sizeof(float)};
   return {};
 }
 

@@ -33,7 +33,15 @@ class Worker {
   Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round);
   Result<void> Inject(std::int32_t number, CommCall* call);
   Result<void> Do(const PlannedOp& op, std::int32_t number, Span& span);
+  Result<void> Launch(const KernelCall& call);
+  // The router's choice, which a script may record or lay down.
+  Result<void> Choose(const KernelCall& call, OpId op);
   Result<void> Communicate(const PlannedComm& planned, std::int32_t number, Span& span);
+  // Lengths of an unequal all-to-all's parts, for this call.
+  Result<void> MeasureParts(const PlannedComm& planned, CommCall& call, Span& span);
+  // Counts that lie on the device, for the host to read until the next call.
+  Result<const std::int32_t*> FetchCounts(const std::byte* at, const OpShape& shape);
+  Result<void> ReadCounts(const PlannedCounts& counts, OpId op);
   Result<void> Copy(const PlannedCopy& copy, std::int64_t start_ns);
   Result<void> Load(const PlannedLoad& load);
   Result<void> Read(const PlannedRead& read);
@@ -53,8 +61,10 @@ class Worker {
   bool tracks_buffers_ = false;
   StepValues values_{-1, 0.0F, 0.0F};
   std::int64_t seen_issued_ = 0;
-  std::int64_t free_ns_ = 0;  // when the queue's last op ended
+  std::int64_t free_ns_ = 0;           // when the queue's last op ended
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
+  std::vector<std::int32_t> counts_;   // numbers of rows, as the host reads them
+  std::vector<std::int64_t> in_parts_, out_parts_;
   std::vector<std::int32_t> staging_;  // tokens on their way to the device
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/inproc/channel.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/checked.h"
@@ -41,6 +42,17 @@ std::string_view DtypeName(FtDtype dtype) {
 }
 
 // What is wrong with a call by itself, or nothing.
+std::string MalformedParts(const CommCall& call, std::int64_t members, std::int64_t size) {
+  if (call.in_parts == nullptr || call.out_parts == nullptr) return "no lengths of its parts";
+  std::int64_t sent = 0, came = 0;
+  for (std::int64_t other = 0; other < members; ++other) {
+    if (call.in_parts[other] < 0 || call.out_parts[other] < 0) return "a part of negative length";
+    sent += call.in_parts[other];
+    came += call.out_parts[other];
+  }
+  return Overlap(call.in, sent * size, call.out, came * size) ? "in and out that overlap" : "";
+}
+
 std::string Malformed(const CommCall& call, std::int64_t members, std::int64_t member) {
   const std::int64_t size = BytesOf(call.dtype);
   if (size == 0) return "an unknown dtype";
@@ -49,6 +61,7 @@ std::string Malformed(const CommCall& call, std::int64_t members, std::int64_t m
     return members == 2 ? "" : "a group of " + std::to_string(members);
   }
   const std::int64_t whole = call.elements * size;
+  if (call.kind == OpKind::kAllToAllV) return MalformedParts(call, members, size);
   if (call.kind == OpKind::kAllToAll || call.kind == OpKind::kRotate) {
     if (call.kind == OpKind::kAllToAll && call.elements % members != 0) {
       return "a tensor that " + std::to_string(members) + " members cannot share evenly";
@@ -179,6 +192,7 @@ Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, 
   if (all_reduce || call.kind == OpKind::kReduceScatter) FT_TRY(Reduce(slot, member, queue));
   FT_TRY(Pass(slot, kReduced, member, sequence, /*wait=*/all_reduce));
   if (all_reduce || call.kind == OpKind::kAllGather) FT_TRY(Gather(slot, member, queue));
+  if (call.kind == OpKind::kAllToAllV) FT_TRY(ExchangeParts(slot, member, queue));
   if (call.kind == OpKind::kAllToAll || call.kind == OpKind::kRotate) {
     FT_TRY(Exchange(slot, member, queue));
   }
@@ -237,6 +251,21 @@ Result<void> InprocChannel::Exchange(const Slot& slot, int member, FtQueue* queu
   return {};
 }
 
+Result<void> InprocChannel::ExchangeParts(const Slot& slot, int member, FtQueue* queue) const {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t size = BytesOf(call.dtype);
+  std::int64_t to = 0;
+  for (std::int64_t other = 0; other < Count(); ++other) {
+    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
+    const std::int64_t from =
+        std::accumulate(theirs.in_parts, theirs.in_parts + member, std::int64_t{0});
+    const std::int64_t part = call.out_parts[other];
+    FT_TRY(Copy(queue, At(call.out, to * size), At(theirs.in, from * size), part * size));
+    to += part;
+  }
+  return {};
+}
+
 Result<void> InprocChannel::Copy(FtQueue* queue, void* to, const void* from,
                                  std::int64_t bytes) const {
   if (bytes == 0) return {};
@@ -261,11 +290,29 @@ std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequenc
                      std::to_string(members_[0]) + " calls " + CallText(first, -1) + ", rank " +
                      std::to_string(members_[other]) + " calls " + CallText(slot.calls[other], -1)};
   }
+  if (first.kind == OpKind::kAllToAllV) {
+    if (auto wrong = CheckParts(slot, sequence)) return wrong;
+  }
   for (std::size_t i = 0; i < slot.calls.size(); ++i) {
     const std::string wrong = Malformed(slot.calls[i], Count(), static_cast<std::int64_t>(i));
     if (wrong.empty()) continue;
     return Error{ErrorCode::kIo, "rank " + std::to_string(members_[i]) + " calls " +
                                      CallText(slot.calls[i], sequence) + " with " + wrong};
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> InprocChannel::CheckParts(const Slot& slot, std::int64_t sequence) const {
+  for (std::size_t i = 0; i < slot.calls.size(); ++i) {
+    for (std::size_t j = 0; j < slot.calls.size(); ++j) {
+      const CommCall &from = slot.calls[i], &to = slot.calls[j];
+      if (from.in_parts == nullptr || to.out_parts == nullptr) continue;  // malformed
+      if (from.in_parts[j] == to.out_parts[i]) continue;
+      return Error{ErrorCode::kIo,
+                   CallText(from, sequence) + ": rank " + std::to_string(members_[i]) + " sends " +
+                       std::to_string(from.in_parts[j]) + " elements, of which rank " +
+                       std::to_string(members_[j]) + " awaits " + std::to_string(to.out_parts[i])};
+    }
   }
   return std::nullopt;
 }

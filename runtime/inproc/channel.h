@@ -85,6 +85,7 @@ class InprocChannel {
   Result<void> Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue);
 
   std::optional<Error> Check(const Slot& slot, std::int64_t sequence) const;
+  std::optional<Error> CheckParts(const Slot& slot, std::int64_t sequence) const;
   // Ranks other than `ranks` for which these wait, directly or through others, and which run an op
   // or wait for nobody: the cause of a time-out. It may be the caller itself, on another queue.
   std::vector<int> CausesOf(std::vector<int> ranks) const;
@@ -96,6 +97,7 @@ class InprocChannel {
   Result<void> Gather(const Slot& slot, int member, FtQueue* queue) const;
   // Copies what other members' `in` holds for this one: all-to-all and rotate.
   Result<void> Exchange(const Slot& slot, int member, FtQueue* queue) const;
+  Result<void> ExchangeParts(const Slot& slot, int member, FtQueue* queue) const;
   Result<void> Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) const;
 
   const ChannelContext& context_;

@@ -4,17 +4,28 @@
 namespace foretrain {
 namespace {
 
-KernelCall Gelu(const BoundOp& op, void* dy, void* out) {
+// `counts`: of an op that follows them.
+void FollowCounts(const BoundOp& op, std::size_t counts, KernelCall& call) {
+  if (op.op.shape.members == 0) return;
+  call.counts = op.Pointer<std::byte>(counts);
+  call.shape = op.op.shape;
+  call.member = op.member;
+}
+
+// Where rows follow counts, `elements` are those of one row.
+KernelCall Gelu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
   KernelCall call;
+  const OpShape& s = op.op.shape;
   call.args.gelu = {.x = op.Pointer(0),
                     .dy = dy,
                     .out = out,
-                    .elements = op.op.shape.rows * op.op.shape.cols,
+                    .elements = (s.members > 0 ? 1 : s.rows) * s.cols,
                     .dtype = FT_F32};
+  FollowCounts(op, counts, call);
   return call;
 }
 
-KernelCall Swiglu(const BoundOp& op, void* dy, void* out) {
+KernelCall Swiglu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
   KernelCall call;
   call.args.swiglu = {.x = op.Pointer(0),
                       .dy = dy,
@@ -22,36 +33,58 @@ KernelCall Swiglu(const BoundOp& op, void* dy, void* out) {
                       .rows = op.op.shape.rows,
                       .cols = op.op.shape.cols,
                       .dtype = FT_F32};
+  FollowCounts(op, counts, call);
   return call;
+}
+
+FtGelu OfRows(FtGelu gelu, const StepValues& values) {
+  if (values.rows >= 0) gelu.elements *= values.rows;
+  return gelu;
+}
+FtSwiglu OfRows(FtSwiglu swiglu, const StepValues& values) {
+  if (values.rows >= 0) swiglu.rows = values.rows;
+  return swiglu;
 }
 
 }  // namespace
 
 KernelCall MakeGeluForward(const BoundOp& op) {
-  KernelCall call = Gelu(op, nullptr, op.Pointer(1));
+  KernelCall call = Gelu(op, nullptr, op.Pointer(1), 2);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.gelu_forward(queue, &args.gelu); };
+                   const StepValues& values) {
+    const auto rows = OfRows(args.gelu, values);
+    return api.gelu_forward(queue, &rows);
+  };
   return call;
 }
 
 KernelCall MakeGeluBackward(const BoundOp& op) {
-  KernelCall call = Gelu(op, op.Pointer(1), op.Pointer(2));
+  KernelCall call = Gelu(op, op.Pointer(1), op.Pointer(2), 3);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.gelu_backward(queue, &args.gelu); };
+                   const StepValues& values) {
+    const auto rows = OfRows(args.gelu, values);
+    return api.gelu_backward(queue, &rows);
+  };
   return call;
 }
 
 KernelCall MakeSwigluForward(const BoundOp& op) {
-  KernelCall call = Swiglu(op, nullptr, op.Pointer(1));
+  KernelCall call = Swiglu(op, nullptr, op.Pointer(1), 2);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.swiglu_forward(queue, &args.swiglu); };
+                   const StepValues& values) {
+    const auto rows = OfRows(args.swiglu, values);
+    return api.swiglu_forward(queue, &rows);
+  };
   return call;
 }
 
 KernelCall MakeSwigluBackward(const BoundOp& op) {
-  KernelCall call = Swiglu(op, op.Pointer(1), op.Pointer(2));
+  KernelCall call = Swiglu(op, op.Pointer(1), op.Pointer(2), 3);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.swiglu_backward(queue, &args.swiglu); };
+                   const StepValues& values) {
+    const auto rows = OfRows(args.swiglu, values);
+    return api.swiglu_backward(queue, &rows);
+  };
   return call;
 }
 

@@ -27,6 +27,7 @@ struct StepValues {
   std::int64_t step = 0;  // from 0
   float learning_rate = 0.0F;
   float learning_rate_before = 0.0F;  // of the step before
+  std::int64_t rows = -1;             // of an op that follows counts
 };
 
 class SequenceRuns;
@@ -47,6 +48,10 @@ struct BoundOp {
   // the rows of all lie in it, which outlives the call.
   int cp = 0;
   const SequenceRuns* runs = nullptr;
+
+  // Place among the ranks that experts are dealt to, and the bytes of each operand.
+  int member = 0;
+  std::span<const std::int64_t> bytes = {};
 
   template <class T = void>
   T* Pointer(std::size_t i) const {
@@ -123,6 +128,12 @@ struct KernelCall {
                               const StepValues& values);
   Launch launch = nullptr;
   KernelArgs args{};
+  // Where the number of rows follows counts: these, on the device, and sizes to read them by;
+  // StepValues::rows has it at the launch.
+  const std::byte* counts = nullptr;
+  OpShape shape = {};
+  int member = 0;
+  bool chooses = false;  // args.route
 };
 
 // The kernel that an op of this kind calls, if it is one entry of the table.

@@ -12,12 +12,19 @@ KernelCall MakeRoute(const BoundOp& op) {
                      .places = op.Pointer<std::int32_t>(4),
                      .sources = op.Pointer<std::int32_t>(5),
                      .counts = op.Pointer<std::int32_t>(6),
+                     .balance_counts = op.Pointer<std::int32_t>(7),
                      .rows = op.op.shape.rows,
                      .experts = op.op.shape.experts,
                      .per_token = op.op.shape.per_token,
                      .capacity = op.op.shape.capacity,
+                     .pieces = op.op.shape.pieces,
+                     .balance_rows = op.op.shape.balance_rows,
+                     .expert_groups = op.op.shape.expert_groups,
+                     .group_limit = op.op.shape.group_limit,
                      .softmax_first = op.op.softmax_first,
+                     .replay = 0,
                      .dtype = FT_F32};
+  call.chooses = true;
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.route(queue, &args.route); };
   return call;
@@ -28,12 +35,13 @@ KernelCall MakeRouteBackward(const BoundOp& op) {
   call.args.route_backward = {.probs = op.Pointer<float>(0),
                               .weights = op.Pointer<float>(1),
                               .chosen = op.Pointer<std::int32_t>(2),
-                              .counts = op.Pointer<std::int32_t>(3),
+                              .balance_counts = op.Pointer<std::int32_t>(3),
                               .d_weights = op.Pointer<float>(4),
                               .d_logits = op.Pointer(5),
                               .rows = op.op.shape.rows,
                               .experts = op.op.shape.experts,
                               .per_token = op.op.shape.per_token,
+                              .balance_rows = op.op.shape.balance_rows,
                               .balance = op.op.scale,
                               .softmax_first = op.op.softmax_first,
                               .dtype = FT_F32};
@@ -95,22 +103,31 @@ KernelCall MakeGroupedGemm(const BoundOp& op) {
   const FtGroupedMode mode = op.op.trans_a   ? FT_GROUPED_WEIGHT
                              : op.op.trans_b ? FT_GROUPED_FORWARD
                                              : FT_GROUPED_INPUT;
-  const std::int64_t rows = op.op.trans_a ? s.inner : s.rows;
   KernelCall call;
-  call.args.grouped_gemm = {.a = op.Pointer(0),
-                            .b = op.Pointer(1),
-                            .c = op.Pointer(3),
-                            .counts = op.Pointer<std::int32_t>(2),
-                            .rows = rows,
-                            .out = op.op.trans_a   ? s.rows
-                                   : op.op.trans_b ? s.cols
-                                                   : s.inner,
-                            .in = op.op.trans_b ? s.inner : s.cols,
-                            .experts = s.experts,
-                            .groups = s.capacity > 0 ? rows / s.capacity : s.experts,
-                            .mode = mode,
-                            .accumulate = op.op.accumulate,
-                            .dtype = FT_F32};
+  FtGroupedGemm& g = call.args.grouped_gemm;
+  g = {.a = op.Pointer(0),
+       .b = op.Pointer(1),
+       .c = op.Pointer(3),
+       .counts = op.Pointer<std::int32_t>(2),
+       .rows = op.op.trans_a ? s.inner : s.rows,
+       .out = op.op.trans_a   ? s.rows
+              : op.op.trans_b ? s.cols
+                              : s.inner,
+       .in = op.op.trans_b ? s.inner : s.cols,
+       .experts = s.experts,
+       .groups = s.experts,
+       .count_stride = 0,
+       .mode = mode,
+       .accumulate = op.op.accumulate,
+       .dtype = FT_F32};
+  if (s.capacity > 0) g.groups = g.rows / s.capacity;
+  if (s.members > 0) {
+    // A run of each member's rows for each expert here; rows: as many as there is room for.
+    g.counts += std::int64_t{s.piece} * s.all_experts + std::int64_t{op.member} * s.experts;
+    g.count_stride = std::int64_t{s.pieces} * s.all_experts;
+    g.groups = std::int64_t{s.members} * s.experts;
+    g.rows = op.bytes[0] / (mode == FT_GROUPED_FORWARD ? g.in : g.out) / 4;
+  }
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.grouped_gemm(queue, &args.grouped_gemm); };
   return call;

@@ -201,7 +201,9 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   if (op.kind == OpKind::kLoadBatch) {
     estimate.seconds = rates.kernel_s.value + work.bytes / rates.copy_bytes_per_s.value;
   }
-  if (op.kind == OpKind::kHostRead) estimate.seconds = rates.host_read_s.value;
+  if (op.kind == OpKind::kHostRead || op.kind == OpKind::kReadCounts) {
+    estimate.seconds = rates.host_read_s.value;
+  }
   if (op.kind == OpKind::kCopy) estimate.seconds = CopySeconds(op, bytes, rates);
   if (IsOnHost(op, cluster_)) {
     estimate.seconds = rates.kernel_s.value + bytes / rates.host_bytes_per_s.value;
@@ -224,6 +226,13 @@ const CostModel::Table* CostModel::FindGroup(OpKind kind, int group, bool many_n
 
 CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& place) const {
   if (place.members < 2) return {0, Provenance::kMeasured, 0};
+  // An exchange of unequal parts costs what one of equal ones of as many bytes does: the part that
+  // is longest is left out, up to the imbalance of the counts.
+  if (op.kind == OpKind::kAllToAllV) {
+    Op equal = op;
+    equal.kind = OpKind::kAllToAll;
+    return Communication(equal, place);
+  }
   const bool many = place.nodes > 1;
   const double bytes = BytesOf(op, profile_.rates);
   const double assumed =
@@ -296,7 +305,8 @@ double CostModel::Slowdown(const Op& op, const Table* table, std::size_t level) 
 // Threads that the op keeps busy. On one machine the receiver copies while the sender sleeps; the
 // host reads a few bytes, a disk works by itself, and an opaque op is no work.
 double CostModel::LoadOf(const Op& op) const {
-  if (op.kind == OpKind::kOpaque || op.kind == OpKind::kHostRead) return 0.0;
+  if (op.kind == OpKind::kOpaque || op.kind == OpKind::kHostRead || op.kind == OpKind::kReadCounts)
+    return 0.0;
   if (op.kind == OpKind::kCopy && op.queue == Queue::kNvme) return 0.0;
   if (!cluster_.is_cpu && !IsCommunication(op.kind) && !IsCompute(op.op_class)) return 0.0;
   return cluster_.is_cpu && op.kind == OpKind::kSend ? 0.0 : 1.0;

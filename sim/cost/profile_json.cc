@@ -62,13 +62,20 @@ constexpr std::array<Field<OpShape, std::int64_t>, 11> kSizes{{
     {"decayed", &OpShape::decayed},
     {"window", &OpShape::window},
     {"capacity", &OpShape::capacity},
+    {"balance_rows", &OpShape::balance_rows},
 }};
-constexpr std::array<Field<OpShape, std::int32_t>, 7> kHeads{{
+constexpr std::array<Field<OpShape, std::int32_t>, 13> kHeads{{
     {"heads", &OpShape::heads},
     {"kv_heads", &OpShape::kv_heads},
     {"head_dim", &OpShape::head_dim},
     {"experts", &OpShape::experts},
     {"per_token", &OpShape::per_token},
+    {"expert_groups", &OpShape::expert_groups},
+    {"group_limit", &OpShape::group_limit},
+    {"members", &OpShape::members},
+    {"all_experts", &OpShape::all_experts},
+    {"pieces", &OpShape::pieces},
+    {"piece", &OpShape::piece},
     {"cp", &OpShape::cp},
     {"turn", &OpShape::turn},
 }};

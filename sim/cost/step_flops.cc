@@ -53,7 +53,9 @@ class LayerFlops {
 Plan Undivided(const Plan& plan) {
   Plan whole = plan;
   whole.tp = whole.cp = 1;
-  whole.ep = 1;
+  whole.ep = whole.moe_pieces = 1;
+  whole.expert_tp = 0;
+  whole.expert_headroom = 0;
   whole.capacity_factor = 0;  // no row of an expert is padding
   whole.sequence_parallel = whole.vocab_parallel = false;
   return whole;

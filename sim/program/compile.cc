@@ -2,7 +2,6 @@
 
 #include "sim/program/groups.h"
 #include "sim/program/lower/emit.h"
-#include "sim/program/lower/lowered.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/rank_class.h"
 #include "sim/program/lower/stage.h"
@@ -41,7 +40,6 @@ class GroupTable {
 Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileOptions& options) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
-  FT_TRY(CheckLowered(plan));
   Program program;
   program.model = model;
   program.plan = plan;

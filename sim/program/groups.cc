@@ -63,20 +63,14 @@ std::vector<int> ReplicaMembers(const Plan& plan, const RankCoordinates& at) {
   return members;
 }
 
-// Number of a rank among those of its stage that experts are dealt to.
-int ExpertIndex(const Plan& plan, const RankCoordinates& at) {
-  const int e = at.dp * plan.cp + at.cp;
-  return plan.ExpertsSpanTp() ? e * plan.tp + at.tp : e;
-}
-
 std::vector<int> ExpertMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind) {
-  const int own = ExpertIndex(plan, at);
+  const int own = ExpertIndexOf(plan, at);
   const bool dispatch = kind == GroupKind::kEp;
   std::vector<int> members;
   for (const int pp : dispatch ? std::vector<int>{at.pp} : Holders(plan, at.pp)) {
     for (const RankCoordinates& other : RanksOfStage(plan, pp)) {
       if (!plan.ExpertsSpanTp() && other.tp != at.tp) continue;
-      const int index = ExpertIndex(plan, other);
+      const int index = ExpertIndexOf(plan, other);
       const bool joins =
           dispatch ? index / plan.ep == own / plan.ep : index % plan.ep == own % plan.ep;
       if (joins) members.push_back(RankOf(plan, other));
@@ -105,6 +99,15 @@ std::vector<int> PipelineMembers(const Plan& plan, const RankCoordinates& at, Gr
 }
 
 }  // namespace
+
+int ExpertIndexOf(const Plan& plan, const RankCoordinates& at) {
+  const int e = at.dp * plan.cp + at.cp;
+  return plan.ExpertsSpanTp() ? e * plan.tp + at.tp : e;
+}
+
+int ExpertPlaceOf(const Plan& plan, const RankCoordinates& at) {
+  return PlaceIn(ExpertMembers(plan, at, GroupKind::kExpertDp), RankOf(plan, at));
+}
 
 int RankOf(const Plan& plan, const RankCoordinates& at) {
   return ((at.pp * plan.dp + at.dp) * plan.cp + at.cp) * plan.tp + at.tp;

@@ -44,4 +44,9 @@ struct DataPlace {
 };
 DataPlace DataPlaceOf(const Plan& plan, const RankCoordinates& at);
 
+// Number of the rank among those of its stage that experts are dealt to, and its place in its
+// kExpertDp group, those that hold the same.
+int ExpertIndexOf(const Plan& plan, const RankCoordinates& at);
+int ExpertPlaceOf(const Plan& plan, const RankCoordinates& at);
+
 }  // namespace foretrain

@@ -23,7 +23,9 @@ void AddOp(const Op& op, StableHash& hash) {
   }
   hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim);
   hash.Add(shape.cp).Add(shape.turn).Add(shape.window);
-  hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity);
+  hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity).Add(shape.balance_rows);
+  hash.Add(shape.expert_groups).Add(shape.group_limit).Add(shape.members).Add(shape.all_experts);
+  hash.Add(shape.pieces).Add(shape.piece);
 }
 
 std::uint64_t HashOfBlock(const Block& block) {

@@ -54,12 +54,14 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "reduce_scatter",
     "all_gather",
     "all_to_all",
+    "all_to_all_v",
     "rotate",
     "send",
     "recv",
     "copy",
     "load_batch",
     "host_read",
+    "read_counts",
     "opaque",
 };
 static_assert(static_cast<int>(OpKind::kOpaque) + 1 == kOpKindCount);
@@ -291,12 +293,14 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kReduceScatter:
     case OpKind::kAllGather:
     case OpKind::kAllToAll:
+    case OpKind::kAllToAllV:
     case OpKind::kRotate:
     case OpKind::kSend:
     case OpKind::kRecv:
     case OpKind::kCopy:
     case OpKind::kLoadBatch:
     case OpKind::kHostRead:
+    case OpKind::kReadCounts:
       return {0, s.elements};
   }
   FT_CHECK(false);

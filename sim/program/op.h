@@ -43,8 +43,8 @@ enum class OpKind : std::uint8_t {
   kVocabMax,              // logits, max: of this rank's share of the vocabulary
   kVocabSums,             // logits, targets, max, sum, picked
   kVocabLoss,             // targets, max, sum, picked, lse, loss
-  kRoute,                 // logits, probs, weights, chosen, places, sources, counts
-  kRouteBackward,         // probs, weights, chosen, counts, d_weights, d_logits
+  kRoute,                 // logits, probs, weights, chosen, places, sources, counts, balance_counts
+  kRouteBackward,         // probs, weights, chosen, balance_counts, d_weights, d_logits
   kExpertGather,          // x, sources, weights?, out
   kExpertCombine,         // x, places, weights?, out
   kExpertDots,            // dy, x, places, out
@@ -66,14 +66,16 @@ enum class OpKind : std::uint8_t {
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
   kAllGather,      // in [shard], out [whole]: in may lie inside out
   kAllToAll,       // in, out [whole]: part j of in goes to member j, part i of out is member i's
+  kAllToAllV,      // in, out, counts: of as many rows as those say; `inverse`: rows go home
   kRotate,         // in, out [whole]: in goes to the next member, out is the one before's
   kSend,           // tensor
   kRecv,           // tensor
   // copies
   kCopy,  // from, to: of equal bytes, in the spaces that the op names
   // host
-  kLoadBatch,  // ids?, targets?
-  kHostRead,   // loss, squared_norm?
+  kLoadBatch,   // ids?, targets?
+  kHostRead,    // loss, squared_norm?
+  kReadCounts,  // counts (in place): the host learns how many rows go where
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
@@ -132,10 +134,13 @@ struct Operand {
 //                                   rank's share; either side is that share or all cp ones
 //   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
-//   route and backward              rows x experts, per_token, capacity; elements: of expert rows
+//   route and backward              rows x experts, per_token, capacity; elements: of expert rows;
+//                                   pieces, balance_rows, expert_groups, group_limit
 //   expert gather, combine, dots    rows of the output, cols, per_token; elements: other rows
 //   grouped gemm                    as gemm, of all experts' rows; experts; capacity of a run
 //                                   of rows, 0: counts say
+//   ops that follow counts          sizes as if all experts had as many; members, all_experts,
+//                                   pieces, piece
 //   norm², updates, copies          elements: of the tensor
 //   collectives, p2p                elements: of the whole tensor
 //   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
@@ -158,6 +163,15 @@ struct OpShape {
   std::int32_t experts = 0;
   std::int32_t per_token = 0;  // experts of a token
   std::int64_t capacity = 0;   // rows of an expert; 0: as many as it is sent
+  std::int64_t balance_rows = 0;
+  std::int32_t expert_groups = 0;
+  std::int32_t group_limit = 0;  // groups of a token; 0: any
+  // Counts [members, pieces, all_experts] of pairs, where more rows may come than are expected;
+  // 0 members: nothing follows them.
+  std::int32_t members = 0;
+  std::int32_t all_experts = 0;
+  std::int32_t pieces = 0;
+  std::int32_t piece = 0;
   std::int32_t cp = 0;      // ranks that share out each sequence (context_parallel.h); 0: none do
   std::int32_t turn = 0;    // attention part: the keys are those of the rank `turn` before this one
   std::int64_t window = 0;  // attention: tokens that one sees, itself included; 0: all before it

@@ -216,7 +216,6 @@ class Estimator {
       }
       if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
-      if (plan_.DataParallel() == 1) continue;
       if (IsHeldOnce(plan_, bucket)) continue;
       if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
       if (sharding_.each_micro_batch) continue;

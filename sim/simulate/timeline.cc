@@ -22,11 +22,13 @@ const Binding& BindingOf(const RankProgram& rank, const Instruction& instruction
   return rank.bindings[At(instruction.first_binding + slot)];
 }
 
-// Bytes that the op moves: a collective's, p2p's or copy's first tensor, all tensors of a load.
+// Bytes that the op moves: a collective's, p2p's or copy's first tensor, all tensors of a load; of
+// what follows counts, as the op's shape has it.
 std::int64_t MovedBytes(const Block& block, const RankProgram& rank, const Instruction& instruction,
                         const Op& op) {
   const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
   if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
+  if (op.kind == OpKind::kAllToAllV) return op.shape.elements * std::int64_t{sizeof(float)};
   std::int64_t bytes = 0;
   for (const Operand& operand : OperandsOf(block, op)) {
     if (operand.slot == kNoSlot) continue;

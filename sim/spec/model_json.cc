@@ -37,6 +37,9 @@ void ReadExperts(JsonFields& fields, ModelSpec& model) {
   if (fields.Has("router"))
     model.router = static_cast<RouterKind>(fields.Choice("router", kRouters));
   model.balance_weight = fields.NumberOr("balance_weight", 0, 0, 1e6);
+  model.balance_tokens = count("balance_tokens");
+  model.expert_groups = count("expert_groups");
+  model.groups_per_token = count("groups_per_token");
 }
 
 }  // namespace
@@ -107,7 +110,10 @@ void WriteJson(JsonWriter& writer, const ModelSpec& model) {
         .Field("shared_ffn_hidden", model.shared_ffn_hidden)
         .Field("first_dense_layers", model.first_dense_layers)
         .Field("router", Name(model.router))
-        .Field("balance_weight", model.balance_weight);
+        .Field("balance_weight", model.balance_weight)
+        .Field("balance_tokens", model.balance_tokens)
+        .Field("expert_groups", model.expert_groups)
+        .Field("groups_per_token", model.groups_per_token);
   }
   writer.EndObject();
 }

@@ -80,17 +80,38 @@ Result<void> CheckHeads(const ModelSpec& model) {
   return {};
 }
 
+// Groups that a token's experts may lie in.
+Result<void> CheckGroups(const ModelSpec& model) {
+  constexpr std::int64_t kMostGroups = 64;
+  const std::int64_t groups = model.expert_groups, limit = model.groups_per_token;
+  if (groups == 0 && limit == 0) return {};
+  if (groups < 1 || groups > kMostGroups || model.experts % groups != 0) {
+    return Refuse("expert_groups {}: must divide the {} experts and be at most {}, or 0", groups,
+                  model.experts, kMostGroups);
+  }
+  if (limit < 1 || limit > groups || model.experts / groups * limit < model.experts_per_token) {
+    return Refuse(
+        "groups_per_token {}: must be from 1 to the {} groups, with room for {} experts of {} a "
+        "group",
+        limit, groups, model.experts_per_token, model.experts / groups);
+  }
+  return {};
+}
+
 Result<void> CheckExperts(const ModelSpec& model) {
   if (model.experts == 0) {
     const bool asks = model.experts_per_token != 0 || model.expert_ffn_hidden != 0 ||
                       model.shared_ffn_hidden != 0 || model.first_dense_layers != 0 ||
-                      model.balance_weight != 0;
+                      model.balance_weight != 0 || model.balance_tokens != 0 ||
+                      model.expert_groups != 0 || model.groups_per_token != 0;
     if (!asks) return {};
     return Refuse(
         "experts 0: experts_per_token {}, expert_ffn_hidden {}, shared_ffn_hidden {}, "
-        "first_dense_layers {} and balance_weight {} must be 0 too, or give the experts",
+        "first_dense_layers {}, balance_weight {}, balance_tokens {}, expert_groups {} and "
+        "groups_per_token {} must be 0 too, or give the experts",
         model.experts_per_token, model.expert_ffn_hidden, model.shared_ffn_hidden,
-        model.first_dense_layers, model.balance_weight);
+        model.first_dense_layers, model.balance_weight, model.balance_tokens, model.expert_groups,
+        model.groups_per_token);
   }
   if (model.experts_per_token < 1 || model.experts_per_token > model.experts) {
     return Refuse("experts_per_token {}: must be from 1 to the {} experts", model.experts_per_token,
@@ -107,7 +128,8 @@ Result<void> CheckExperts(const ModelSpec& model) {
     return Refuse("balance_weight {}: must be from 0 to 1000000, for example 0.01",
                   model.balance_weight);
   }
-  return {};
+  FT_TRY(CheckCount("balance_tokens", model.balance_tokens, 0));
+  return CheckGroups(model);
 }
 
 std::int64_t NormParameters(const ModelSpec& model) {

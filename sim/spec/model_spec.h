@@ -52,6 +52,12 @@ struct ModelSpec {
   std::int64_t first_dense_layers = 0;
   RouterKind router = RouterKind::kTopKSoftmax;
   double balance_weight = 0.0;  // of the load-balancing loss, Fedus et al. 2022, eq. 4
+  // Consecutive tokens whose choices are balanced together; 0: those of a micro-batch on one rank.
+  std::int64_t balance_tokens = 0;
+  // A token's experts lie in `groups_per_token` of `expert_groups` equal groups, so that it goes to
+  // as many nodes at most (DeepSeek-AI 2024, s. 2.1.2); 0: anywhere.
+  std::int64_t expert_groups = 0;
+  std::int64_t groups_per_token = 0;
 
   // Layers without experts, which come first.
   std::int64_t DenseLayers() const { return experts > 0 ? first_dense_layers : layers; }

@@ -84,7 +84,10 @@ struct Plan {
   int tp_tiles = 1;              // pieces of a tensor-parallel sum beside those of its GEMM
   int moe_pieces = 1;            // pieces of dispatch, experts and combine
   double capacity_factor = 0.0;  // of experts; 0: dropless
-  bool fuse = false;             // ops that the device has as one
+  // Dropless with ep: rows that a rank's experts have room for, times an even share; 0: all that
+  // may come.
+  double expert_headroom = 0.0;
+  bool fuse = false;  // ops that the device has as one
 
   OffloadTarget offload_optimizer = OffloadTarget::kNone;
   OffloadTarget offload_gradients = OffloadTarget::kNone;
@@ -111,6 +114,15 @@ struct Plan {
   int Shards() const { return DataParallel() / replicas; }
   // Whether tensor-parallel ranks hold experts of their own rather than parts of the same ones.
   bool ExpertsSpanTp() const { return expert_tp == 1 && tp > 1; }
+  // Ranks of a stage that experts are dealt to, and those of them that hold the same ones.
+  int ExpertRanks() const { return dp * cp * (ExpertsSpanTp() ? tp : 1); }
+  int ExpertHolders() const { return ExpertRanks() / ep * StageCopies(); }
+  // Whether experts are held, summed and sharded by other ranks than all else.
+  bool DealsExperts() const { return ep > 1 || ExpertsSpanTp(); }
+  // Tokens of a micro-batch that one rank sends to experts.
+  std::int64_t ExpertTokens() const {
+    return micro_batch * LocalSequence() / (ExpertsSpanTp() ? tp : 1);
+  }
   // Chunks of consecutive layers that one rank holds.
   int Chunks() const;
   // That the model is cut into; on DualPipe's two ways each stage lies on two ranks.

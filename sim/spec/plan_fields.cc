@@ -148,6 +148,9 @@ std::vector<PlanField> MakeFields() {
                                  "Pieces in which dispatch, experts and combine overlap"),
       Number<&Plan::capacity_factor>("capacity_factor", "--capacity-factor", "X", 1e6,
                                      "Tokens an expert takes, times its even share; 0: all"),
+      Number<&Plan::expert_headroom>(
+          "expert_headroom", "--expert-headroom", "X", 1e6,
+          "Rows that dropless experts of a rank have room for, times an even share; 0: all"),
       Flag<&Plan::fuse>("fuse", "--fuse", "Use the fused ops that the device has"),
       Choice<&Plan::offload_optimizer>("offload_optimizer", "--offload-optimizer", offload,
                                        kOffloadTargets, "Where optimizer state lies"),

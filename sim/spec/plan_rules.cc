@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/spec/expert_rules.h"
 #include "sim/spec/plan_fields.h"
 
 namespace foretrain {
@@ -468,58 +469,6 @@ std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
       plan.tp_tiles, plan.mlp_tiles);
 }
 
-std::string CapacityNeedsExperts(const Plan& plan, const ModelSpec& model) {
-  if (plan.capacity_factor == 0 || model.experts > 0) return {};
-  return fmt::format(
-      "capacity_factor {} with a model of {} experts: there is nothing to limit; use "
-      "capacity_factor 0",
-      plan.capacity_factor, model.experts);
-}
-
-// The divisors of both that lie nearest below.
-std::string EpDividesRanksAndExperts(const Plan& plan, const ModelSpec& model) {
-  const std::int64_t ranks = std::int64_t{plan.dp} * plan.cp;
-  if (plan.ep == 1 || (model.experts > 0 && ranks % plan.ep == 0 && model.experts % plan.ep == 0)) {
-    return {};
-  }
-  std::int64_t fits = std::max<std::int64_t>(1, std::gcd(ranks, model.experts));
-  while (fits > plan.ep || ranks % fits != 0 || (model.experts > 0 && model.experts % fits != 0)) {
-    --fits;
-  }
-  if (model.experts == 0) fits = 1;
-  return fmt::format("ep {} with dp * cp {} and {} experts: must divide both; nearest ep: {}",
-                     plan.ep, ranks, model.experts, fits);
-}
-
-// Rows of a tile would go to experts apart from those of the others.
-std::string MlpTilesNeedAnMlp(const Plan& plan, const ModelSpec& model) {
-  if (plan.mlp_tiles == 1 || model.experts == 0) return {};
-  return fmt::format(
-      "mlp_tiles {} with a model of {} experts: rows are dealt to experts all at once; use "
-      "mlp_tiles "
-      "1",
-      plan.mlp_tiles, model.experts);
-}
-
-// Members exchange equal parts.
-std::string EpNeedsACapacity(const Plan& plan) {
-  if (plan.ep == 1 || plan.capacity_factor > 0) return {};
-  return fmt::format(
-      "ep {} with capacity_factor 0: without a capacity ranks would send each other unequal "
-      "numbers "
-      "of rows; use capacity_factor 1.25 or ep 1",
-      plan.ep);
-}
-
-// A rank of one replica would have to find its experts' shards in another.
-std::string EpNeedsOneReplica(const Plan& plan) {
-  if (plan.ep == 1 || plan.replicas == 1) return {};
-  return fmt::format(
-      "ep {} with replicas {}: experts are sharded over all that hold them; use "
-      "replicas 1 or ep 1",
-      plan.ep, plan.replicas);
-}
-
 std::string AdaptersNeedLora(const Plan& plan) {
   const Plan standard;
   if (plan.method == TrainingMethod::kLora) return {};
@@ -598,7 +547,12 @@ std::span<const PlanRule> PlanRules() {
       {"tp-tiles-need-tp", TpTilesNeedTp},
       {"tp-tiles-fit-the-rows", TpTilesFitTheRows},
       {"scattered-tiles-are-of-one-kind", ScatteredTilesAreOfOneKind},
-      {"ep-needs-a-capacity", EpNeedsACapacity},
+      {"headroom-needs-dropless-ep", HeadroomNeedsDroplessEp},
+      {"headroom-holds-an-even-share", HeadroomHoldsAnEvenShare},
+      {"whole-experts-need-split-rows", WholeExpertsNeedSplitRows},
+      {"experts-are-cut-or-whole", ExpertsAreCutOrWhole},
+      {"moe-pieces-need-ep", MoePiecesNeedEp},
+      {"moe-pieces-fit-the-tokens", MoePiecesFitTheTokens},
       {"ep-needs-one-replica", EpNeedsOneReplica},
       {"context-needs-whole-chunks", ContextNeedsWholeChunks},
       {"ring-has-few-turns", RingHasFewTurns},
@@ -612,8 +566,10 @@ std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
       {"capacity-needs-experts", CapacityNeedsExperts},
+      {"whole-experts-need-experts", WholeExpertsNeedExperts},
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},
       {"mlp-tiles-need-an-mlp", MlpTilesNeedAnMlp},
+      {"balance-groups-are-whole", BalanceGroupsAreWhole},
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
       {"adapters-are-thin", AdaptersAreThin},
       {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},

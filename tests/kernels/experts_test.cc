@@ -17,7 +17,7 @@ using reference::RouteShape;
 
 struct Routed {
   Floats probs, weights;
-  Ids chosen, places, sources, counts;
+  Ids chosen, places, sources, counts, balance_counts;
 };
 
 class ExpertsTest : public KernelTest {
@@ -29,18 +29,44 @@ class ExpertsTest : public KernelTest {
                Floats(pairs, kNan),
                Ids(pairs, -7),
                Ids(pairs, -7),
-               Ids(s.capacity > 0 ? static_cast<std::size_t>(s.experts * s.capacity) : pairs, -7),
-               Ids(static_cast<std::size_t>(s.experts), -7)};
-    Run(api_.route, FtRoute{logits.data(), out.probs.data(), out.weights.data(), out.chosen.data(),
-                            out.places.data(), out.sources.data(), out.counts.data(), rows,
-                            s.experts, s.per_token, s.capacity, s.softmax_first ? 1 : 0, FT_F32});
+               {},
+               {},
+               {}};
+    const std::int64_t room = (s.capacity + s.pieces - 1) / s.pieces;
+    const std::int64_t balance_rows =
+        s.balance_rows > 0 ? s.balance_rows : std::max<std::int64_t>(rows, 1);
+    out.sources.assign(
+        s.capacity > 0 ? static_cast<std::size_t>(s.pieces * s.experts * room) : pairs, -7);
+    out.counts.assign(static_cast<std::size_t>((s.capacity > 0 ? 1 : s.pieces) * s.experts), -7);
+    out.balance_counts.assign(static_cast<std::size_t>(rows / balance_rows * s.experts), -7);
+    FtRoute route{};
+    route.logits = logits.data();
+    route.probs = out.probs.data(), route.weights = out.weights.data();
+    route.chosen = out.chosen.data(), route.places = out.places.data();
+    route.sources = out.sources.data(), route.counts = out.counts.data();
+    route.balance_counts = out.balance_counts.data();
+    route.rows = rows, route.experts = s.experts, route.per_token = s.per_token;
+    route.capacity = s.capacity, route.pieces = s.pieces, route.balance_rows = balance_rows;
+    route.expert_groups = s.expert_groups, route.group_limit = s.group_limit;
+    route.softmax_first = s.softmax_first ? 1 : 0;
+    Run(api_.route, route);
+    // The same choice, given, leads to the same.
+    Routed again = out;
+    route.replay = 1;
+    Run(api_.route, route);
+    EXPECT_EQ(again.places, out.places);
+    EXPECT_EQ(again.counts, out.counts);
+    EXPECT_TRUE(std::equal(out.weights.begin(), out.weights.end(), again.weights.begin(),
+                           [](float a, float b) { return a == b || (a != a && b != b); }));
     return out;
   }
 };
 
 std::string What(const RouteShape& s) {
   return std::to_string(s.experts) + " experts, " + std::to_string(s.per_token) + " a token, " +
-         std::to_string(s.capacity) + " rows" + (s.softmax_first ? ", softmax first" : "");
+         std::to_string(s.capacity) + " rows" + (s.softmax_first ? ", softmax first" : "") + ", " +
+         std::to_string(s.pieces) + " pieces, groups " + std::to_string(s.group_limit) + " of " +
+         std::to_string(s.expert_groups) + ", balanced over " + std::to_string(s.balance_rows);
 }
 
 std::vector<RouteShape> Shapes() {
@@ -54,6 +80,13 @@ std::vector<RouteShape> Shapes() {
       }
     }
   }
+  for (const std::int64_t capacity : {0, 1, 5}) {
+    shapes.push_back({4, 2, capacity, false, 3});
+    shapes.push_back({8, 3, capacity, true, 2, 4, 2});
+    shapes.push_back({12, 4, capacity, false, 1, 3, 2});
+    shapes.push_back({6, 2, capacity, true, 1, 6, 2});
+  }
+  shapes.push_back({4, 2, 0, false, 1, 1, 0, 1});
   return shapes;
 }
 
@@ -69,6 +102,7 @@ TEST_P(ExpertsTest, RouteEqualsTheReferenceForEveryShape) {
       EXPECT_EQ(actual.places, expected.places) << What(s);
       EXPECT_EQ(actual.sources, expected.sources) << What(s);
       EXPECT_EQ(actual.counts, expected.counts) << What(s);
+      EXPECT_EQ(actual.balance_counts, expected.balance_counts) << What(s);
       ExpectClose(actual.probs, expected.probs, Scaled(expected.probs, 10 * kUnit), What(s));
       ExpectClose(actual.weights, expected.weights, Scaled(expected.weights, 10 * kUnit), What(s));
     }
@@ -93,6 +127,27 @@ TEST_P(ExpertsTest, RouteDropsWhatPassesTheCapacity) {
   EXPECT_EQ(routed.sources, (Ids{2, -1, 0, 1}));
 }
 
+// Two groups of two experts; a token goes to one of them, that with the larger sum of its two
+// probabilities: scores log(4, 3, 6, 0.5) sum to 7 and 6.5, so the best expert of all is not
+// chosen.
+TEST_P(ExpertsTest, RouteStaysInTheBestGroups) {
+  const Floats logits = {std::log(4.0F), std::log(3.0F), std::log(6.0F), std::log(0.5F)};
+  EXPECT_EQ(RouteRows({4, 2, 0, false, 1, 2, 1}, logits).chosen, (Ids{0, 1}));
+  EXPECT_EQ(RouteRows({4, 2, 0, false}, logits).chosen, (Ids{2, 0}));
+}
+
+// Rows 0 and 1 are a piece, 2 and 3 another; with room for 3 an expert has 2 rows of each piece, of
+// which the last is not used.
+TEST_P(ExpertsTest, RouteDealsRowsPieceByPiece) {
+  const Floats logits = {1, 0, 0, 1, 1, 0, 1, 0};
+  const Routed dropless = RouteRows({2, 1, 0, false, 2}, logits);
+  EXPECT_EQ(dropless.sources, (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(dropless.counts, (Ids{1, 1, 2, 0}));
+  const Routed roomy = RouteRows({2, 1, 3, false, 2}, logits);
+  EXPECT_EQ(roomy.sources, (Ids{0, 2, 1, -1, 3, -1, -1, -1}));
+  EXPECT_EQ(roomy.places, (Ids{0, 2, 1, 4}));
+}
+
 // The slope of both losses along the scores. The choice is constant where no two scores are within
 // the differences' step.
 TEST(ReferenceRoute, BackwardIsTheSlopeOfWeightsAndBalance) {
@@ -104,7 +159,7 @@ TEST(ReferenceRoute, BackwardIsTheSlopeOfWeightsAndBalance) {
     const auto loss = [&](const Tensor& x) {
       const RouteOutputs there = reference::Route(s, x);
       return Dot(there.weights, d_weights) +
-             reference::BalanceLoss(s, 0.3, there.probs, forward.counts);
+             reference::BalanceLoss(s, 0.3, there.probs, forward.balance_counts);
     };
     ExpectGradient(reference::RouteBackward(s, 0.3, forward, d_weights), logits, loss, What(s));
   }
@@ -128,8 +183,10 @@ TEST_P(ExpertsTest, RouteBackwardEqualsTheReference) {
       Floats d_logits(logits.size(), kNan);
       Run(api_.route_backward,
           FtRouteBackward{routed.probs.data(), routed.weights.data(), routed.chosen.data(),
-                          routed.counts.data(), d_weights.data(), d_logits.data(), rows, s.experts,
-                          s.per_token, 0.3F, s.softmax_first ? 1 : 0, FT_F32});
+                          routed.balance_counts.data(), d_weights.data(), d_logits.data(), rows,
+                          s.experts, s.per_token,
+                          s.balance_rows > 0 ? s.balance_rows : std::max<std::int64_t>(rows, 1),
+                          0.3F, s.softmax_first ? 1 : 0, FT_F32});
       ExpectClose(d_logits, reference::RouteBackward(s, 0.3, forward, ToDouble(d_weights)),
                   {100 * kUnit}, What(s));
     }
@@ -217,6 +274,7 @@ struct GroupedCase {
   Ids counts;  // of each run of rows
   std::int64_t experts, out, in;
   bool equal;  // no counts are given
+  std::int64_t stride = 0;
 };
 
 std::vector<GroupedCase> GroupedCases() {
@@ -226,6 +284,7 @@ std::vector<GroupedCase> GroupedCases() {
     cases.push_back({{0, 0}, 2, out, in, false});
     cases.push_back({{7, 7, 7, 7, 7, 7}, 3, out, in, true});
     cases.push_back({{1}, 1, out, in, true});
+    cases.push_back({{3, 0, 2, 9, 1, 1}, 2, out, in, false, 5});
   }
   return cases;
 }
@@ -241,12 +300,23 @@ TEST_P(ExpertsTest, GroupedGemmEqualsTheReferenceForUnequalRuns) {
     const reference::GroupedShape shape{c.experts, c.out, c.in};
     const Floats x = Random(rows * c.in, 16), dy = Random(rows * c.out, 17),
                  w = Random(c.experts * c.out * c.in, 18);
+    // Counts of runs as they lie: with a stride, those of all experts apart from other numbers.
+    Ids counts = c.counts;
+    if (c.stride > 0) {
+      counts.assign(c.counts.size() / static_cast<std::size_t>(c.experts) *
+                        static_cast<std::size_t>(c.stride),
+                    -9);
+      for (std::size_t r = 0; r < c.counts.size(); ++r) {
+        const auto g = static_cast<std::int64_t>(r);
+        counts[static_cast<std::size_t>(g / c.experts * c.stride + g % c.experts)] = c.counts[r];
+      }
+    }
     const auto run = [&](FtGroupedMode mode, const Floats& a, const Floats& b, Floats& out,
                          bool adds) {
       Run(api_.grouped_gemm,
-          FtGroupedGemm{a.data(), b.data(), out.data(), c.equal ? nullptr : c.counts.data(), rows,
-                        c.out, c.in, c.experts, static_cast<std::int64_t>(c.counts.size()), mode,
-                        adds ? 1 : 0, FT_F32});
+          FtGroupedGemm{a.data(), b.data(), out.data(), c.equal ? nullptr : counts.data(), rows,
+                        c.out, c.in, c.experts, static_cast<std::int64_t>(c.counts.size()),
+                        c.stride, mode, adds ? 1 : 0, FT_F32});
     };
     Floats y(dy.size(), kNan), dx(x.size(), kNan), dw(w.size(), kNan);
     run(FT_GROUPED_FORWARD, x, w, y, false);
@@ -291,8 +361,8 @@ TEST_P(ExpertsTest, EntriesRefuseWhatLiesOutsideTheirTensors) {
   EXPECT_STREQ(api_.queue_error(queue_.get()),
                "cpu expert_gather: sources[1] is 9: must be from -1 to 3");
   const Ids counts = {1, 2};
-  const FtGroupedGemm gemm{x.data(), x.data(), out.data(), counts.data(),      2, 2,
-                           2,        2,        2,          FT_GROUPED_FORWARD, 0, FT_F32};
+  const FtGroupedGemm gemm{x.data(), x.data(), out.data(), counts.data(),      2, 2,     2,
+                           2,        2,        0,          FT_GROUPED_FORWARD, 0, FT_F32};
   EXPECT_EQ(api_.grouped_gemm(queue_.get(), &gemm), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()), "cpu grouped_gemm: counts add up to 3 of 2 rows");
 }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <ostream>
 
+#include "kernels/cpu/cpu_device.h"
+#include "runtime/data/token_data.h"
 #include "sim/memory/peak_memory.h"
 #include "training.h"
 
@@ -65,7 +67,7 @@ const Case kCases[] = {
      }},
 };
 
-// With expert parallelism, which needs a capacity.
+// With expert parallelism.
 const Case kExchangeCases[] = {
     {"Ep2", [](Plan& p) { p.dp = p.ep = 2; }},
     {"Ep4", [](Plan& p) { p.dp = p.ep = 4; }},
@@ -76,6 +78,9 @@ const Case kExchangeCases[] = {
      [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; }},
     {"Ep2Zero2", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 2; }},
     {"Ep2Zero3", [](Plan& p) { p.dp = p.ep = 2, p.zero_stage = 3; }},
+    {"Ep2Pieces2", [](Plan& p) { p.dp = p.ep = p.moe_pieces = 2; }},
+    {"Ep2Pieces3ZbH1",
+     [](Plan& p) { p.dp = p.ep = p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.moe_pieces = 3; }},
     {"Ep2EachMicroBatch",
      [](Plan& p) { p.dp = p.ep = 2, p.reduction_time = ReductionTime::kMicroBatch; }},
     {"Dp4Ep2Zero1EachMicroBatch",
@@ -121,15 +126,8 @@ const Family kFamilies[] = {{"DroplessClipped", RouterKind::kTopKSoftmax, 0, 0.5
 
 class ExpertsEquality : public testing::TestWithParam<std::tuple<Family, Case>> {};
 
-TEST_P(ExpertsEquality, LossesAndGradientsAreThoseOfOneRank) {
-  const auto& [family, one] = GetParam();
-  ModelSpec model = TinyExperts();
-  model.router = family.router;
-  Plan single = TinyPlan();
-  single.clip_norm = family.clip_norm;
-  single.capacity_factor = family.capacity_factor;
-  Plan plan = single;
-  one.change(plan);
+// `plan`'s training against that of one rank with the same micro-batches.
+void ExpectTrainsAsOneRank(const ModelSpec& model, const Plan& single, const Plan& plan) {
   const Trained expected = TrainTiny(model, single);
   const Trained actual = TrainTiny(model, plan);
   ASSERT_EQ(actual.losses.size(), expected.losses.size());
@@ -152,6 +150,18 @@ TEST_P(ExpertsEquality, LossesAndGradientsAreThoseOfOneRank) {
             kGradientTolerance);
 }
 
+TEST_P(ExpertsEquality, LossesAndGradientsAreThoseOfOneRank) {
+  const auto& [family, one] = GetParam();
+  ModelSpec model = TinyExperts();
+  model.router = family.router;
+  Plan single = TinyPlan();
+  single.clip_norm = family.clip_norm;
+  single.capacity_factor = family.capacity_factor;
+  Plan plan = single;
+  one.change(plan);
+  ExpectTrainsAsOneRank(model, single, plan);
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, ExpertsEquality,
                          testing::Combine(testing::ValuesIn(kFamilies), testing::ValuesIn(kCases)),
                          [](const auto& test) {
@@ -169,24 +179,106 @@ INSTANTIATE_TEST_SUITE_P(ExpertParallel, ExpertsEquality,
                                   std::get<1>(test.param).name;
                          });
 
-// A rank's share of the sequences is what its choices are balanced over, so that of a balance
-// another loss would come.
-TEST(Experts, TrainAlikeOnShareOutSequences) {
+// Without a capacity ranks exchange as many rows as there are.
+const Case kDroplessCases[] = {
+    {"Ep2", [](Plan& p) { p.dp = p.ep = 2; }},
+    {"Ep4", [](Plan& p) { p.dp = p.ep = 4; }},
+    {"Ep2Headroom", [](Plan& p) { p.dp = p.ep = 2, p.expert_headroom = 1.9; }},
+    {"Dp4Ep2Zero1", [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 1; }},
+    {"Dp4Ep2Zero3Recompute",
+     [](Plan& p) { p.dp = 4, p.ep = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; }},
+    {"Ep2Tp2SequenceParallelSelective",
+     [](Plan& p) {
+       p.dp = p.ep = p.tp = 2, p.sequence_parallel = true;
+       p.recompute = RecomputeKind::kSelective;
+     }},
+    {"Ep2Pp2ZbH1", [](Plan& p) { p.dp = p.ep = p.pp = 2, p.schedule = ScheduleKind::kZbH1; }},
+    {"Ep2Pp2DualPipe", [](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.dp = p.ep = 2; }},
+    {"Ep2Pieces3", [](Plan& p) { p.dp = p.ep = 2, p.moe_pieces = 3; }},
+    {"Ep2Pieces2Pp2DualPipeV",
+     [](Plan& p) { Chunked(p, ScheduleKind::kDualPipeV), p.dp = p.ep = p.moe_pieces = 2; }},
+    {"Ep2Pieces16ZbH1Selective",
+     [](Plan& p) {
+       p.dp = p.ep = p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.moe_pieces = 16;
+       p.recompute = RecomputeKind::kSelective;
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(DroplessExpertParallel, ExpertsEquality,
+                         testing::Combine(testing::Values(kFamilies[0]),
+                                          testing::ValuesIn(kDroplessCases)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::get<1>(test.param).name;
+                         });
+
+// Ranks deal parts of a micro-batch's tokens: balanced over 4 tokens that stay together, all is as
+// on one rank, and so is a choice among groups.
+const Case kPartCases[] = {
+    {"Cp2", [](Plan& p) { p.cp = 2; }},
+    {"Cp2Ep2", [](Plan& p) { p.cp = p.ep = 2; }},
+    {"Dp2Cp2Ep4Zero3", [](Plan& p) { p.dp = p.cp = 2, p.ep = 4, p.zero_stage = 3; }},
+    {"Tp2Whole", [](Plan& p) { p.tp = 2, p.expert_tp = 1; }},
+    {"Tp2Ep2Whole", [](Plan& p) { p.tp = p.ep = 2, p.expert_tp = 1; }},
+    {"Tp2Ep2WholePieces2Selective",
+     [](Plan& p) {
+       p.tp = p.ep = p.moe_pieces = 2, p.expert_tp = 1, p.recompute = RecomputeKind::kSelective;
+     }},
+    {"Tp2Ep2WholeRecompute",
+     [](Plan& p) { p.tp = p.ep = 2, p.expert_tp = 1, p.recompute = RecomputeKind::kFull; }},
+    {"Dp2Tp2Ep2WholeZero1",
+     [](Plan& p) { p.dp = p.tp = p.ep = 2, p.expert_tp = 1, p.zero_stage = 1; }},
+    {"Dp2Tp2WholeZero3", [](Plan& p) { p.dp = p.tp = 2, p.expert_tp = 1, p.zero_stage = 3; }},
+    {"Dp2Tp2Ep4WholeZero3",
+     [](Plan& p) { p.dp = p.tp = 2, p.ep = 4, p.expert_tp = 1, p.zero_stage = 3; }},
+    {"Tp2Pp2Ep2WholeZbH1",
+     [](Plan& p) { p.tp = p.pp = p.ep = 2, p.expert_tp = 1, p.schedule = ScheduleKind::kZbH1; }},
+    {"Tp2Pp2Ep2WholeDualPipe",
+     [](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.tp = p.ep = 2, p.expert_tp = 1; }},
+};
+
+class PartsEquality : public testing::TestWithParam<std::tuple<bool, Case>> {};
+
+TEST_P(PartsEquality, LossesAndGradientsAreThoseOfOneRank) {
+  const auto& [shared, one] = GetParam();
   ModelSpec model = TinyExperts();
-  model.balance_weight = 0;
-  const Trained expected = TrainTiny(model, TinyPlan());
-  for (const int dp : {1, 2}) {
-    Plan plan = TinyPlan();
-    plan.dp = dp;
-    plan.cp = 2;
-    plan.zero_stage = 3 * (dp - 1);
-    const Trained actual = TrainTiny(model, plan);
-    for (std::size_t step = 0; step < expected.losses.size(); ++step) {
-      EXPECT_NEAR(actual.losses[step], expected.losses[step],
-                  kLossTolerance * expected.losses[step])
-          << "step " << step;
-    }
-  }
+  model.balance_tokens = 4;
+  model.expert_groups = 4;
+  model.groups_per_token = 2;
+  if (!shared) model.shared_ffn_hidden = 0;
+  Plan single = TinyPlan();
+  single.clip_norm = 0.5;
+  Plan plan = single;
+  one.change(plan);
+  plan.sequence_parallel = plan.expert_tp == 1;
+  ExpectTrainsAsOneRank(model, single, plan);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, PartsEquality,
+                         testing::Combine(testing::Bool(), testing::ValuesIn(kPartCases)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param) ? "Shared_" : "Alone_") +
+                                  std::get<1>(test.param).name;
+                         });
+
+TEST(Experts, SayThatMoreRowsComeThanThereIsRoomFor) {
+  Plan plan = TinyPlan();
+  plan.dp = plan.ep = 4;
+  plan.expert_headroom = 1;
+  const auto program = Compile(TinyExperts(), plan);
+  ASSERT_TRUE(program.has_value());
+  auto data = TokenData::FromText(TrainingText(), "text", 256, plan);
+  RealClock clock;
+  auto executor =
+      Executor::Make(std::make_shared<const Program>(*program), CpuDeviceApi(), clock, {});
+  ASSERT_TRUE(executor.has_value());
+  ASSERT_TRUE(FillParameters(**executor, InitialWeights(TinyExperts(), 5)).has_value());
+  RecordingSink sink;
+  const auto summary = (*executor)->Run(1, **data, sink);
+  ASSERT_FALSE(summary.has_value());
+  EXPECT_EQ(summary.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(summary.error().message,
+              testing::AllOf(testing::HasSubstr("experts.dispatch"),
+                             testing::HasSubstr("room for 32 with expert_headroom 1;")));
 }
 
 // All of the router's gradient is scaled, that of the balance too.
@@ -217,6 +309,27 @@ TEST(ExpertsToTheBit, RecomputationSchedulesAndPoisonLeaveEveryBitInPlace) {
       plan.schedule = ScheduleKind::kZbH1;
       EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan))) << Describe(plan);
     }
+  }
+}
+
+TEST(ExpertsToTheBit, PoisonAndSchedulesLeaveExchangesAsTheyAre) {
+  ModelSpec model = TinyExperts();
+  for (const double capacity : {0.0, 1.0}) {
+    Plan plan = TinyPlan();
+    plan.dp = plan.tp = 2;
+    plan.ep = 4;
+    plan.expert_tp = 1;
+    plan.sequence_parallel = true;
+    plan.moe_pieces = 2;
+    plan.capacity_factor = capacity;
+    const Trained expected = TrainTiny(model, plan);
+    TrainingOptions plain;
+    plain.poison = false;
+    EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan, plain)));
+    plan.recompute = RecomputeKind::kFull;
+    EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan)));
+    plan.recompute = RecomputeKind::kSelective;
+    EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan)));
   }
 }
 

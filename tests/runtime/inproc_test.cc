@@ -177,6 +177,55 @@ TEST_P(InprocSizes, AllToAllGivesEachItsPartOfEveryMember) {
   });
 }
 
+// Member i has i + 2 j + 1 numbers for member j, which lie behind those for the members before.
+TEST_P(InprocSizes, UnequalAllToAllGivesEachItsPartOfEveryMember) {
+  const auto part = [](int from, int to) { return from + 2 * to + 1; };
+  const auto before = [&](int from, int to) {
+    std::int64_t sum = 0;
+    for (int other = 0; other < to; ++other) sum += part(from, other);
+    return sum;
+  };
+  RealClock clock;
+  World world(Ranks(), clock);
+  RunRanks(clock, Ranks(), [&](int rank) {
+    std::vector<std::int64_t> sent, come;
+    for (int other = 0; other < Ranks(); ++other) {
+      sent.push_back(part(rank, other));
+      come.push_back(part(other, rank));
+    }
+    const std::vector<float> in = Input(rank, before(rank, Ranks()));
+    std::vector<float> out(
+        static_cast<std::size_t>(std::accumulate(come.begin(), come.end(), std::int64_t{0})));
+    CommCall call = MakeCall(OpKind::kAllToAllV, Size(), in.data(), out.data(), rank);
+    call.in_parts = sent.data();
+    call.out_parts = come.data();
+    ASSERT_TRUE(world.Open(rank).Call(call, {}).has_value());
+    const float* at = out.data();
+    for (int other = 0; other < Ranks(); ++other) {
+      const std::vector<float> theirs = Input(other, before(other, Ranks()));
+      EXPECT_TRUE(SameBits(at, theirs.data() + before(other, rank), part(other, rank)));
+      at += part(other, rank);
+    }
+  });
+}
+
+TEST(Inproc, RefusesUnequalAllToAllOfWhichMembersDisagree) {
+  RealClock clock;
+  World world(2, clock);
+  RunRanks(clock, 2, [&](int rank) {
+    const std::vector<float> in(8);
+    std::vector<float> out(8);
+    const std::vector<std::int64_t> sent = {1, 2}, come = {1, rank == 1 ? 3 : 2};
+    CommCall call = MakeCall(OpKind::kAllToAllV, 4, in.data(), out.data(), rank);
+    call.in_parts = sent.data();
+    call.out_parts = come.data();
+    const auto done = world.Open(rank).Call(call, {});
+    ASSERT_FALSE(done.has_value());
+    EXPECT_THAT(done.error().message,
+                HasSubstr("rank 0 sends 2 elements, of which rank 1 awaits 1"));
+  });
+}
+
 // After as many turns as there are members each has its own again.
 TEST_P(InprocSizes, RotateGivesEachWhatTheMemberBeforeHad) {
   RealClock clock;

@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "sim/program/lower/lowered.h"
 #include "training.h"
 
 namespace foretrain {
@@ -181,7 +180,6 @@ class Coverer {
     made.plan.global_batch = 16;
     for (int f = 0; f < FactorCount(); ++f) factors_[At(f)].values[At(choice[At(f)])].second(made);
     if (made.plan.World() > kMostRanks || !ValidatePlan(made.plan, made.model)) return std::nullopt;
-    if (!CheckLowered(made.plan)) return std::nullopt;
     made.name = Describe(made.plan);
     return made;
   }

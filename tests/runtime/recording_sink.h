@@ -16,12 +16,14 @@ struct RecordingSink : RunSink {
     timeline.memory.insert(timeline.memory.end(), more.begin(), more.end());
   }
   void OnStepWindow(const StepWindow& window) override { timeline.steps.push_back(window); }
+  void OnRouting(const RoutedCounts& more) override { routing.push_back(more); }
   void OnScalars(const StepScalars& more) override { scalars.push_back(more); }
   void OnStep(const StepReport& report) override { reports.push_back(report); }
 
   Timeline timeline;
   std::vector<StepScalars> scalars;
   std::vector<StepReport> reports;
+  std::vector<RoutedCounts> routing;
 };
 
 // Tokens that say where they come from.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/program/bind_counts.h"
 #include "sim/simulate/simulate.h"
 
 namespace foretrain {
@@ -33,8 +34,16 @@ StepBytes BytesOf(const Timeline& timeline) {
   return bytes;
 }
 
-StepBytes PredictedBytes(const Program& program) {
-  const auto played = Simulate(program, EvenCosts(program), {.min_steps = 1, .max_steps = 1});
+StepBytes PredictedBytes(const Program& program, const std::vector<RoutedCounts>& routing) {
+  std::vector<LayerCounts> counts;
+  for (const RoutedCounts& routed : routing) {
+    if (routed.step != 0) continue;
+    counts.push_back({routed.rank, routed.block, routed.micro_batch, routed.counts});
+  }
+  const auto bound = BindCounts(program, counts);
+  EXPECT_TRUE(bound.has_value()) << bound.error().message;
+  if (!bound.has_value()) return {};
+  const auto played = Simulate(*bound, EvenCosts(*bound), {.min_steps = 1, .max_steps = 1});
   EXPECT_TRUE(played.has_value()) << played.error().message;
   return played.has_value() ? BytesOf(played->timeline) : StepBytes{};
 }

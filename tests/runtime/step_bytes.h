@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
+#include "runtime/run_sink.h"
 #include "sim/program/program.h"
 #include "traces/timeline.h"
 
@@ -14,7 +16,8 @@ using StepBytes = std::map<std::pair<int, OpId>, std::int64_t>;  // by rank and 
 
 StepBytes BytesOf(const Timeline& timeline);
 
-// Of a simulation in which every op takes as long as any other. Fails the test where it cannot run.
-StepBytes PredictedBytes(const Program& program);
+// Of a simulation in which every op takes as long as any other, once it knows what routers chose
+// in step 0 of a run. Fails the test where it cannot run.
+StepBytes PredictedBytes(const Program& program, const std::vector<RoutedCounts>& routing = {});
 
 }  // namespace foretrain

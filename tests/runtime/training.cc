@@ -79,6 +79,7 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   executor_options.timeout_ns = 60'000'000'000;
   executor_options.poison = options.poison;
   executor_options.faults = options.faults;
+  executor_options.routing = options.routing;
   executor_options.learning_rate = [rate = options.learning_rate](std::int64_t) { return rate; };
   auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)),
                                  CpuDeviceApi(), clock, executor_options);
@@ -111,6 +112,7 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   trained.gradients = GatherTensors(**executor, StateKind::kGradients);
   trained.parameters = GatherTensors(**executor, StateKind::kParameters);
   trained.timeline = std::move(sink.timeline);
+  trained.routing = std::move(sink.routing);
   return trained;
 }
 

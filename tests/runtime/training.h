@@ -9,6 +9,7 @@
 #include "recording_sink.h"
 #include "runtime/executor.h"
 #include "runtime/parameters/tensors.h"
+#include "runtime/routing.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
 
@@ -34,6 +35,7 @@ struct Trained {
   TensorMap parameters;
   RunSummary summary;
   Timeline timeline;
+  std::vector<RoutedCounts> routing;
 };
 
 struct TrainingOptions {
@@ -43,6 +45,7 @@ struct TrainingOptions {
   bool poison = true;
   FaultInjector* faults = nullptr;
   TensorSource weights;  // null: InitialWeights of the seed
+  RoutingScript* routing = nullptr;
 };
 
 // Trains on a fixed text. Fails the test on an error.

@@ -2,6 +2,7 @@
 
 #include <random>
 #include <utility>
+#include <vector>
 
 namespace foretrain {
 namespace {
@@ -98,6 +99,40 @@ void OverlapSteps(std::uint64_t index, PlannedModel& out) {
   if (ValidatePlan(plan, out.model)) out.plan = plan;
 }
 
+// How experts are dealt out and balanced, where there are any.
+void DealExperts(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(index ^ 0x5eed);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  Plan& plan = out.plan;
+  ModelSpec& model = out.model;
+  if (pick(0, 1) == 1) plan.capacity_factor = 0.5 * pick(1, 4);
+  const bool splits = plan.tp > 1 && plan.micro_batch * plan.LocalSequence() % plan.tp == 0;
+  if (splits && plan.replicas == 1 && pick(0, 2) > 0) {
+    plan.sequence_parallel = true;
+    plan.expert_tp = 1;
+  }
+  std::vector<int> fits = {1};
+  for (int ep = 2; ep <= plan.ExpertRanks() && plan.replicas == 1; ++ep) {
+    if (plan.ExpertRanks() % ep == 0 && model.experts % ep == 0) fits.push_back(ep);
+  }
+  const int last = static_cast<int>(fits.size()) - 1;
+  plan.ep = fits[static_cast<std::size_t>(pick(0, 1) == 1 ? last : pick(0, last))];
+  const std::int64_t tokens = plan.ExpertTokens();
+  if (plan.ep > 1 && pick(0, 1) == 1) {
+    plan.moe_pieces = static_cast<int>(std::min<std::int64_t>(pick(1, 4), tokens));
+  }
+  if (plan.ep > 1 && plan.capacity_factor == 0 && pick(0, 1) == 1) {
+    plan.expert_headroom = 1 + 0.25 * pick(0, 8);
+  }
+  if (tokens % 2 == 0 && pick(0, 1) == 1) model.balance_tokens = tokens / 2;
+  if (model.experts % 2 == 0 && pick(0, 1) == 1) {
+    model.expert_groups = 2;
+    model.groups_per_token = 2 * model.experts_per_token <= model.experts ? pick(1, 2) : 2;
+  }
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -171,11 +206,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.sequence_parallel = plan.tp > 1 && rows % plan.tp == 0 && pick(0, 1) == 1;
   if (plan.recompute != RecomputeKind::kNone) plan.recompute_layers = static_cast<int>(pick(0, 2));
   plan.loss_chunks = pieces(5);
-  if (out.model.experts > 0 && pick(0, 1) == 1) plan.capacity_factor = 1.5;
-  if (plan.capacity_factor > 0 && plan.dp * plan.cp % 2 == 0 && plan.replicas == 1 &&
-      out.model.experts % 2 == 0 && pick(0, 1) == 1) {
-    plan.ep = 2;
-  }
+  if (out.model.experts > 0) DealExperts(index, out);
   if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
   if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
   plan.fuse = pick(0, 3) == 0;

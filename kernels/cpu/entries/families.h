@@ -12,7 +12,8 @@ void SetAttentionEntries(FtDeviceApi& api);      // rope, attention_forward, _ba
 void SetAttentionPartEntries(FtDeviceApi& api);  // attention_part_forward, _backward, copy_rows
 void SetActivationEntries(FtDeviceApi& api);     // gelu, swiglu, add
 void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_*, vocab_*
-void SetMoeEntries(FtDeviceApi& api);            // route, expert_*, grouped_gemm
+void SetRouterEntries(FtDeviceApi& api);         // route, route_backward
+void SetMoeEntries(FtDeviceApi& api);            // expert_*, grouped_gemm
 void SetUpdateEntries(
     FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, (de)quantize, sum_ranks
 

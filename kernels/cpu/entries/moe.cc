@@ -1,153 +1,12 @@
-// Mixture of experts: the router's decisions, rows to and from the experts, and their products,
-// which are one GEMM a run of rows. The router works on rows * experts numbers, a hidden width
-// fewer than its own GEMM, so that plain loops serve.
-#include <algorithm>
-#include <cmath>
+// Mixture of experts: rows to and from the experts, and their products, which are one GEMM a run of
+// rows.
 #include <cstdint>
-#include <limits>
 
 #include "kernels/cpu/entries/check.h"
 #include "kernels/cpu/entries/families.h"
 
 namespace foretrain {
 namespace {
-
-// Numbers of experts, pairs and rows are stored in 32 bits.
-constexpr std::int64_t kMostPairs = std::numeric_limits<std::int32_t>::max();
-
-void Softmax(std::int64_t n, const float* x, float* y) {
-  float largest = -std::numeric_limits<float>::infinity();
-  for (std::int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-  double sum = 0.0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    y[i] = std::exp(x[i] - largest);
-    sum += static_cast<double>(y[i]);
-  }
-  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<double>(y[i]) / sum);
-}
-
-// The largest score that is not chosen yet; of equal ones the first. Scores that are NaN come last.
-std::int32_t NextChoice(const float* scores, std::int64_t experts, const std::int32_t* chosen,
-                        std::int64_t count) {
-  std::int64_t best = -1;
-  for (std::int64_t e = 0; e < experts; ++e) {
-    if (std::find(chosen, chosen + count, e) != chosen + count) continue;
-    if (best < 0 || scores[e] > scores[best] ||
-        (std::isnan(scores[best]) && !std::isnan(scores[e])))
-      best = e;
-  }
-  return static_cast<std::int32_t>(best);
-}
-
-void ChooseExperts(const FtRoute& g, std::int64_t row) {
-  const float* scores = static_cast<const float*>(g.logits) + row * g.experts;
-  float* probs = g.probs + row * g.experts;
-  float* weights = g.weights + row * g.per_token;
-  std::int32_t* chosen = g.chosen + row * g.per_token;
-  Softmax(g.experts, scores, probs);
-  for (std::int64_t j = 0; j < g.per_token; ++j) {
-    chosen[j] = NextChoice(scores, g.experts, chosen, j);
-    weights[j] = g.softmax_first != 0 ? probs[chosen[j]] : scores[chosen[j]];
-    ++g.counts[chosen[j]];
-  }
-  if (g.softmax_first == 0) Softmax(g.per_token, weights, weights);
-}
-
-// Deals expert rows to pairs, in their order: one walk an expert, so that nothing is allocated.
-void DealRows(const FtRoute& g) {
-  const std::int64_t pairs = g.rows * g.per_token;
-  const std::int64_t expert_rows = g.capacity > 0 ? g.experts * g.capacity : pairs;
-  std::fill_n(g.sources, expert_rows, -1);
-  for (std::int64_t e = 0, first = 0; e < g.experts; ++e) {
-    const std::int64_t end = g.capacity > 0 ? first + g.capacity : first + g.counts[e];
-    std::int64_t at = first;
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      if (g.chosen[pair] != e) continue;
-      g.places[pair] = at < end ? static_cast<std::int32_t>(at) : -1;
-      if (at < end) g.sources[at] = static_cast<std::int32_t>(pair);
-      ++at;
-    }
-    first = end;
-  }
-}
-
-FtStatus Route(FtQueue* queue, const FtRoute* g) {
-  Check check(queue, "route", g->dtype);
-  check.Size("rows", g->rows).Size("capacity", g->capacity).AtLeast("per_token", g->per_token, 1);
-  check.AtLeast("experts", g->experts, g->per_token);
-  check.Tensor("logits", g->logits, g->rows, g->experts)
-      .Tensor("probs", g->probs, g->rows, g->experts)
-      .Tensor("weights", g->weights, g->rows, g->per_token)
-      .Tensor("chosen", g->chosen, g->rows, g->per_token)
-      .Tensor("places", g->places, g->rows, g->per_token)
-      .Tensor("sources", g->sources, g->capacity > 0 ? g->experts : g->rows,
-              g->capacity > 0 ? g->capacity : g->per_token)
-      .Tensor("counts", g->counts, g->experts);
-  if (check.ok() && (g->rows * g->per_token > kMostPairs || g->experts > kMostPairs ||
-                     (g->capacity > 0 && g->capacity > kMostPairs / g->experts))) {
-    check.Refuse(FT_UNSUPPORTED, "rows %lld, per_token %lld: more than 2^31 pairs or rows",
-                 static_cast<long long>(g->rows), static_cast<long long>(g->per_token));
-  }
-  if (!check.ok()) {
-    return check.status();
-  }
-  std::fill_n(g->counts, g->experts, 0);
-  for (std::int64_t row = 0; row < g->rows; ++row) ChooseExperts(*g, row);
-  DealRows(*g);
-  return FT_OK;
-}
-
-// d of a softmax's input: p (d_p - sum of p d_p). The balance's part of d_p is the same for all
-// rows.
-void RouteBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
-  const float* probs = g.probs + row * g.experts;
-  const float* weights = g.weights + row * g.per_token;
-  const float* d_weights = g.d_weights + row * g.per_token;
-  const std::int32_t* chosen = g.chosen + row * g.per_token;
-  float* out = static_cast<float*>(g.d_logits) + row * g.experts;
-  double mean = 0.0;     // of the balance's gradient under probs
-  double weighed = 0.0;  // of d_weights under weights
-  for (std::int64_t e = 0; e < g.experts; ++e) {
-    mean += static_cast<double>(probs[e]) * balance * g.counts[e];
-  }
-  for (std::int64_t j = 0; j < g.per_token; ++j) {
-    weighed += static_cast<double>(weights[j]) * static_cast<double>(d_weights[j]);
-  }
-  // With the softmax first the weights' mean is taken over all experts, of which the others give 0.
-  const double all = g.softmax_first != 0 ? weighed : 0.0;
-  for (std::int64_t e = 0; e < g.experts; ++e) {
-    out[e] =
-        static_cast<float>(static_cast<double>(probs[e]) * (balance * g.counts[e] - mean - all));
-  }
-  for (std::int64_t j = 0; j < g.per_token; ++j) {
-    const double d = static_cast<double>(d_weights[j]) - (g.softmax_first != 0 ? 0.0 : weighed);
-    out[chosen[j]] += static_cast<float>(static_cast<double>(weights[j]) * d);
-  }
-}
-
-FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {
-  Check check(queue, "route_backward", g->dtype);
-  check.Size("rows", g->rows).AtLeast("per_token", g->per_token, 1);
-  check.AtLeast("experts", g->experts, g->per_token);
-  check.Tensor("probs", g->probs, g->rows, g->experts)
-      .Tensor("weights", g->weights, g->rows, g->per_token)
-      .Tensor("chosen", g->chosen, g->rows, g->per_token)
-      .Tensor("counts", g->counts, g->experts)
-      .Tensor("d_weights", g->d_weights, g->rows, g->per_token)
-      .Tensor("d_logits", g->d_logits, g->rows, g->experts);
-  if (!check.ok() || g->rows == 0) {
-    return check.status();
-  }
-  check.Ids(g->chosen, g->rows * g->per_token, g->experts);
-  if (!check.ok()) {
-    return check.status();
-  }
-  const double rows = static_cast<double>(g->rows);
-  const double balance = static_cast<double>(g->balance) * static_cast<double>(g->experts) /
-                         (rows * static_cast<double>(g->per_token)) / rows;
-  for (std::int64_t row = 0; row < g->rows; ++row) RouteBackwardRow(*g, row, balance);
-  return FT_OK;
-}
 
 // Each index is -1 or below `end`.
 void CheckIndices(Check& check, const char* name, const std::int32_t* indices, std::int64_t count,
@@ -243,15 +102,22 @@ FtGemm RunOf(const FtGroupedGemm& g, std::int64_t expert, std::int64_t first, st
   return gemm;
 }
 
-// Counts must be those of all rows.
+std::int64_t RowsOfRun(const FtGroupedGemm& g, std::int64_t run) {
+  if (g.counts == nullptr) return g.rows / g.groups;
+  if (g.count_stride == 0) return g.counts[run];
+  return g.counts[run / g.experts * g.count_stride + run % g.experts];
+}
+
+// Counts must be those of all rows, or of some.
 void CheckCounts(Check& check, const FtGroupedGemm& g) {
   std::int64_t sum = 0;
-  for (std::int64_t e = 0; check.ok() && e < g.experts; ++e) {
-    if (g.counts[e] < 0)
-      check.Refuse(FT_FAILED, "counts[%lld] is negative", static_cast<long long>(e));
-    sum += g.counts[e];
+  for (std::int64_t run = 0; check.ok() && run < g.groups; ++run) {
+    if (RowsOfRun(g, run) < 0) {
+      check.Refuse(FT_FAILED, "counts of run %lld are negative", static_cast<long long>(run));
+    }
+    sum += RowsOfRun(g, run);
   }
-  if (check.ok() && sum != g.rows) {
+  if (check.ok() && (g.count_stride > 0 ? sum > g.rows : sum != g.rows)) {
     check.Refuse(FT_FAILED, "counts add up to %lld of %lld rows", static_cast<long long>(sum),
                  static_cast<long long>(g.rows));
   }
@@ -261,11 +127,12 @@ FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
   Check check(queue, "grouped_gemm", g->dtype);
   check.Size("rows", g->rows).Size("out", g->out).Size("in", g->in);
   check.AtLeast("experts", g->experts, 1).AtLeast("groups", g->groups, g->experts);
+  check.Size("count_stride", g->count_stride);
   if (check.ok() && g->groups % g->experts != 0) {
     check.Refuse(FT_FAILED, "groups %lld: must be a multiple of experts %lld",
                  static_cast<long long>(g->groups), static_cast<long long>(g->experts));
   }
-  if (check.ok() && (g->counts != nullptr ? g->groups != g->experts : g->rows % g->groups != 0)) {
+  if (check.ok() && g->counts == nullptr && g->rows % g->groups != 0) {
     check.Refuse(FT_FAILED, "groups %lld: do not fit experts %lld and rows %lld",
                  static_cast<long long>(g->groups), static_cast<long long>(g->experts),
                  static_cast<long long>(g->rows));
@@ -284,7 +151,7 @@ FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
     return check.status();
   }
   for (std::int64_t run = 0, first = 0; run < g->groups; ++run) {
-    const std::int64_t count = g->counts != nullptr ? g->counts[run] : g->rows / g->groups;
+    const std::int64_t count = RowsOfRun(*g, run);
     const FtGemm gemm = RunOf(*g, run % g->experts, first, count, run >= g->experts);
     if (const FtStatus status = RunGemm(queue, &gemm); status != FT_OK) return status;
     first += count;
@@ -295,8 +162,6 @@ FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
 }  // namespace
 
 void SetMoeEntries(FtDeviceApi& api) {
-  api.route = &Route;
-  api.route_backward = &RouteBackward;
   api.expert_gather = &ExpertGather;
   api.expert_combine = &ExpertCombine;
   api.expert_dots = &ExpertDots;

@@ -51,18 +51,15 @@ Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
       rms(c.model.norm == NormKind::kRmsNorm),
       split_rows(c.plan.sequence_parallel),
       kind(of_kind),
+      experts(c),
       lora_rank(TrainsAdapters(c.plan) ? c.plan.lora_rank : 0) {
   inner.fill(kNoSlot);
   if (kind != BlockKind::kExpertLayer) return;
   up_width = c.model.SharedUpWidth() / c.plan.tp;
   ffn_width = c.model.shared_ffn_hidden / c.plan.tp;
-  experts.experts = c.model.experts;
-  experts.here = c.model.experts / c.plan.ep;
-  experts.per_token = c.model.experts_per_token;
-  experts.capacity = ExpertCapacity(c);
-  experts.rows = ExpertRows(c);
-  experts.up_width = c.model.ExpertUpWidth() / c.plan.tp;
-  experts.ffn_width = c.model.expert_ffn_hidden / c.plan.tp;
+  const int split = c.plan.ExpertsSpanTp() ? 1 : c.plan.tp;
+  experts.up_width = c.model.ExpertUpWidth() / split;
+  experts.ffn_width = c.model.expert_ffn_hidden / split;
 }
 
 void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwise) {
@@ -75,7 +72,7 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
       mlp_rows = std::max(mlp_rows, MlpTile(t).count);
     }
   }
-  const auto make = [&](const char* name, std::int64_t elements, LayerTensor index) {
+  const TensorMaker make = [&](const char* name, std::int64_t elements, LayerTensor index) {
     return Holds(saved, index) ? b.Slot(name, elements, category, SlotRole::kSaved, index)
                                : b.Slot(name, elements, otherwise, SlotRole::kTemporary);
   };
@@ -101,17 +98,29 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   inner[kUpLinear] = make("up.inner", mlp_rows * lora_rank, kUpInner);
   inner[kDownLinear] = make("down.inner", mlp_rows * lora_rank, kDownInner);
   if (kind != BlockKind::kExpertLayer) return;
-  const std::int64_t pairs = rows * experts.per_token;
-  experts.probs = make("probs", rows * experts.experts, kProbs);
-  experts.weights = make("weights", pairs, kExpertWeights);
-  experts.chosen = make("chosen", pairs, kChosen);
-  experts.places = make("places", pairs, kPlaces);
-  experts.sources = make("sources", experts.rows, kSources);
-  experts.counts = make("counts", experts.experts, kCounts);
-  experts.dispatched = make("dispatched", experts.rows * hidden, kDispatched);
-  experts.up = make("experts.up", experts.rows * experts.up_width, kExpertUp);
-  experts.activated = make("experts.activated", experts.rows * experts.ffn_width, kExpertActivated);
-  experts.out = make("experts.out", experts.rows * hidden, kExpertOut);
+  MakeExpertTensors(make);
+}
+
+void Layer::MakeExpertTensors(const TensorMaker& make) {
+  ExpertTensors& e = experts;
+  const std::int64_t pairs = e.tokens * e.per_token, all = e.pieces * e.experts;
+  const std::int64_t balanced = context.model.balance_tokens;
+  e.probs = make("probs", e.tokens * e.experts, kProbs);
+  e.weights = make("weights", pairs, kExpertWeights);
+  e.chosen = make("chosen", pairs, kChosen);
+  e.places = make("places", pairs, kPlaces);
+  e.sources = make("sources", e.AllSent(), kSources);
+  // Products follow them where all rows are this rank's own.
+  e.counts = e.capacity > 0     ? b.Temporary("counts", e.experts)
+             : e.follows_counts ? b.Temporary("counts", all)
+                                : make("counts", all, kCounts);
+  e.all_counts = make("all_counts", e.follows_counts ? e.members * all : 0, kAllCounts);
+  e.balance_counts =
+      make("balance_counts", (balanced > 0 ? e.tokens / balanced : 1) * e.experts, kBalanceCounts);
+  e.dispatched = make("dispatched", e.AllRoom() * hidden, kDispatched);
+  e.up = make("experts.up", e.AllRoom() * e.up_width, kExpertUp);
+  e.activated = make("experts.activated", e.AllRoom() * e.ffn_width, kExpertActivated);
+  e.out = make("experts.out", e.AllSent() * hidden, kExpertOut);
 }
 
 std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,

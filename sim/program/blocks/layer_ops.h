@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "sim/program/blocks/block_builder.h"
@@ -32,7 +33,9 @@ enum LayerTensor : int {
   kChosen,
   kPlaces,
   kSources,
-  kCounts,
+  kCounts,  // where no others' rows come
+  kAllCounts,
+  kBalanceCounts,
   kDispatched,
   kExpertUp,
   kExpertActivated,
@@ -74,18 +77,46 @@ struct SummedGemm {
   std::int16_t inner = kNoSlot;  // [rows, r] of its adapter, as many rows as `in`
 };
 
-// A mixture of experts: sizes on one rank and the tensors that both passes speak of.
-struct ExpertTensors {
+// A mixture of experts on one rank, by numbers of rows. What is exchanged goes in pieces, which lie
+// one behind the other.
+struct ExpertSizes {
+  explicit ExpertSizes(const BlockContext& context);
+
   std::int64_t experts = 0;  // of the model
   std::int64_t here = 0;     // of them on this rank
   std::int64_t per_token = 0;
-  std::int64_t capacity = 0;  // rows of an expert; 0: as many as it is sent
-  std::int64_t rows = 0;      // of all experts
+  std::int64_t tokens = 0;    // that this rank deals to experts
+  std::int64_t capacity = 0;  // rows of an expert for these tokens; 0: as many as it is sent
+  std::int64_t room = 0;      // of them in a piece
+  std::int64_t pieces = 1;
+  std::int64_t members = 1;     // ranks that experts are dealt to
+  bool follows_counts = false;  // how many rows come is known once others have told
+  double headroom = 0;          // of rows that come, over even ones; 0: none is too many
+
+  // Rows that this rank sends: those of its tokens.
+  RowRange Sent(std::int64_t piece) const;
+  // Rows that its experts have room for, and those that come if choices are even.
+  RowRange Room(std::int64_t piece) const;
+  std::int64_t Even(std::int64_t piece) const;
+  std::int64_t AllSent() const { return Sent(pieces - 1).first + Sent(pieces - 1).count; }
+  std::int64_t AllRoom() const { return Room(pieces - 1).first + Room(pieces - 1).count; }
+
+ private:
+  std::int64_t RoomOf(std::int64_t piece) const;
+};
+
+// With the tensors that both passes speak of.
+struct ExpertTensors : ExpertSizes {
+  using ExpertSizes::ExpertSizes;
   std::int64_t up_width = 0, ffn_width = 0;
   std::int16_t probs = kNoSlot, weights = kNoSlot, chosen = kNoSlot, places = kNoSlot,
-               sources = kNoSlot, counts = kNoSlot, dispatched = kNoSlot, up = kNoSlot,
-               activated = kNoSlot, out = kNoSlot;
+               sources = kNoSlot, counts = kNoSlot, all_counts = kNoSlot, balance_counts = kNoSlot,
+               dispatched = kNoSlot, up = kNoSlot, activated = kNoSlot, out = kNoSlot;
 };
+
+// Makes a slot, saved or not, of so many elements.
+using TensorMaker =
+    std::function<std::int16_t(const char* name, std::int64_t elements, LayerTensor index)>;
 
 struct Layer {
   BlockBuilder b;
@@ -178,6 +209,7 @@ struct Layer {
   void Rope(const char* name, std::int16_t tensor, bool inverse);
 
  private:
+  void MakeExpertTensors(const TensorMaker& make);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,
                              SlotRole role);
   void Norm(const char* name, std::int16_t in, std::int16_t weight, std::int16_t bias,
@@ -197,10 +229,6 @@ struct Layer {
 };
 
 // ---- experts.cc: a mixture of experts in the place of the MLP
-
-// Rows that one expert has room for, 0 where it takes all it is sent; and rows of all experts.
-std::int64_t ExpertCapacity(const BlockContext& context);
-std::int64_t ExpertRows(const BlockContext& context);
 
 // residual -> y.
 void ExpertsForward(Layer& layer, std::int16_t y);

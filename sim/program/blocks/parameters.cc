@@ -59,13 +59,13 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
 }
 
 // "experts.3." in front of the names of one MLP.
-void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width,
+void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width, bool whole,
                BlockParameter& up, BlockParameter& down) {
   if (m.mlp == MlpKind::kSwiglu) up.parts.push_back({prefix + "mlp.gate.weight", width, m.hidden});
   up.parts.push_back({prefix + "mlp.up.weight", width, m.hidden});
   down.parts.push_back({prefix + "mlp.down.weight", m.hidden, width});
-  up.split = Split::kRows;
-  down.split = Split::kCols;
+  up.split = whole ? Split::kNone : Split::kRows;
+  down.split = whole ? Split::kNone : Split::kCols;
   up.decays = down.decays = true;
 }
 
@@ -75,16 +75,16 @@ std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan
   std::vector<BlockParameter> list = LayerParameters(m);
   for (const LayerParameter index : {kUpWeight, kUpBias, kDownWeight, kDownBias}) list[index] = {};
   if (m.shared_ffn_hidden > 0) {
-    AddExpert(m, "shared.", m.shared_ffn_hidden, list[kUpWeight], list[kDownWeight]);
+    AddExpert(m, "shared.", m.shared_ffn_hidden, false, list[kUpWeight], list[kDownWeight]);
   }
   list[kRouterWeight] = Weight("router.weight", m.experts, m.hidden, Split::kNone);
   list[kRouterWeight].own_rows = plan.tp > 1;
   const std::int64_t here = m.experts / plan.ep;
   for (std::int64_t e = ep_rank * here; e < (ep_rank + 1) * here; ++e) {
-    AddExpert(m, "experts." + std::to_string(e) + ".", m.expert_ffn_hidden, list[kExpertUpWeight],
-              list[kExpertDownWeight]);
+    AddExpert(m, "experts." + std::to_string(e) + ".", m.expert_ffn_hidden, plan.ExpertsSpanTp(),
+              list[kExpertUpWeight], list[kExpertDownWeight]);
   }
-  list[kExpertUpWeight].experts = list[kExpertDownWeight].experts = plan.ep > 1;
+  list[kExpertUpWeight].experts = list[kExpertDownWeight].experts = plan.DealsExperts();
   return list;
 }
 

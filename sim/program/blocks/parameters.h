@@ -41,7 +41,7 @@ struct BlockParameter {
   // residual: that of a rank's own rows. With experts, the router: that of a rank's parts of the
   // experts.
   bool own_rows = false;
-  bool experts = false;  // dealt out over ep
+  bool experts = false;  // held by the ranks that experts are dealt to so (Plan::DealsExperts)
   bool frozen = false;   // never updated: no gradient, no moments
 };
 

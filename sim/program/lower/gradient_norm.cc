@@ -14,7 +14,7 @@ namespace {
 // Every rank has a part that no other counts: tensor-parallel and pipeline ranks always, those of
 // dp where they hold shards or experts of their own.
 bool IsReduced(const Plan& plan) {
-  return plan.tp * plan.pp * ShardingOf(plan).shards * plan.ep > 1;
+  return plan.tp * plan.pp * ShardingOf(plan).shards > 1 || plan.DealsExperts();
 }
 
 void Append(const Binding& range, std::vector<Binding>& ranges) {
@@ -46,7 +46,7 @@ void EmitNorm(RankBuilder& rank, const InstructionKey& key) {
 
 void EmitNormSum(RankBuilder& rank, const InstructionKey& key) {
   const Plan& plan = rank.Context().plan;
-  const bool all = ShardingOf(plan).optimizer || plan.ep > 1;
+  const bool all = ShardingOf(plan).optimizer || plan.DealsExperts();
   const GroupKind group = all ? GroupKind::kWorld : GroupKind::kTpPp;
   EmitScalarSum(rank, key, "reduce.norm", group, TensorKind::kNormHere, TensorKind::kNorm);
 }

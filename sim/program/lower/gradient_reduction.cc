@@ -55,7 +55,7 @@ Skeleton ReductionSteps(const LowerContext& context, int bucket) {
 }
 
 void LowerGradientReduction(const LowerContext& context, Skeleton& skeleton) {
-  if (context.plan.DataParallel() == 1 || ShardingOf(context.plan).each_micro_batch) return;
+  if (ShardingOf(context.plan).each_micro_batch) return;
   Insertions insertions;
   for (const BucketCompletion& done : BucketCompletions(context, skeleton)) {
     const bool each = context.plan.UpdatesEachMicroBatch();

@@ -23,18 +23,22 @@ inline bool GradientsAreAway(const Plan& plan) {
 }
 
 // Ranks that hold and sum a bucket's gradients, those that share out its state, and how many these
-// are: of experts that are dealt out, the ones that hold the same.
+// are: of experts that are dealt out, the ones that hold the same (Plan::ExpertHolders).
 inline GroupKind SumGroup(const Bucket& bucket) {
   return bucket.experts ? GroupKind::kExpertDp : GroupKind::kDp;
 }
 inline GroupKind ShardGroup(const Bucket& bucket) {
   return bucket.experts ? GroupKind::kExpertDp : GroupKind::kShard;
 }
-inline int ExpertHolders(const Plan& plan) { return plan.DataParallel() / plan.ep; }
-// Nobody else has this rank's experts, or a bucket: it is neither summed nor shared out.
-inline bool HoldsExpertsAlone(const Plan& plan) { return plan.ep > 1 && ExpertHolders(plan) == 1; }
+inline int Holders(const Plan& plan, const Bucket& bucket) {
+  return bucket.experts ? plan.ExpertHolders() : plan.DataParallel();
+}
+// Nobody else has this rank's experts: they are neither summed nor shared out.
+inline bool HoldsExpertsAlone(const Plan& plan) {
+  return plan.DealsExperts() && plan.ExpertHolders() == 1;
+}
 inline bool IsHeldOnce(const Plan& plan, const Bucket& bucket) {
-  return bucket.experts && HoldsExpertsAlone(plan);
+  return Holders(plan, bucket) == 1;
 }
 
 inline Sharding ShardingOf(const Plan& plan) {

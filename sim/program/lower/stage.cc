@@ -94,8 +94,8 @@ class Builder {
     // experts make the norm a sum over all, of which one counts.
     const auto place = DataPlaceOf(plan, at);
     const int among = place.replica * plan.Shards() + place.shard;
-    expert_shard_ = among / plan.ep;
-    const bool whole = !ShardingOf(plan).optimizer && plan.ep > 1;
+    expert_shard_ = ExpertPlaceOf(plan, at);
+    const bool whole = !ShardingOf(plan).optimizer && plan.DealsExperts();
     counts_shared_ = !whole || among == 0;
     counts_experts_ = !whole || expert_shard_ == 0;
     second_holder_ = plan.StageCopies() == 2 && !ShardingOf(plan).optimizer && at.pp >= plan.pp / 2;
@@ -129,7 +129,7 @@ class Builder {
     bucket.shards = shares ? sharding.shards : 1;
     bucket.shard = shares ? shard_ : 0;
     if (bucket.experts && sharding.optimizer) {
-      bucket.shards = ExpertHolders(plan_);
+      bucket.shards = plan_.ExpertHolders();
       bucket.shard = expert_shard_;
     }
     const std::int64_t grain = kShardGrain * bucket.shards;
@@ -188,7 +188,7 @@ class Builder {
       place.bucket = number;
       place.offset = bucket.used;
       place.decays = parameter.decays;
-      place.replicated = parameter.split == Split::kNone;
+      place.replicated = parameter.split == Split::kNone && !parameter.experts;
       const bool copy =
           stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
       place.counted = !parameter.frozen && !copy && !second_holder_ &&
@@ -264,7 +264,7 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at) {
   Builder builder(plan, stage, at);
-  const int ep_rank = (at.dp * plan.cp + at.cp) % plan.ep;
+  const int ep_rank = ExpertIndexOf(plan, at) % plan.ep;
   for (std::vector<Member>& group : GroupMembers(model, plan, stage, ep_rank)) {
     builder.Add(std::move(group));
   }

@@ -7,9 +7,11 @@
 #include <string>
 
 #include "sim/cost/step_flops.h"
+#include "sim/program/bind_counts.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/stage.h"
 #include "tests/sim/models.h"
+#include "tests/sim/random_plans.h"
 
 namespace foretrain {
 namespace {
@@ -97,6 +99,47 @@ TEST(ExpertLayer, SendsItsRowsTwiceEachWay) {
               ElementsAre(Pair("all_reduce tp", 2 * 8 * 16), Pair("all_to_all ep", 640)));
 }
 
+std::int64_t BytesOf(const Block& block, const std::string& slot) {
+  for (const TensorSlot& one : block.slots) {
+    if (one.name == slot) return one.bytes;
+  }
+  ADD_FAILURE() << "no slot " << slot;
+  return 0;
+}
+
+// Dropless: 8 tokens of 2 experts are 16 rows of 16 numbers, sent and expected. Two members may
+// send all their tokens twice, to both experts here: room for 32. Counts of 2 members and 4
+// experts.
+TEST(ExpertLayer, HasRoomForAllThatMayComeWithoutACapacity) {
+  Plan plan = Small();
+  plan.dp = plan.ep = 2;
+  plan.global_batch = 2;
+  EXPECT_THAT(Collectives(plan, Pass::kForward),
+              ElementsAre(Pair("all_gather ep", 8), Pair("all_to_all_v ep", 2 * 16 * 16)));
+  EXPECT_EQ(BytesOf(Build(plan, Pass::kForward), "dispatched"), 32 * 16 * 4);
+  plan.expert_headroom = 1.5;
+  EXPECT_EQ(BytesOf(Build(plan, Pass::kForward), "dispatched"), 24 * 16 * 4);
+  // Each of four members has one expert, so that a token comes once at most: 4 * 8.
+  plan.dp = plan.ep = 4;
+  plan.expert_headroom = 0;
+  plan.global_batch = 4;
+  EXPECT_EQ(BytesOf(Build(plan, Pass::kForward), "dispatched"), 32 * 16 * 4);
+}
+
+// Whole experts: each of two tensor-parallel ranks deals its own 4 tokens, 8 rows, and needs no
+// sum.
+TEST(ExpertLayer, HasNoSumOverTensorParallelRanksWhereExpertsAreWhole) {
+  Plan plan = Small();
+  plan.tp = plan.ep = 2;
+  plan.sequence_parallel = true;
+  plan.expert_tp = 1;
+  plan.capacity_factor = 1;
+  EXPECT_THAT(Collectives(plan, Pass::kForward),
+              ElementsAre(Pair("all_gather tp", 8 * 16), Pair("all_to_all ep", 2 * 8 * 16),
+                          Pair("reduce_scatter tp", 8 * 16)))
+      << "attention's alone";
+}
+
 // A token's GEMMs: q, k, v, out 4 * 16 * 16; dense MLP 2 * 16 * 64, with experts a router of 4 * 16
 // and two of 2 * 16 * 8; head 16 * 32. Attention: 8 * 9 pairs' 2 GEMMs of 16, backward 5.
 TEST(StepFlops, CountTheExpertsThatATokenPasses) {
@@ -137,6 +180,59 @@ TEST(ExpertBuckets, LieApartAndHoldTheExpertsOfTheRank) {
     EXPECT_THAT(experts, ElementsAre(first, second));
     EXPECT_EQ(elements, 3 * 2 * 2 * 16 * 8);
   }
+}
+
+TEST(BindCounts, GivesOpsTheRowsOfTheStepAndLeavesMemoryAsItIs) {
+  Plan plan = Small();
+  plan.dp = plan.ep = 2;
+  plan.global_batch = 2;
+  const auto program = Compile(Experts(), plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  EXPECT_FALSE(BindCounts(*program, {}).has_value());
+  // Member 0 has 16 pairs for experts 0, 0, 10, 6; member 1 for 5, 3, 8, 0. Rank 1 has experts 2
+  // and 3, for which 24 rows come.
+  std::vector<LayerCounts> counts;
+  for (const int rank : {0, 1}) {
+    for (const int block : {2, 3, 4}) {
+      counts.push_back({rank, block, 0, {0, 0, 10, 6, 5, 3, 8, 0}});
+    }
+  }
+  const auto bound = BindCounts(*program, counts);
+  ASSERT_TRUE(bound.has_value()) << bound.error().message;
+  EXPECT_EQ(bound->hash, program->hash);
+  for (const Instruction& instruction : bound->ranks[1].step) {
+    const Block& block = bound->blocks[static_cast<std::size_t>(instruction.block)];
+    if (block.name != "expert_layer.forward") continue;
+    EXPECT_EQ(Find(block, "experts.dispatch").shape.elements, 16 * 16);
+    EXPECT_EQ(Find(block, "experts.up").shape.rows, 24);
+    EXPECT_EQ(Find(block, "experts.gelu").shape.rows, 24);
+    EXPECT_EQ(Find(block, "experts.return").shape.elements, 24 * 16);
+  }
+  counts.front().counts.pop_back();
+  const auto refused = BindCounts(*program, counts);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("7 counts of pairs, not 8"));
+}
+
+// The tests of random plans see all ways.
+TEST(RandomPlans, DrawEveryWayToDealExperts) {
+  std::map<std::string, int> seen;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const auto [model, plan] = RandomPlannedModel(i);
+    if (model.experts == 0) continue;
+    const bool dropless = plan.capacity_factor == 0;
+    seen["ep with a capacity"] += plan.ep > 1 && !dropless;
+    seen["dropless ep"] += plan.ep > 1 && dropless;
+    seen["headroom"] += plan.expert_headroom > 0;
+    seen["pieces"] += plan.moe_pieces > 1;
+    seen["whole experts"] += plan.ExpertsSpanTp();
+    seen["whole experts over ep"] += plan.ExpertsSpanTp() && plan.ep > plan.dp * plan.cp;
+    seen["held once under ZeRO-3"] +=
+        plan.zero_stage == 3 && plan.DealsExperts() && plan.ExpertHolders() == 1 && plan.dp > 1;
+    seen["groups"] += model.expert_groups > 0;
+    seen["balance"] += model.balance_tokens > 0;
+  }
+  for (const auto& [what, count] : seen) EXPECT_GT(count, 3) << what;
 }
 
 }  // namespace

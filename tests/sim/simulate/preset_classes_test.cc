@@ -2,7 +2,6 @@
 // time of all.
 #include <gtest/gtest.h>
 
-#include "sim/program/lower/lowered.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
 #include "tests/sim/preset_plans.h"
@@ -35,7 +34,6 @@ TEST_P(PresetClasses, TakeAsLongWithOneRankAsWithAll) {
   Plan plan = ToyPlan(GetParam(), model, 16);
   plan.sequence = 256;
   SCOPED_TRACE(Describe(plan));
-  if (!CheckLowered(plan)) GTEST_SKIP() << CheckLowered(plan).error().message;
   const auto all = Compile(model, plan);
   ASSERT_TRUE(all.has_value()) << all.error().message;
   const auto verified = Verify(*all);

@@ -78,6 +78,17 @@ TEST(Experts, PassThroughJsonUnchanged) {
   EXPECT_EQ(*read, Small());
 }
 
+TEST(Experts, PassThroughJsonWithGroupsAndBalance) {
+  ModelSpec model = Small();
+  model.balance_tokens = 16;
+  model.expert_groups = 2;
+  model.groups_per_token = 1;
+  ASSERT_TRUE(ValidateModel(model).has_value());
+  const auto read = ModelFromJson(ToJson(model), "m.json");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, model);
+}
+
 TEST(Experts, AreLeftOutOfTheJsonOfAModelWithoutThem) {
   ModelSpec dense = Small();
   dense.experts = dense.experts_per_token = dense.expert_ffn_hidden = dense.shared_ffn_hidden = 0;
@@ -102,6 +113,12 @@ TEST(Experts, AreRefusedWithTheRangeWhereTheyCannotBe) {
   EXPECT_THAT(Refusal([](ModelSpec& m) { m.first_dense_layers = 3; }),
               HasSubstr("first_dense_layers 3: must be from 0 to 2"));
   EXPECT_THAT(Refusal([](ModelSpec& m) { m.balance_weight = -1; }), HasSubstr("balance_weight -1"));
+  EXPECT_THAT(Refusal([](ModelSpec& m) { m.balance_tokens = -1; }), HasSubstr("balance_tokens -1"));
+  EXPECT_THAT(Refusal([](ModelSpec& m) { m.expert_groups = 3, m.groups_per_token = 1; }),
+              HasSubstr("expert_groups 3: must divide the 4 experts"));
+  EXPECT_THAT(Refusal([](ModelSpec& m) { m.expert_groups = 4, m.groups_per_token = 1; }),
+              HasSubstr("groups_per_token 1: must be from 1 to the 4 groups, with room for 2"));
+  EXPECT_THAT(Refusal([](ModelSpec& m) { m.groups_per_token = 1; }), HasSubstr("expert_groups 0"));
   EXPECT_THAT(Refusal([](ModelSpec& m) { m.experts = 0; }),
               HasSubstr("experts 0: experts_per_token 2"));
   EXPECT_THAT(

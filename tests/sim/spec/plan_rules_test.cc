@@ -262,17 +262,39 @@ const Row kRows[] = {
      "lora_rank 1048576 with method lora: the model has hidden", [](Plan& p) { p.lora_rank = 2; }},
     {"capacity-needs-experts", [](Plan& p) { p.capacity_factor = 1.25; },
      "capacity_factor 1.25 with a model of 0 experts", [](Plan& p) { p.capacity_factor = 0; }},
+    {"whole-experts-need-experts",
+     [](Plan& p) { p.tp = 2, p.expert_tp = 1, p.sequence_parallel = true; },
+     "expert_tp 1 with a model of 0 experts", [](Plan& p) { p.expert_tp = 0; }},
     {"ep-divides-ranks-and-experts",
      [](Plan& p) { p.dp = 6, p.global_batch = 12, p.ep = 3, p.capacity_factor = 1; },
      "ep 3 with dp * cp 6 and 4 experts: must divide both; nearest ep: 2",
      [](Plan& p) { p.ep = 2; }, true},
-    {"ep-needs-a-capacity", [](Plan& p) { p.dp = p.ep = 2, p.global_batch = 4; },
-     "ep 2 with capacity_factor 0", [](Plan& p) { p.capacity_factor = 1.25; }, true},
+    {"headroom-needs-dropless-ep", [](Plan& p) { p.expert_headroom = 2; },
+     "expert_headroom 2 with ep 1 and capacity_factor 0", [](Plan& p) { p.expert_headroom = 0; },
+     true},
+    {"headroom-holds-an-even-share",
+     [](Plan& p) { p.dp = p.ep = 2, p.global_batch = 4, p.expert_headroom = 0.5; },
+     "expert_headroom 0.5: even choices would not fit", [](Plan& p) { p.expert_headroom = 1.5; },
+     true},
+    {"whole-experts-need-split-rows", [](Plan& p) { p.tp = 2, p.expert_tp = 1; },
+     "expert_tp 1 with tp 2 and sequence_parallel 0", [](Plan& p) { p.sequence_parallel = true; },
+     true},
+    {"experts-are-cut-or-whole", [](Plan& p) { p.tp = 4, p.expert_tp = 2; },
+     "expert_tp 2 with tp 4", [](Plan& p) { p.expert_tp = 0; }, true},
+    {"moe-pieces-need-ep", [](Plan& p) { p.moe_pieces = 2; }, "moe_pieces 2 with ep 1",
+     [](Plan& p) { p.moe_pieces = 1; }, true},
+    {"moe-pieces-fit-the-tokens",
+     [](Plan& p) { p.dp = p.ep = 2, p.global_batch = 4, p.moe_pieces = 9; },
+     "moe_pieces 9 with 8 tokens of a micro-batch on a rank", [](Plan& p) { p.moe_pieces = 8; },
+     true},
+    {"balance-groups-are-whole", [](Plan& p) { p.sequence = 7; },
+     "balance_tokens 2 with 7 tokens of a micro-batch on a rank", [](Plan& p) { p.sequence = 6; },
+     true},
     {"ep-needs-one-replica",
      [](Plan& p) {
        p.dp = 4, p.global_batch = 4, p.ep = p.replicas = 2, p.zero_stage = 1, p.capacity_factor = 1;
      },
-     "ep 2 with replicas 2", [](Plan& p) { p.replicas = 1; }, true},
+     "ep 2 and expert_tp 0 with replicas 2", [](Plan& p) { p.replicas = 1; }, true},
     {"adapters-leave-experts-out", [](Plan& p) { p.method = TrainingMethod::kLora; },
      "method lora with 4 experts", [](Plan& p) { p.method = TrainingMethod::kFull; }, true},
     {"mlp-tiles-need-an-mlp", [](Plan& p) { p.mlp_tiles = 2; },
@@ -285,6 +307,7 @@ ModelSpec ModelOf(const Row& row) {
     model.experts = 4;
     model.experts_per_token = 2;
     model.expert_ffn_hidden = 8;
+    model.balance_tokens = 2;
   }
   return model;
 }

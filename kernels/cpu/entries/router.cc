@@ -1,0 +1,257 @@
+// The router of a mixture of experts: who goes where. It works on rows * experts numbers, a hidden
+// width fewer than its own GEMM, so that plain loops serve.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/families.h"
+
+namespace foretrain {
+namespace {
+
+// Numbers of experts, pairs and rows are stored in 32 bits.
+constexpr std::int64_t kMostPairs = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMostGroups = 64;
+
+void Softmax(std::int64_t n, const float* x, float* y) {
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    y[i] = std::exp(x[i] - largest);
+    sum += static_cast<double>(y[i]);
+  }
+  for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<double>(y[i]) / sum);
+}
+
+// The experts that a token may go to: groups of `group_size`, a bit each.
+struct Choice {
+  std::int64_t experts = 0, group_size = 1;
+  std::uint64_t allowed = 1;
+};
+
+// The largest score that is not chosen yet; of equal ones the first. Scores that are NaN come last.
+std::int32_t NextChoice(const Choice& among, const float* scores, const std::int32_t* chosen,
+                        std::int64_t count) {
+  std::int64_t best = -1;
+  for (std::int64_t e = 0; e < among.experts; ++e) {
+    if ((among.allowed >> (e / among.group_size) & 1U) == 0) continue;
+    if (std::find(chosen, chosen + count, e) != chosen + count) continue;
+    if (best < 0 || scores[e] > scores[best] ||
+        (std::isnan(scores[best]) && !std::isnan(scores[e])))
+      best = e;
+  }
+  return static_cast<std::int32_t>(best);
+}
+
+// The sum of the group's per_token / group_limit largest probabilities, at least of one. The walks
+// go from the largest on to the next, of equal ones in order of their numbers.
+float GroupScore(const FtRoute& g, const float* probs, std::int64_t group) {
+  const std::int64_t size =
+      std::min(g.experts / g.expert_groups, std::max<std::int64_t>(1, g.per_token / g.group_limit));
+  const std::int64_t first = group * (g.experts / g.expert_groups);
+  float sum = 0.0F;
+  std::int64_t last = -1;
+  for (std::int64_t n = 0; n < size; ++n) {
+    std::int64_t best = -1;
+    for (std::int64_t e = first; e < first + g.experts / g.expert_groups; ++e) {
+      const bool before =
+          last >= 0 && (probs[e] > probs[last] || (probs[e] == probs[last] && e <= last));
+      if (!before && (best < 0 || probs[e] > probs[best])) best = e;
+    }
+    if (best < 0) break;  // NaN
+    sum += probs[best];
+    last = best;
+  }
+  return sum;
+}
+
+// A bit a group that the token may go to: group_limit of them, the lower number first where scores
+// are equal.
+std::uint64_t AllowedGroups(const FtRoute& g, const float* probs) {
+  std::uint64_t allowed = 0;
+  for (std::int64_t group = 0; group < g.expert_groups; ++group) {
+    const float score = GroupScore(g, probs, group);
+    std::int64_t better = 0;
+    for (std::int64_t other = 0; other < g.expert_groups; ++other) {
+      const float theirs = GroupScore(g, probs, other);
+      if (theirs > score || (theirs == score && other < group)) ++better;
+    }
+    if (better < g.group_limit) allowed |= std::uint64_t{1} << group;
+  }
+  return allowed;
+}
+
+void ChooseExperts(const FtRoute& g, std::int64_t row) {
+  const float* scores = static_cast<const float*>(g.logits) + row * g.experts;
+  float* probs = g.probs + row * g.experts;
+  float* weights = g.weights + row * g.per_token;
+  std::int32_t* chosen = g.chosen + row * g.per_token;
+  Softmax(g.experts, scores, probs);
+  const Choice choice{g.experts, g.group_limit > 0 ? g.experts / g.expert_groups : g.experts,
+                      g.group_limit > 0 ? AllowedGroups(g, probs) : 1};
+  for (std::int64_t j = 0; j < g.per_token; ++j) {
+    if (g.replay == 0) chosen[j] = NextChoice(choice, scores, chosen, j);
+    weights[j] = g.softmax_first != 0 ? probs[chosen[j]] : scores[chosen[j]];
+    ++g.balance_counts[row / g.balance_rows * g.experts + chosen[j]];
+  }
+  if (g.softmax_first == 0) Softmax(g.per_token, weights, weights);
+}
+
+// Expert rows of one piece and expert with a capacity.
+std::int64_t RoomOf(const FtRoute& g) { return (g.capacity + g.pieces - 1) / g.pieces; }
+std::int64_t ExpertRowsOf(const FtRoute& g) {
+  return g.capacity > 0 ? g.pieces * g.experts * RoomOf(g) : g.rows * g.per_token;
+}
+
+// Deals expert rows to pairs, in their order: one walk an expert, so that nothing is allocated.
+void DealRoom(const FtRoute& g) {
+  const std::int64_t pairs = g.rows * g.per_token, room = RoomOf(g);
+  std::fill_n(g.sources, ExpertRowsOf(g), -1);
+  for (std::int64_t e = 0; e < g.experts; ++e) {
+    std::int32_t count = 0;
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      if (g.chosen[pair] != e) continue;
+      const std::int64_t at = (count / room * g.experts + e) * room + count % room;
+      g.places[pair] = count < g.capacity ? static_cast<std::int32_t>(at) : -1;
+      if (count < g.capacity) g.sources[at] = static_cast<std::int32_t>(pair);
+      ++count;
+    }
+    g.counts[e] = count;
+  }
+}
+
+// The same of the pairs [first, end), which are a piece, without a capacity.
+void DealPiece(const FtRoute& g, std::int64_t first, std::int64_t end, std::int32_t* counts) {
+  std::int64_t at = first;
+  for (std::int64_t e = 0; e < g.experts; ++e) {
+    const std::int64_t begin = at;
+    for (std::int64_t pair = first; pair < end; ++pair) {
+      if (g.chosen[pair] != e) continue;
+      g.places[pair] = static_cast<std::int32_t>(at);
+      g.sources[at++] = static_cast<std::int32_t>(pair);
+    }
+    counts[e] = static_cast<std::int32_t>(at - begin);
+  }
+}
+
+void DealRows(const FtRoute& g) {
+  if (g.capacity > 0) return DealRoom(g);
+  for (std::int64_t p = 0; p < g.pieces; ++p) {
+    DealPiece(g, g.rows * p / g.pieces * g.per_token, g.rows * (p + 1) / g.pieces * g.per_token,
+              g.counts + p * g.experts);
+  }
+}
+
+void CheckRoute(Check& check, const FtRoute& g) {
+  check.Size("rows", g.rows).Size("capacity", g.capacity).AtLeast("per_token", g.per_token, 1);
+  check.AtLeast("experts", g.experts, g.per_token).AtLeast("pieces", g.pieces, 1);
+  check.AtLeast("balance_rows", g.balance_rows, 1).Size("group_limit", g.group_limit);
+  if (!check.ok()) return;
+  const std::int64_t groups = g.group_limit > 0 ? g.expert_groups : 1;
+  if (groups < 1 || groups > kMostGroups || g.experts % groups != 0 || g.group_limit > groups ||
+      (g.group_limit > 0 && g.experts / groups * g.group_limit < g.per_token)) {
+    check.Refuse(FT_FAILED, "expert_groups %lld, group_limit %lld: do not fit experts %lld",
+                 static_cast<long long>(g.expert_groups), static_cast<long long>(g.group_limit),
+                 static_cast<long long>(g.experts));
+  }
+  if (check.ok() && g.rows % g.balance_rows != 0) {
+    check.Refuse(FT_FAILED, "rows %lld: must be a multiple of balance_rows %lld",
+                 static_cast<long long>(g.rows), static_cast<long long>(g.balance_rows));
+  }
+  if (check.ok() && (g.rows > kMostPairs / g.per_token || g.experts > kMostPairs / g.pieces ||
+                     (g.capacity > 0 && RoomOf(g) > kMostPairs / (g.experts * g.pieces)))) {
+    check.Refuse(FT_UNSUPPORTED, "rows %lld, per_token %lld: more than 2^31 pairs or rows",
+                 static_cast<long long>(g.rows), static_cast<long long>(g.per_token));
+  }
+}
+
+FtStatus Route(FtQueue* queue, const FtRoute* g) {
+  Check check(queue, "route", g->dtype);
+  CheckRoute(check, *g);
+  if (!check.ok()) {
+    return check.status();
+  }
+  check.Tensor("logits", g->logits, g->rows, g->experts)
+      .Tensor("probs", g->probs, g->rows, g->experts)
+      .Tensor("weights", g->weights, g->rows, g->per_token)
+      .Tensor("chosen", g->chosen, g->rows, g->per_token)
+      .Tensor("places", g->places, g->rows, g->per_token)
+      .Tensor("sources", g->sources, ExpertRowsOf(*g))
+      .Tensor("counts", g->counts, g->capacity > 0 ? 1 : g->pieces, g->experts)
+      .Tensor("balance_counts", g->balance_counts, g->rows / g->balance_rows, g->experts);
+  if (check.ok() && g->replay != 0) check.Ids(g->chosen, g->rows * g->per_token, g->experts);
+  if (!check.ok()) {
+    return check.status();
+  }
+  std::fill_n(g->balance_counts, g->rows / g->balance_rows * g->experts, 0);
+  for (std::int64_t row = 0; row < g->rows; ++row) ChooseExperts(*g, row);
+  DealRows(*g);
+  return FT_OK;
+}
+
+// d of a softmax's input: p (d_p - sum of p d_p). The balance's part of d_p is the same for all
+// rows.
+void RouteBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
+  const float* probs = g.probs + row * g.experts;
+  const float* weights = g.weights + row * g.per_token;
+  const float* d_weights = g.d_weights + row * g.per_token;
+  const std::int32_t* chosen = g.chosen + row * g.per_token;
+  const std::int32_t* counts = g.balance_counts + row / g.balance_rows * g.experts;
+  float* out = static_cast<float*>(g.d_logits) + row * g.experts;
+  double mean = 0.0;     // of the balance's gradient under probs
+  double weighed = 0.0;  // of d_weights under weights
+  for (std::int64_t e = 0; e < g.experts; ++e) {
+    mean += static_cast<double>(probs[e]) * balance * counts[e];
+  }
+  for (std::int64_t j = 0; j < g.per_token; ++j) {
+    weighed += static_cast<double>(weights[j]) * static_cast<double>(d_weights[j]);
+  }
+  // With the softmax first the weights' mean is taken over all experts, of which the others give 0.
+  const double all = g.softmax_first != 0 ? weighed : 0.0;
+  for (std::int64_t e = 0; e < g.experts; ++e) {
+    out[e] = static_cast<float>(static_cast<double>(probs[e]) * (balance * counts[e] - mean - all));
+  }
+  for (std::int64_t j = 0; j < g.per_token; ++j) {
+    const double d = static_cast<double>(d_weights[j]) - (g.softmax_first != 0 ? 0.0 : weighed);
+    out[chosen[j]] += static_cast<float>(static_cast<double>(weights[j]) * d);
+  }
+}
+
+FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {
+  Check check(queue, "route_backward", g->dtype);
+  check.Size("rows", g->rows).AtLeast("per_token", g->per_token, 1);
+  check.AtLeast("experts", g->experts, g->per_token).AtLeast("balance_rows", g->balance_rows, 1);
+  check.Tensor("probs", g->probs, g->rows, g->experts)
+      .Tensor("weights", g->weights, g->rows, g->per_token)
+      .Tensor("chosen", g->chosen, g->rows, g->per_token)
+      .Tensor("balance_counts", g->balance_counts,
+              g->rows / std::max<std::int64_t>(1, g->balance_rows), g->experts)
+      .Tensor("d_weights", g->d_weights, g->rows, g->per_token)
+      .Tensor("d_logits", g->d_logits, g->rows, g->experts);
+  if (!check.ok() || g->rows == 0) {
+    return check.status();
+  }
+  check.Ids(g->chosen, g->rows * g->per_token, g->experts);
+  if (!check.ok()) {
+    return check.status();
+  }
+  const double rows = static_cast<double>(g->rows);
+  // Of the mean over rows / balance_rows groups, each a mean over its rows.
+  const double balance =
+      static_cast<double>(g->balance) * static_cast<double>(g->experts) /
+      (static_cast<double>(g->balance_rows) * static_cast<double>(g->per_token)) / rows;
+  for (std::int64_t row = 0; row < g->rows; ++row) RouteBackwardRow(*g, row, balance);
+  return FT_OK;
+}
+
+}  // namespace
+
+void SetRouterEntries(FtDeviceApi& api) {
+  api.route = &Route;
+  api.route_backward = &RouteBackward;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,36 @@
+// The choices of experts that a run makes, for who records them or lays them down. Leaves out the
+// choice itself: FtRoute.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "traces/kinds.h"
+
+namespace foretrain {
+
+// Which choice: that of a rank's tokens of one micro-batch in one layer.
+struct RoutingSite {
+  std::int64_t step = 0;
+  int rank = 0;
+  int dp = 0;
+  int cp = 0;
+  int tp = 0;
+  int block = 0;
+  int micro_batch = 0;
+  Pass pass = Pass::kNone;  // a recomputation chooses again
+  std::int64_t tokens = 0;  // of this rank
+  std::int64_t per_token = 0;
+};
+
+// Called by threads of all ranks at once.
+class RoutingScript {
+ public:
+  virtual ~RoutingScript() = default;
+  // Fills chosen [tokens, per_token] with experts to take instead of the router's, whose scores
+  // still weigh them; false: leaves the choice to the router.
+  virtual bool Replay(const RoutingSite& site, std::span<std::int32_t> chosen) = 0;
+  virtual void Record(const RoutingSite& site, std::span<const std::int32_t> chosen) = 0;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,94 @@
+#include "sim/program/bind_counts.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "sim/program/row_counts.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t Index(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+bool Follows(const Op& op) { return op.shape.members > 0; }
+
+// The op's sizes with `rows` for the rows that it expected.
+void SetRows(const RowCounts& counts, Op& op) {
+  OpShape& shape = op.shape;
+  const std::int64_t rows = counts.AllCame();
+  if (op.kind == OpKind::kReadCounts) return;
+  if (op.kind == OpKind::kAllToAllV) {
+    shape.elements = (op.inverse ? rows : counts.AllSent()) * shape.cols;
+  } else if (op.kind == OpKind::kGroupedGemm && op.trans_a) {
+    shape.inner = rows;
+  } else {
+    shape.rows = rows;
+  }
+}
+
+class Binder {
+ public:
+  Binder(Program& program, std::span<const LayerCounts> counts) : program_(program) {
+    for (const LayerCounts& one : counts) {
+      counts_.emplace(std::tuple(one.rank, one.block, one.micro_batch), &one.counts);
+    }
+  }
+
+  Result<void> Bind(RankProgram& rank) {
+    const std::int32_t group = rank.groups[static_cast<std::size_t>(GroupKind::kEp)];
+    for (Instruction& instruction : rank.step) {
+      const Block& block = program_.blocks[Index(instruction.block)];
+      const auto follower = std::find_if(block.ops.begin(), block.ops.end(), Follows);
+      if (follower == block.ops.end()) continue;
+      const InstructionKey& key = instruction.key;
+      const auto found = counts_.find({rank.rank, key.block, key.micro_batch});
+      const auto size = Index(RowCounts::Numbers(follower->shape));
+      if (group < 0 || found == counts_.end() || found->second->size() != size) {
+        return Fail(
+            ErrorCode::kInvalidArgument,
+            "rank " + std::to_string(rank.rank) + ", " + Describe(PackId(key)) + ": " +
+                (found == counts_.end() ? "no counts of pairs"
+                                        : std::to_string(found->second->size()) +
+                                              " counts of pairs, not " + std::to_string(size)));
+      }
+      const std::vector<int>& members = program_.groups[Index(group)];
+      const auto place = std::find(members.begin(), members.end(), rank.rank) - members.begin();
+      instruction.block = BlockOf(instruction.block, static_cast<int>(place), *found->second);
+    }
+    return {};
+  }
+
+ private:
+  // The block with these counts; one for all instructions that have the same.
+  std::int32_t BlockOf(std::int32_t block, int member, const std::vector<std::int32_t>& counts) {
+    const auto [found, is_new] = bound_.try_emplace(
+        {block, member, counts}, static_cast<std::int32_t>(program_.blocks.size()));
+    if (!is_new) return found->second;
+    Block copy = program_.blocks[Index(block)];
+    for (Op& op : copy.ops) {
+      if (!Follows(op)) continue;
+      const OpShape shape = op.shape;
+      SetRows(RowCounts(shape, member, counts.data()), op);
+    }
+    program_.blocks.push_back(std::move(copy));
+    return found->second;
+  }
+
+  Program& program_;
+  std::map<std::tuple<int, int, int>, const std::vector<std::int32_t>*> counts_;
+  std::map<std::tuple<std::int32_t, int, std::vector<std::int32_t>>, std::int32_t> bound_;
+};
+
+}  // namespace
+
+Result<Program> BindCounts(const Program& program, std::span<const LayerCounts> counts) {
+  Program bound = program;
+  Binder binder(bound, counts);
+  for (RankProgram& rank : bound.ranks) FT_TRY(binder.Bind(rank));
+  return bound;
+}
+
+}  // namespace foretrain
