@@ -50,7 +50,7 @@ constexpr std::array<Field<ProfileRates, Figure>, 4> kHostRates{{
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
 }};
-constexpr std::array<Field<OpShape, std::int64_t>, 11> kSizes{{
+constexpr std::array<Field<OpShape, std::int64_t>, 12> kSizes{{
     {"rows", &OpShape::rows},
     {"cols", &OpShape::cols},
     {"inner", &OpShape::inner},

@@ -79,7 +79,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 52;
+inline constexpr int kOpKindCount = 54;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {

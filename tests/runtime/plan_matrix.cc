@@ -14,8 +14,6 @@ namespace foretrain {
 namespace {
 
 constexpr int kMostRanks = 8;
-// Of TinyExperts, which send a token to half of the experts: an expert has room for all tokens.
-constexpr double kRoomForAll = 2.0;
 constexpr int kTries = 300;  // random plans before a pair counts as impossible
 
 using Change = std::function<void(MatrixCase&)>;
@@ -55,21 +53,22 @@ Factor Schedules() {
   return factor;
 }
 
+// Balanced over 4 tokens that every plan keeps together.
+ModelSpec BalancedExperts() {
+  ModelSpec model = TinyExperts();
+  model.balance_tokens = 4;
+  return model;
+}
+
 Factor Models() {
   return {"model",
           {{"gpt", [](MatrixCase& one) { one.model = TinyGpt(); }},
            {"gpt-untied", [](MatrixCase& one) { one.model = TinyGpt(false); }},
            {"llama", [](MatrixCase& one) { one.model = TinyLlama(); }},
-           {"experts",
-            [](MatrixCase& one) {
-              one.model = TinyExperts();
+           {"experts", [](MatrixCase& one) { one.model = BalancedExperts(); }},
+           {"experts-with-room", [](MatrixCase& one) {
+              one.model = BalancedExperts();
               one.plan.capacity_factor = 1.25;
-            }},
-           {"experts-not-balanced", [](MatrixCase& one) {
-              one.model = TinyExperts();
-              one.model.name = "tiny-experts-not-balanced";
-              one.model.balance_weight = 0;
-              one.plan.capacity_factor = kRoomForAll;
             }}}};
 }
 
@@ -91,6 +90,8 @@ Factor Offloads() {
            {"activations", OfPlan([](Plan& p) { p.offload_activations = Target::kHost; })},
            {"activations-nvme", OfPlan([](Plan& p) { p.offload_activations = Target::kNvme; })},
            {"optimizer", OfPlan([](Plan& p) { p.offload_optimizer = Target::kHost; })},
+           {"gradients",
+            OfPlan([](Plan& p) { p.offload_optimizer = p.offload_gradients = Target::kHost; })},
            {"optimizer-nvme", OfPlan([](Plan& p) { p.offload_optimizer = Target::kNvme; })},
            {"optimizer-half",
             OfPlan([](Plan& p) { p.offload_optimizer = Target::kHost, p.offload_fraction = 0.5; })},
@@ -103,16 +104,25 @@ Factor Offloads() {
             OfPlan([](Plan& p) { p.offload_optimizer = p.offload_parameters = Target::kNvme; })}}};
 }
 
+Factor Methods() {
+  return {"method",
+          {{"full", OfPlan([](Plan&) {})},
+           {"lora", OfPlan([](Plan& p) { p.method = TrainingMethod::kLora, p.lora_rank = 4; })}}};
+}
+
 std::vector<Factor> Factors() {
   return {
       Schedules(),
       Models(),
       ContextKinds(),
       Offloads(),
+      Methods(),
       Values<int>("pp", &Plan::pp, {1, 2, 4}),
       Values<int>("dp", &Plan::dp, {1, 2, 4}),
       Values<int>("tp", &Plan::tp, {1, 2}),
       Values<int>("ep", &Plan::ep, {1, 2}),
+      Values<int>("expert_tp", &Plan::expert_tp, {0, 1}),
+      Values<int>("moe_pieces", &Plan::moe_pieces, {1, 2}),
       Values<int>("vpp", &Plan::vpp, {1, 2}),
       Values<int>("zero_stage", &Plan::zero_stage, {0, 1, 2, 3}),
       Values<int>("replicas", &Plan::replicas, {1, 2}),
@@ -128,6 +138,7 @@ std::vector<Factor> Factors() {
       Values<int>("tp_tiles", &Plan::tp_tiles, {1, 2}),
       Values<int>("prefetch_depth", &Plan::prefetch_depth, {1, 0, 3}),
       Flag("fuse", &Plan::fuse),
+      Flag("post_validation", &Plan::post_validation),
       Values<double>("clip_norm", &Plan::clip_norm, {0.0, 0.5}),
       Values<double>("loss_scale", &Plan::loss_scale, {0.0, 1024.0}),
   };
@@ -180,6 +191,8 @@ class Coverer {
     made.plan.global_batch = 16;
     for (int f = 0; f < FactorCount(); ++f) factors_[At(f)].values[At(choice[At(f)])].second(made);
     if (made.plan.World() > kMostRanks || !ValidatePlan(made.plan, made.model)) return std::nullopt;
+    // No one rank drops what ranks with parts of a sequence's rows drop.
+    if (made.plan.ExpertsSpanTp() && made.plan.capacity_factor > 0) return std::nullopt;
     made.name = Describe(made.plan);
     return made;
   }
@@ -280,8 +293,7 @@ Plan MatrixCase::Reference() const {
   one.method = plan.method;
   one.lora_rank = plan.lora_rank;
   one.lora_alpha = plan.lora_alpha;
-  const bool drops = plan.capacity_factor > 0 && plan.capacity_factor < kRoomForAll;
-  if (model.experts > 0 && (drops || model.balance_weight > 0)) one.cp = plan.cp;
+  if (plan.capacity_factor > 0) one.cp = plan.cp;
   return one;
 }
 

@@ -16,8 +16,8 @@ struct MatrixCase {
   Plan plan;
 
   // The same training on one rank, whose losses and gradients the case must have. Where each rank
-  // balances its experts, or drops what they have no room for, among its own share of a sequence:
-  // on as many ranks as share it, and no more.
+  // drops what experts have no room for among its own share of a sequence: on as many ranks as
+  // share it, and no more.
   Plan Reference() const;
 };
 

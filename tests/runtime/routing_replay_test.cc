@@ -2,14 +2,11 @@
 // turns a close one over. Choices of one rank are recorded, and laid down in other plans.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <map>
-#include <mutex>
 #include <ostream>
-#include <tuple>
+#include <string>
 #include <vector>
 
-#include "sim/program/blocks/context_parallel.h"
+#include "routing_choices.h"
 #include "training.h"
 
 namespace foretrain {
@@ -17,52 +14,6 @@ namespace {
 
 constexpr std::int64_t kSteps = 20;
 constexpr double kLossTolerance = 1e-5;
-
-// A token of the run, wherever it is dealt to experts.
-using Token =
-    std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;  // step, block, sample, position
-
-class Choices : public RoutingScript {
- public:
-  explicit Choices(std::map<Token, std::vector<std::int32_t>> laid_down = {})
-      : laid_down_(std::move(laid_down)) {}
-
-  // Of the run that comes, whose micro-batches are one sample each.
-  void Follow(const Plan& plan) { plan_ = plan; }
-
-  bool Replay(const RoutingSite& site, std::span<std::int32_t> chosen) override {
-    if (laid_down_.empty()) return false;
-    for (std::int64_t row = 0; row < site.tokens; ++row) {
-      const std::vector<std::int32_t>& token = laid_down_.at(TokenOf(site, row));
-      std::copy(token.begin(), token.end(), chosen.begin() + row * site.per_token);
-    }
-    return true;
-  }
-  void Record(const RoutingSite& site, std::span<const std::int32_t> chosen) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (std::int64_t row = 0; row < site.tokens; ++row) {
-      const auto first = chosen.begin() + row * site.per_token;
-      recorded_[TokenOf(site, row)].assign(first, first + site.per_token);
-    }
-  }
-  const std::map<Token, std::vector<std::int32_t>>& recorded() const { return recorded_; }
-
- private:
-  // With sequence parallelism and whole experts a rank deals its own rows alone.
-  Token TokenOf(const RoutingSite& site, std::int64_t row) const {
-    const std::int64_t local = row + (plan_.ExpertsSpanTp() ? site.tp * site.tokens : 0);
-    const std::int64_t chunk = plan_.sequence / (std::int64_t{2} * plan_.cp);
-    const auto positions = ChunkPositions(plan_.sequence, plan_.cp, site.cp);
-    const std::int64_t position =
-        positions[static_cast<std::size_t>(local / chunk)] + local % chunk;
-    return {site.step, site.block, site.dp * plan_.MicroBatches() + site.micro_batch, position};
-  }
-
-  Plan plan_;
-  const std::map<Token, std::vector<std::int32_t>> laid_down_;
-  std::map<Token, std::vector<std::int32_t>> recorded_;
-  std::mutex mutex_;
-};
 
 // Balanced over 4 tokens that every plan keeps together, and in two groups of experts of four.
 ModelSpec Model() {
