@@ -35,6 +35,11 @@ Block RangesBlock(const char* name, const char* result, OpKind kind,
   }
   const int index = static_cast<int>(range_elements.size());
   const std::int16_t out = Other(b, result, 1, Category::kWorkspace, index);
+  // A rank that counts nothing says so each time: the number may be summed in place.
+  if (ranges.empty() && !away) {
+    b.Add(OpKind::kFill, OpClass::kMemoryBound, std::string(name) + ".nothing", {Out(out)})
+        .shape = {.elements = 1};
+  }
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     Op& op = b.Add(kind, away ? OpClass::kHost : OpClass::kMemoryBound,
                    name + (".range" + std::to_string(i)),
