@@ -6,7 +6,10 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/spec/adapter_rules.h"
 #include "sim/spec/expert_rules.h"
+#include "sim/spec/offload_rules.h"
+#include "sim/spec/overlap_rules.h"
 #include "sim/spec/plan_fields.h"
 
 namespace foretrain {
@@ -18,92 +21,6 @@ std::string VppNeedsInterleaving(const Plan& plan) {
       "vpp {} with schedule {}: only the schedule interleaved has chunks; use schedule interleaved "
       "or vpp 1",
       plan.vpp, Name(plan.schedule));
-}
-
-std::string FractionNeedsOffload(const Plan& plan) {
-  if (plan.offload_fraction == 1.0 || plan.offload_optimizer != OffloadTarget::kNone) return {};
-  return fmt::format(
-      "offload_fraction {} with offload_optimizer none: it is a share of offloaded state; use "
-      "offload_optimizer host or offload_fraction 1",
-      plan.offload_fraction);
-}
-
-std::string StreamNeedsOffload(const Plan& plan) {
-  if (!plan.stream_optimizer || plan.offload_optimizer != OffloadTarget::kNone) return {};
-  return "stream_optimizer with offload_optimizer none: state that lies on the device is updated "
-         "there; use offload_optimizer host or leave stream_optimizer out";
-}
-
-std::string DelayNeedsHostUpdate(const Plan& plan) {
-  if (!plan.delayed_update) return {};
-  if (plan.offload_optimizer == OffloadTarget::kNone) {
-    return "delayed_update with offload_optimizer none: only the host's processors can update "
-           "beside the next step; use offload_optimizer host or leave delayed_update out";
-  }
-  if (plan.stream_optimizer) {
-    return "delayed_update with stream_optimizer: the device is busy with the next step; leave one "
-           "of them out";
-  }
-  if (plan.offload_fraction == 1.0) return {};
-  return fmt::format(
-      "delayed_update with offload_fraction {}: all parameters must miss the same gradient; use "
-      "offload_fraction 1",
-      plan.offload_fraction);
-}
-
-std::string OffloadedMomentsAreFp32(const Plan& plan) {
-  if (plan.offload_optimizer == OffloadTarget::kNone) return {};
-  if (plan.optimizer == OptimizerKind::kSgd) {
-    return fmt::format(
-        "offload_optimizer {} with optimizer sgd: it keeps no state; use optimizer adamw or "
-        "offload_optimizer none",
-        Name(plan.offload_optimizer));
-  }
-  if (plan.moments == MomentFormat::kFp32) return {};
-  return fmt::format(
-      "offload_optimizer {} with moments {}: what is moved in pieces is fp32; use moments fp32 or "
-      "offload_optimizer none",
-      Name(plan.offload_optimizer),
-      PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
-}
-
-std::string GradientsNeedUpdatesAway(const Plan& plan) {
-  if (plan.offload_gradients == OffloadTarget::kNone) return {};
-  if (plan.offload_optimizer != OffloadTarget::kNone && plan.offload_fraction == 1.0) return {};
-  return fmt::format(
-      "offload_gradients {} with offload_optimizer {} and offload_fraction {}: updates on the "
-      "device "
-      "would bring all of them back; use offload_optimizer host and offload_fraction 1",
-      Name(plan.offload_gradients), Name(plan.offload_optimizer), plan.offload_fraction);
-}
-
-std::string GradientsStayInMemory(const Plan& plan) {
-  if (plan.offload_gradients != OffloadTarget::kNvme) return {};
-  return "offload_gradients nvme: every micro-batch adds to them, which no disk does; use "
-         "offload_gradients host";
-}
-
-std::string GradientsLeaveSummed(const Plan& plan) {
-  if (plan.offload_gradients == OffloadTarget::kNone || plan.DataParallel() == 1 ||
-      plan.zero_stage >= 2 || plan.reduction_time == ReductionTime::kMicroBatch) {
-    return {};
-  }
-  return fmt::format(
-      "offload_gradients {} with reduction_time end on {} data-parallel ranks: what leaves the "
-      "device "
-      "is a micro-batch's sum over ranks; use {} or offload_gradients none",
-      Name(plan.offload_gradients), plan.DataParallel(),
-      plan.schedule == ScheduleKind::kDualPipe ? "reduction_time micro-batch, schedule dualpipe-v"
-                                               : "reduction_time micro-batch, zero_stage 2");
-}
-
-// The count of skipped steps is of the step that runs, not of the one whose gradients come late.
-std::string DelayNeedsPlainLoss(const Plan& plan) {
-  if (!plan.delayed_update || plan.loss_scale <= 0) return {};
-  return fmt::format(
-      "delayed_update with loss_scale {}: a skipped step would be known one step late; leave "
-      "delayed_update out or use loss_scale 0",
-      plan.loss_scale);
 }
 
 // Largest divisor of `count` that is at most `wanted`; both >= 1.
@@ -183,115 +100,6 @@ std::string TwoWaysNeedMicroBatches(const Plan& plan) {
   return {};
 }
 
-std::string OverlapNeedsMicroBatches(const Plan& plan) {
-  const std::int64_t m = plan.MicroBatches();
-  if (!plan.StepsOverlap() || m >= plan.pp) return {};
-  return fmt::format(
-      "schedule {} with pp {} and {} micro-batches: no rank may be more than a step ahead, so it "
-      "needs at least {}; use global_batch {} or schedule 1f1b",
-      Name(plan.schedule), plan.pp, m, plan.pp, plan.pp * plan.dp * plan.micro_batch);
-}
-
-// What all stages must have before any may update would drain the pipeline each time.
-std::string OverlapUpdatesAlone(const Plan& plan) {
-  if (!plan.StepsOverlap()) return {};
-  for (const char* name : {"clip_norm", "loss_scale"}) {
-    const PlanField& field = PlanFieldOf(name);
-    if (plan.*field.number <= 0) continue;
-    return fmt::format(
-        "schedule {} with {} {}: an update would wait for the gradients of all stages, which "
-        "drains "
-        "the pipeline that this schedule keeps full; use {} 0 or schedule 1f1b",
-        Name(plan.schedule), name, plan.*field.number, name);
-  }
-  return {};
-}
-
-// Older parameters are whole, and PipeDream's updates follow one another without a sum over steps.
-std::string OverlapKeepsWholeParameters(const Plan& plan) {
-  const int most = plan.UpdatesEachMicroBatch() ? 0 : 2;
-  if (!plan.StepsOverlap() || plan.zero_stage <= most) return {};
-  return fmt::format(
-      "schedule {} with zero_stage {}: each rank keeps the older parameters that micro-batches in "
-      "flight use, whole{}; use zero_stage {} or schedule 1f1b",
-      Name(plan.schedule), plan.zero_stage,
-      plan.UpdatesEachMicroBatch() ? ", and updates them after each micro-batch" : "", most);
-}
-
-std::string PipeDreamSumsOnce(const Plan& plan) {
-  if (!plan.UpdatesEachMicroBatch() || plan.reduction_time == ReductionTime::kEnd) return {};
-  return fmt::format(
-      "schedule {} with reduction_time micro-batch: each micro-batch is an update, so that its "
-      "gradients are summed over ranks once anyhow; use reduction_time end",
-      Name(plan.schedule));
-}
-
-// Older parameters are kept bucket by bucket, of which frozen ones would need none.
-std::string OverlapTrainsAll(const Plan& plan) {
-  if (!plan.StepsOverlap() || plan.method == TrainingMethod::kFull) return {};
-  return fmt::format(
-      "schedule {} with method {}: it keeps older versions of all parameters; use method full or "
-      "schedule 1f1b",
-      Name(plan.schedule), TextOf(PlanFieldOf("method"), plan));
-}
-
-std::string OverlapStaysOnTheDevice(const Plan& plan) {
-  if (!plan.StepsOverlap()) return {};
-  for (const char* name :
-       {"offload_optimizer", "offload_gradients", "offload_parameters", "offload_activations"}) {
-    const PlanField& field = PlanFieldOf(name);
-    if (HasDefault(field, plan)) continue;
-    return fmt::format(
-        "schedule {} with {} {}: what is in flight from step to step, and the parameters it uses, "
-        "stay on the device; use {} none or schedule 1f1b",
-        Name(plan.schedule), name, field.choices[static_cast<std::size_t>(field.get(plan))], name);
-  }
-  return {};
-}
-
-// The schedules whose ranks begin the next step at different times.
-bool HasZeroBubble(ScheduleKind schedule) {
-  return schedule == ScheduleKind::kZbH1 || schedule == ScheduleKind::kZbH2 ||
-         schedule == ScheduleKind::kZbV;
-}
-
-std::string PostValidationNeedsZeroBubble(const Plan& plan) {
-  if (!plan.post_validation) return {};
-  if (!HasZeroBubble(plan.schedule)) {
-    return fmt::format(
-        "post_validation with schedule {}: it keeps the ranks of zb-h1, zb-h2 and zb-v from "
-        "waiting "
-        "for one another at a step's end, others do so anyhow; use schedule zb-h1 or leave "
-        "post_validation out",
-        Name(plan.schedule));
-  }
-  if (plan.pp > 1) return {};
-  return "post_validation with pp 1: one stage knows all gradients before it updates; use pp 2 or "
-         "leave post_validation out";
-}
-
-std::string PostValidationNeedsWhatToValidate(const Plan& plan) {
-  if (!plan.post_validation || plan.clip_norm > 0 || plan.loss_scale > 0) return {};
-  return "post_validation with clip_norm 0 and loss_scale 0: an update that is neither clipped nor "
-         "skipped waits for no other stage; use clip_norm 1 or leave post_validation out";
-}
-
-// What is taken back must have been kept whole, where the update was made.
-std::string PostValidationKeepsFp32OnTheDevice(const Plan& plan) {
-  if (!plan.post_validation) return {};
-  if (plan.moments != MomentFormat::kFp32) {
-    return fmt::format(
-        "post_validation with moments {}: an update is taken back from its moments, which would be "
-        "rounded twice; use moments fp32 or leave post_validation out",
-        PlanFieldOf("moments").choices[static_cast<std::size_t>(plan.moments)]);
-  }
-  if (plan.offload_optimizer == OffloadTarget::kNone) return {};
-  return fmt::format(
-      "post_validation with offload_optimizer {}: an amendment would bring all state in again; use "
-      "offload_optimizer none or leave post_validation out",
-      Name(plan.offload_optimizer));
-}
-
 // The two ranks that hold a stage run it for unlike micro-batches, so they never gather its
 // parameters or scatter its gradients together.
 std::string DualPipeKeepsWholeParameters(const Plan& plan) {
@@ -337,16 +145,6 @@ std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
       plan.cp, plan.tp, model.kv_heads, nearest);
 }
 
-// Both ends of the pipeline would wait for one another at each micro-batch.
-std::string PipeDreamUntiesEmbeddings(const Plan& plan, const ModelSpec& model) {
-  if (!plan.UpdatesEachMicroBatch() || !model.tied_embeddings || plan.pp == 1) return {};
-  return fmt::format(
-      "schedule {} with pp {} and tied_embeddings: first and last stage would wait for one "
-      "another's "
-      "gradients of the token table at each micro-batch; use schedule pipedream-2bw",
-      Name(plan.schedule), plan.pp);
-}
-
 // Nor do they sum the gradients of one micro-batch together.
 std::string DualPipeSumsAtTheEnd(const Plan& plan) {
   if (plan.schedule != ScheduleKind::kDualPipe || plan.reduction_time == ReductionTime::kEnd) {
@@ -374,27 +172,6 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
       "{}",
       Name(plan.schedule), plan.pp, stages, model.layers,
       std::max<std::int64_t>(1, model.layers * plan.pp / stages));
-}
-
-std::string ParametersNeedUpdatesAway(const Plan& plan) {
-  if (plan.offload_parameters == OffloadTarget::kNone) return {};
-  const std::string what = fmt::format("offload_parameters {}", Name(plan.offload_parameters));
-  if (plan.offload_optimizer == OffloadTarget::kNone || plan.offload_fraction != 1.0) {
-    return fmt::format(
-        "{} with offload_optimizer {} and offload_fraction {}: updates of parameters that are not "
-        "on the device bring all state in; use offload_optimizer host and offload_fraction 1",
-        what, Name(plan.offload_optimizer), plan.offload_fraction);
-  }
-  if (plan.delayed_update) {
-    return what +
-           " with delayed_update: the step that runs beside the update reads what it "
-           "changes; leave delayed_update out";
-  }
-  if (plan.DataParallel() == 1 || plan.zero_stage == 3) return {};
-  return fmt::format(
-      "{} with zero_stage {} on {} data-parallel ranks: each host would hold all parameters; use "
-      "zero_stage 3",
-      what, plan.zero_stage, plan.DataParallel());
 }
 
 std::string VocabParallelNeedsTp(const Plan& plan) {
@@ -467,43 +244,6 @@ std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
       "the "
       "other; use tp_tiles 1 or mlp_tiles 1",
       plan.tp_tiles, plan.mlp_tiles);
-}
-
-std::string AdaptersNeedLora(const Plan& plan) {
-  const Plan standard;
-  if (plan.method == TrainingMethod::kLora) return {};
-  if (plan.lora_rank != standard.lora_rank) {
-    return fmt::format(
-        "lora_rank {} with method full: there are no adapters; use method lora or lora_rank {}",
-        plan.lora_rank, standard.lora_rank);
-  }
-  if (plan.lora_alpha == standard.lora_alpha) return {};
-  return fmt::format(
-      "lora_alpha {} with method full: there are no adapters; use method lora or lora_alpha {}",
-      plan.lora_alpha, standard.lora_alpha);
-}
-
-std::string AdaptersAreScaled(const Plan& plan) {
-  if (plan.method != TrainingMethod::kLora || plan.lora_alpha > 0) return {};
-  return fmt::format(
-      "lora_alpha 0 with method lora: adapters would do nothing and learn nothing; use lora_alpha "
-      "{}",
-      2 * plan.lora_rank);
-}
-
-std::string AdaptersAreThin(const Plan& plan, const ModelSpec& model) {
-  if (plan.method != TrainingMethod::kLora || plan.lora_rank <= model.hidden) return {};
-  return fmt::format(
-      "lora_rank {} with method lora: the model has hidden {}, and no adapter needs a higher rank; "
-      "use lora_rank {}",
-      plan.lora_rank, model.hidden, model.hidden);
-}
-
-std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model) {
-  if (plan.method != TrainingMethod::kLora || model.experts == 0) return {};
-  return fmt::format(
-      "method lora with {} experts: only dense layers have adapters; use method full",
-      model.experts);
 }
 
 }  // namespace
