@@ -33,6 +33,21 @@ TEST_P(QuickMatrix, TrainsAsOneRankDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, QuickMatrix, testing::Range(std::size_t{0}, kQuick));
 
+// Two of four ranks have no part in the norm, and must say so at each step.
+TEST(Matrix, HoldsForAValidatedNormInWhichSomeRanksHaveNoPart) {
+  MatrixCase one;
+  one.model = TinyExperts();
+  one.model.balance_tokens = 4;
+  one.plan = TinyPlan();
+  one.plan.dp = 4;
+  one.plan.ep = one.plan.pp = 2;
+  one.plan.schedule = ScheduleKind::kZbH1;
+  one.plan.post_validation = true;
+  one.plan.clip_norm = 0.5;
+  one.name = Describe(one.plan);
+  CheckCase(one, kSteps);
+}
+
 class PresetMatrix : public testing::TestWithParam<Preset> {};
 
 TEST_P(PresetMatrix, TrainsAsOneRankDoes) {
