@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ostream>
 
+#include "equality_check.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "sim/memory/peak_memory.h"
@@ -14,10 +15,6 @@
 
 namespace foretrain {
 namespace {
-
-// As in equality_test.cc.
-constexpr double kLossTolerance = 1e-5;
-constexpr double kGradientTolerance = 5e-5;
 
 struct Case {
   const char* name;
@@ -126,30 +123,6 @@ const Family kFamilies[] = {{"DroplessClipped", RouterKind::kTopKSoftmax, 0, 0.5
 
 class ExpertsEquality : public testing::TestWithParam<std::tuple<Family, Case>> {};
 
-// `plan`'s training against that of one rank with the same micro-batches.
-void ExpectTrainsAsOneRank(const ModelSpec& model, const Plan& single, const Plan& plan) {
-  const Trained expected = TrainTiny(model, single);
-  const Trained actual = TrainTiny(model, plan);
-  ASSERT_EQ(actual.losses.size(), expected.losses.size());
-  ASSERT_NEAR(expected.losses[0], std::log(256.0), 0.2) << "an untrained model guesses";
-  EXPECT_LT(expected.losses.back(), expected.losses[0] - 0.3) << "it does not learn";
-  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
-    EXPECT_NEAR(actual.losses[step], expected.losses[step], kLossTolerance * expected.losses[step])
-        << "step " << step;
-  }
-  ASSERT_EQ(actual.squared_norms.size(), expected.squared_norms.size());
-  for (std::size_t step = 0; step < actual.squared_norms.size(); ++step) {
-    EXPECT_NEAR(actual.squared_norms[step], expected.squared_norms[step],
-                10 * kLossTolerance * expected.squared_norms[step])
-        << "step " << step;
-  }
-  TrainingOptions first;
-  first.steps = 1;
-  EXPECT_LT(LargestDifference(TrainTiny(model, single, first).gradients,
-                              TrainTiny(model, plan, first).gradients),
-            kGradientTolerance);
-}
-
 TEST_P(ExpertsEquality, LossesAndGradientsAreThoseOfOneRank) {
   const auto& [family, one] = GetParam();
   ModelSpec model = TinyExperts();
@@ -159,7 +132,7 @@ TEST_P(ExpertsEquality, LossesAndGradientsAreThoseOfOneRank) {
   single.capacity_factor = family.capacity_factor;
   Plan plan = single;
   one.change(plan);
-  ExpectTrainsAsOneRank(model, single, plan);
+  ExpectTrainsAlike(model, single, plan);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, ExpertsEquality,
@@ -250,7 +223,7 @@ TEST_P(PartsEquality, LossesAndGradientsAreThoseOfOneRank) {
   Plan plan = single;
   one.change(plan);
   plan.sequence_parallel = plan.expert_tp == 1;
-  ExpectTrainsAsOneRank(model, single, plan);
+  ExpectTrainsAlike(model, single, plan);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, PartsEquality,

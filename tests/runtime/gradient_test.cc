@@ -8,6 +8,7 @@
 #include "recording_sink.h"
 #include "runtime/parameters/tensors.h"
 #include "training.h"
+#include "training_by_hand.h"
 
 namespace foretrain {
 namespace {
@@ -27,15 +28,6 @@ struct FixedBatches : BatchSource {
     return {};
   }
 };
-
-TensorSource SourceOf(const TensorMap& tensors) {
-  return [&tensors](const ParameterPlace& place, std::int64_t row, std::int64_t col,
-                    std::span<float> out) -> Result<void> {
-    const Tensor& tensor = tensors.at(place.name);
-    std::copy_n(tensor.values.begin() + row * tensor.cols + col, out.size(), out.begin());
-    return {};
-  };
-}
 
 class Slope {
  public:

@@ -10,6 +10,7 @@
 #include "runtime/data/token_data.h"
 #include "runtime/parameters/tensors.h"
 #include "training.h"
+#include "training_by_hand.h"
 
 namespace foretrain {
 namespace {
@@ -88,15 +89,6 @@ TEST(Sgd, MovesAgainstTheGradient) {
     }
   }
   EXPECT_GT(moved, 0.01);
-}
-
-TensorSource SourceOf(const TensorMap& tensors) {
-  return [&tensors](const ParameterPlace& place, std::int64_t row, std::int64_t col,
-                    std::span<float> out) -> Result<void> {
-    const Tensor& tensor = tensors.at(place.name);
-    std::copy_n(tensor.values.begin() + row * tensor.cols + col, out.size(), out.begin());
-    return {};
-  };
 }
 
 class Session {

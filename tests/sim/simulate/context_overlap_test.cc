@@ -6,29 +6,15 @@
 #include <string>
 #include <string_view>
 
-#include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
+#include "tests/sim/simulate/play.h"
 
 namespace foretrain {
 namespace {
 
-// Seconds of ops whose name begins so; the longest match counts.
-using Forced = std::map<std::string, double>;
-
-double SecondsOf(const std::string& name, const Forced& forced) {
-  double seconds = 0;
-  std::size_t longest = 0;
-  for (const auto& [prefix, s] : forced) {
-    if (name.rfind(prefix, 0) != 0 || prefix.size() < longest) continue;
-    longest = prefix.size();
-    seconds = s;
-  }
-  return seconds;
-}
-
 // One layer, one micro-batch of 12 tokens over three ranks.
-double StepSeconds(ContextParallelKind kind, const Forced& forced) {
+double StepSeconds(ContextParallelKind kind, const ForcedSeconds& forced) {
   ModelSpec model = SmallGpt();
   model.layers = 1;
   model.max_sequence = 12;
@@ -38,25 +24,7 @@ double StepSeconds(ContextParallelKind kind, const Forced& forced) {
   plan.cp_kind = kind;
   plan.sequence = 12;
   plan.micro_batch = plan.global_batch = 1;
-  const auto program = Compile(model, plan);
-  EXPECT_TRUE(program.has_value()) << program.error().message;
-  const auto costs_of = CostModel::Make(GpuCluster(1, 3), IdealProfile());
-  EXPECT_TRUE(costs_of.has_value()) << costs_of.error().message;
-  auto costs = costs_of->CostsOf(*program);
-  EXPECT_TRUE(costs.has_value()) << costs.error().message;
-  for (std::size_t r = 0; r < program->ranks.size(); ++r) {
-    const RankProgram& rank = program->ranks[r];
-    const std::vector<OpRef> refs = OpRefs(*program, rank);
-    for (std::size_t i = 0; i < refs.size(); ++i) {
-      const auto row = static_cast<std::size_t>(costs->row_of[r][i]) * costs->levels.size();
-      for (std::size_t level = 0; level < costs->levels.size(); ++level) {
-        costs->seconds[row + level] = SecondsOf(OpAt(*program, rank, refs[i]).name, forced);
-      }
-    }
-  }
-  const auto played = Simulate(*program, *costs, {.min_steps = 1, .max_steps = 1});
-  EXPECT_TRUE(played.has_value()) << played.error().message;
-  return played->first_step_s;
+  return ForcedStep(model, plan, GpuCluster(1, 3), forced);
 }
 
 // Forward: attention over what is held [0, 3), [3, 6), [6, 9); each rotation of 2 s ends before the
@@ -64,10 +32,10 @@ double StepSeconds(ContextParallelKind kind, const Forced& forced) {
 // first two, gradients of turn 0 beside turn 1 and of turn 1 beside turn 2. The last rotation
 // brings them home: 21 + 2. In all 9 + 23.
 TEST(RingAttention, HidesRotationsBehindTheAttentionOfTheBlockHeld) {
-  const Forced forced{{"attention.core.", 3},
-                      {"attention.core.grad.", 7},
-                      {"attention.keys.rotate", 2},
-                      {"attention.keys.grad.rotate", 2}};
+  const ForcedSeconds forced{{"attention.core.", 3},
+                             {"attention.core.grad.", 7},
+                             {"attention.keys.rotate", 2},
+                             {"attention.keys.grad.rotate", 2}};
   EXPECT_NEAR(StepSeconds(ContextParallelKind::kRing, forced), 9 + 23, 1e-9);
 }
 
@@ -75,41 +43,41 @@ TEST(RingAttention, HidesRotationsBehindTheAttentionOfTheBlockHeld) {
 // Backward: keys [0, 5), [5, 10); gradients of turn 0 [10, 15), behind them in their queue, of turn
 // 1 [15, 20), and home [20, 25).
 TEST(RingAttention, IsHeldUpByRotationsThatTakeLonger) {
-  const Forced forced{
+  const ForcedSeconds forced{
       {"attention.core.", 1}, {"attention.keys.rotate", 5}, {"attention.keys.grad.rotate", 5}};
   EXPECT_NEAR(StepSeconds(ContextParallelKind::kRing, forced), 11 + 25, 1e-9);
 }
 
 // The projection's weight gradient runs while the gradients of the keys are on their last way.
 TEST(RingAttention, HidesTheLastRotationBehindAWeightGradient) {
-  const Forced forced{{"attention.core.", 3},
-                      {"attention.core.grad.", 7},
-                      {"attention.keys.rotate", 2},
-                      {"attention.keys.grad.rotate", 2},
-                      {"attention.out.weight_grad", 2}};
+  const ForcedSeconds forced{{"attention.core.", 3},
+                             {"attention.core.grad.", 7},
+                             {"attention.keys.rotate", 2},
+                             {"attention.keys.grad.rotate", 2},
+                             {"attention.out.weight_grad", 2}};
   EXPECT_NEAR(StepSeconds(ContextParallelKind::kRing, forced), 9 + 23, 1e-9);
 }
 
 // Forward: gather 2, attention 3. Backward: the gather beside the projection's input gradient, 2;
 // attention 7; the scatter, 4, beside the projection's weight gradient, 3.
 TEST(GatheredAttention, HidesTheSecondGatherAndTheScatter) {
-  const Forced forced{{"attention.core", 3},           {"attention.core.grad", 7},
-                      {"attention.keys.gather", 2},    {"attention.keys.grad.scatter", 4},
-                      {"attention.out.input_grad", 2}, {"attention.out.weight_grad", 3}};
+  const ForcedSeconds forced{{"attention.core", 3},           {"attention.core.grad", 7},
+                             {"attention.keys.gather", 2},    {"attention.keys.grad.scatter", 4},
+                             {"attention.out.input_grad", 2}, {"attention.out.weight_grad", 3}};
   EXPECT_NEAR(StepSeconds(ContextParallelKind::kAllGather, forced), 5 + 13, 1e-9);
 }
 
 // Forward: exchange 2, attention 3, exchange 2. Backward: 2, 7, and 2 beside the weight gradient.
 TEST(ExchangedAttention, HidesTheLastExchange) {
-  const Forced forced{{"attention.core", 3},
-                      {"attention.core.grad", 7},
-                      {"attention.core.grad.parts", 0},
-                      {"attention.core.join", 0},
-                      {"attention.qkv.exchange", 2},
-                      {"attention.core.exchange", 2},
-                      {"attention.core.grad.exchange", 2},
-                      {"attention.qkv.grad.exchange", 2},
-                      {"attention.out.weight_grad", 2}};
+  const ForcedSeconds forced{{"attention.core", 3},
+                             {"attention.core.grad", 7},
+                             {"attention.core.grad.parts", 0},
+                             {"attention.core.join", 0},
+                             {"attention.qkv.exchange", 2},
+                             {"attention.core.exchange", 2},
+                             {"attention.core.grad.exchange", 2},
+                             {"attention.qkv.grad.exchange", 2},
+                             {"attention.out.weight_grad", 2}};
   EXPECT_NEAR(StepSeconds(ContextParallelKind::kAllToAll, forced), 7 + 11, 1e-9);
 }
 

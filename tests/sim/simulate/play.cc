@@ -2,6 +2,7 @@
 
 #include "sim/cost/cost_model.h"
 #include "sim/cost/derive_profile.h"
+#include "tests/sim/cost/profiles.h"
 
 #include <gtest/gtest.h>
 
@@ -46,6 +47,44 @@ Simulation Play(const Program& program, const ClusterSpec& cluster,
   auto simulation = Simulate(program, *costs, options);
   EXPECT_TRUE(simulation.has_value()) << simulation.error().message;
   return simulation.has_value() ? *std::move(simulation) : Simulation{};
+}
+
+namespace {
+
+double SecondsOf(const std::string& name, const ForcedSeconds& forced) {
+  double seconds = 0;
+  std::size_t longest = 0;
+  for (const auto& [prefix, s] : forced) {
+    if (!name.starts_with(prefix) || prefix.size() < longest) continue;
+    longest = prefix.size();
+    seconds = s;
+  }
+  return seconds;
+}
+
+}  // namespace
+
+double ForcedStep(const ModelSpec& model, const Plan& plan, const ClusterSpec& cluster,
+                  const ForcedSeconds& forced) {
+  const auto program = Compile(model, plan);
+  EXPECT_TRUE(program.has_value()) << program.error().message;
+  const auto costs_of = CostModel::Make(cluster, IdealProfile());
+  EXPECT_TRUE(costs_of.has_value()) << costs_of.error().message;
+  auto costs = costs_of->CostsOf(*program);
+  EXPECT_TRUE(costs.has_value()) << costs.error().message;
+  for (std::size_t r = 0; r < program->ranks.size(); ++r) {
+    const RankProgram& rank = program->ranks[r];
+    const std::vector<OpRef> refs = OpRefs(*program, rank);
+    for (std::size_t i = 0; i < refs.size(); ++i) {
+      const auto row = static_cast<std::size_t>(costs->row_of[r][i]) * costs->levels.size();
+      for (std::size_t level = 0; level < costs->levels.size(); ++level) {
+        costs->seconds[row + level] = SecondsOf(OpAt(*program, rank, refs[i]).name, forced);
+      }
+    }
+  }
+  const auto played = Simulate(*program, *costs, kOneStep);
+  EXPECT_TRUE(played.has_value()) << played.error().message;
+  return played->first_step_s;
 }
 
 }  // namespace foretrain

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "sim/simulate/simulate.h"
@@ -20,6 +22,13 @@ Error Refused(const HandMade& made, const SimulateOptions& options = kOneStep);
 // A compiled program at the rates derived for the cluster. Fails the test on an error.
 Simulation Play(const Program& program, const ClusterSpec& cluster,
                 const SimulateOptions& options = {});
+
+// Seconds of ops whose name begins so; the longest match counts, and all others take no time.
+using ForcedSeconds = std::map<std::string, double>;
+
+// Seconds of one step of the plan, alone. Fails the test on an error.
+double ForcedStep(const ModelSpec& model, const Plan& plan, const ClusterSpec& cluster,
+                  const ForcedSeconds& forced);
 
 // The span of an op in the first step.
 Span SpanOf(const Simulation& simulation, int rank, int op);
