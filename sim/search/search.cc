@@ -113,9 +113,9 @@ class Searcher {
     if (op.group != GroupKind::kNone) {
       place = PlaceOf(costs_.cluster(), GroupMembers(plan, {}, op.group));
     }
-    const OpKey key{op.kind,       op.queue,      op.from,    op.to,  op.state,
-                    op.accumulate, op.trans_a,    op.trans_b, op.rms, op.format,
-                    op.shape,      place.members, place.nodes};
+    const OpKey key{op.kind,       op.queue,   op.from,       op.to,      op.state,
+                    op.accumulate, op.trans_a, op.trans_b,    op.rms,     op.format,
+                    op.formats,    op.shape,   place.members, place.nodes};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
     if (is_new) found->second = costs_.CostOf(op, place).seconds.back();
     return found->second;
@@ -187,7 +187,7 @@ class Searcher {
   const SearchOptions& options_;
   // All that an op's cost depends on.
   using OpKey = std::tuple<OpKind, Queue, Space, Space, bool, bool, bool, bool, bool, NumberFormat,
-                           OpShape, int, int>;
+                           OperandFormats, OpShape, int, int>;
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

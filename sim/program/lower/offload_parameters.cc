@@ -16,7 +16,7 @@ namespace {
 std::int64_t BytesOf(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
   const bool sharded = ShardingOf(context.plan).parameters;
-  return bucket.elements / (sharded ? bucket.shards : 1) * kFloatBytes;
+  return BytesIn(bucket.weights, bucket.elements / (sharded ? bucket.shards : 1));
 }
 
 TensorName NameAway(const InstructionKey& key) {
@@ -28,8 +28,8 @@ TensorName NameAway(const InstructionKey& key) {
 
 void EmitRead(RankBuilder& rank, const InstructionKey& key) {
   const int to = rank.Tensors().Put(
-      NameAway(key),
-      rank.NewBuffer(BytesOf(rank.Context(), key), Category::kParameters, Space::kPinned));
+      NameAway(key), rank.NewBuffer(BytesOf(rank.Context(), key), Category::kParameters,
+                                    Space::kPinned, rank.BucketOf(key).weights));
   const std::array<Move, 1> moves{Move{rank.Whole(rank.BucketOf(key).parameters), rank.Whole(to)}};
   AddCopies(rank, key, "parameters.read", /*state=*/false, moves);
 }
@@ -41,7 +41,8 @@ void EmitIn(RankBuilder& rank, const InstructionKey& key) {
   const bool sharded = GathersParameters(rank.Context().plan, rank.BucketOf(key));
   const int to =
       rank.Tensors().Put(sharded ? ShardCopy(key) : ParameterCopy(key, key.part),
-                         rank.NewBuffer(BytesOf(rank.Context(), key), Category::kCommunication));
+                         rank.NewBuffer(BytesOf(rank.Context(), key), Category::kCommunication,
+                                        Space::kDevice, rank.BucketOf(key).weights));
   const std::array<Move, 1> moves{Move{rank.Whole(from), rank.Whole(to)}};
   AddCopies(rank, key, "parameters.use", /*state=*/false, moves);
 }

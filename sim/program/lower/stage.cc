@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 #include "sim/program/schedules/placement.h"
 
 namespace foretrain {
@@ -68,7 +69,7 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       OpenGroup& open = member.parameter.frozen    ? frozen
                         : member.parameter.experts ? experts
                                                    : shared;
-      open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
+      open.bytes += BytesIn(SumFormat(plan), ElementsOf(member.parameter, plan.tp));
       open.members.push_back(std::move(member));
     }
     const bool alone = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
@@ -124,6 +125,8 @@ class Builder {
     const Sharding sharding = ShardingOf(plan_);
     bucket.experts = group.front().parameter.experts;
     bucket.frozen = group.front().parameter.frozen;
+    bucket.weights = WeightFormat(plan_);
+    bucket.sums = SumFormat(plan_);
     // Of what is frozen there is nothing to share out but the parameters.
     const bool shares = bucket.frozen ? sharding.parameters : sharding.optimizer;
     bucket.shards = shares ? sharding.shards : 1;
