@@ -8,6 +8,7 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/overlap.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
@@ -118,7 +119,8 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     const Plan& plan = context.plan;
     const bool stays =
         role == SlotRole::kParameter
-            ? IsHeldOnce(plan, context.BucketAt(bucket)) && ParameterSpace(plan) == Space::kDevice
+            ? !GathersParameters(plan, context.BucketAt(bucket)) &&
+                  ParameterSpace(plan) == Space::kDevice
             : !IsWholeForOne(plan, context.BucketAt(bucket));
     if (stays) continue;
     Tenant tenant;
@@ -143,7 +145,8 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
                             context.RangeOf(key.block, kHeadWeight).bucket == bucket;
     const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
     tenant.enters = parameters || begun;
-    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
+    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later ||
+                   !EndsParameterCopy(context, key, bucket);
     out.push_back(tenant);
   }
 }
