@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/memory/peak_memory.h"
+#include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 
@@ -74,8 +75,7 @@ class Tuner {
     const double others = 1.0 - 1.0 / best_.Shards();
     const double room = static_cast<double>(memory_bytes_ - used) / others;
     Plan plan = best_;
-    plan.unsharded_bytes =
-        std::min(sizes.all, static_cast<std::int64_t>(std::max(0.0, room)));
+    plan.unsharded_bytes = std::min(sizes.all, static_cast<std::int64_t>(std::max(0.0, room)));
     if (plan.unsharded_bytes > 0) Try(plan);
   }
 

@@ -58,7 +58,8 @@ std::string GatherBucketNeedsCopies(const Plan& plan) {
   if (plan.gather_bytes == 0 || plan.zero_stage == 3) return {};
   if (plan.offload_parameters != OffloadTarget::kNone) return {};
   return fmt::format(
-      "gather_bytes {} with zero_stage {}: parameters that lie whole on the device are not gathered "
+      "gather_bytes {} with zero_stage {}: parameters that lie whole on the device are not "
+      "gathered "
       "for their uses; use zero_stage 3 or gather_bytes 0",
       plan.gather_bytes, plan.zero_stage);
 }

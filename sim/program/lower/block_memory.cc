@@ -8,8 +8,8 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/offload_state.h"
-#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/overlap.h"
+#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
 
@@ -117,11 +117,10 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
     const Plan& plan = context.plan;
-    const bool stays =
-        role == SlotRole::kParameter
-            ? !GathersParameters(plan, context.BucketAt(bucket)) &&
-                  ParameterSpace(plan) == Space::kDevice
-            : !IsWholeForOne(plan, context.BucketAt(bucket));
+    const bool stays = role == SlotRole::kParameter
+                           ? !GathersParameters(plan, context.BucketAt(bucket)) &&
+                                 ParameterSpace(plan) == Space::kDevice
+                           : !IsWholeForOne(plan, context.BucketAt(bucket));
     if (stays) continue;
     Tenant tenant;
     tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;

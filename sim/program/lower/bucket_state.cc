@@ -41,8 +41,8 @@ void MakeBucketState(RankBuilder& rank) {
     const OptimizerOffload offload =
         OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
     const bool sharded = ShardsParameters(context.plan, bucket);
-    bucket.parameters = rank.NewState(sharded ? shard : whole, Category::kParameters,
-                                      ParameterSpace(context.plan));
+    bucket.parameters =
+        rank.NewState(sharded ? shard : whole, Category::kParameters, ParameterSpace(context.plan));
     if (bucket.frozen) continue;
     bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients,
                                      GradientSpace(context.plan));

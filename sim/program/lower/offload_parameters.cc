@@ -42,9 +42,9 @@ void EmitIn(RankBuilder& rank, const InstructionKey& key) {
   const int from = disk ? rank.Tensors().At(away) : rank.BucketOf(key).parameters;
   if (disk) rank.Tensors().Drop(away);
   const bool sharded = GathersParameters(context.plan, rank.BucketOf(key));
-  const int to = rank.Tensors().Put(
-      sharded ? ShardCopy(context, key) : ParameterCopy(context, key, key.part),
-      rank.NewBuffer(BytesOf(context, key), Category::kCommunication));
+  const int to =
+      rank.Tensors().Put(sharded ? ShardCopy(context, key) : ParameterCopy(context, key, key.part),
+                         rank.NewBuffer(BytesOf(context, key), Category::kCommunication));
   const std::array<Move, 1> moves{Move{rank.Whole(from), rank.Whole(to)}};
   AddCopies(rank, key, "parameters.use", /*state=*/false, moves);
 }

@@ -25,7 +25,8 @@ void EmitGather(RankBuilder& rank, const InstructionKey& key) {
   const LowerContext& context = rank.Context();
   const Plan& plan = context.plan;
   const std::int64_t sent = QuantizedBytes(plan, bucket);
-  const int shard = rank.Tensors().Find(ShardCopy(context, key));  // of parameters that lie elsewhere
+  const int shard =
+      rank.Tensors().Find(ShardCopy(context, key));  // of parameters that lie elsewhere
   std::vector<Binding> bindings = {rank.Whole(shard >= 0 ? shard : bucket.parameters)};
   int block = -1;
   if (sent == 0) {
@@ -43,8 +44,9 @@ void EmitGather(RankBuilder& rank, const InstructionKey& key) {
     bindings.push_back(rank.Whole(rank.NewBuffer(sent / bucket.shards, category)));
     bindings.push_back(rank.Whole(rank.NewBuffer(sent, category)));
   }
-  const int whole = rank.Tensors().Put(
-      ParameterCopy(context, key, key.part), rank.NewBuffer(WholeBytes(bucket), Category::kCommunication));
+  const int whole =
+      rank.Tensors().Put(ParameterCopy(context, key, key.part),
+                         rank.NewBuffer(WholeBytes(bucket), Category::kCommunication));
   bindings.push_back(rank.Whole(whole));
   rank.Add(key, block, bindings);
 }
