@@ -91,9 +91,10 @@ struct Bucket {
   std::int64_t elements = 0;                   // padded to a multiple of 16 * shards
   std::int64_t used = 0;                       // elements that hold parameters
   std::int64_t decayed = 0;                    // leading elements that weight decay applies to
-  bool frozen = false;                         // never updated: parameters alone
   NumberFormat weights = NumberFormat::kFp32;  // of `parameters`
   NumberFormat sums = NumberFormat::kFp32;     // of `gradients`
+  bool frozen = false;                         // never updated: parameters alone
+  bool unsharded = false;        // parameters are whole where those of others are in shards
   bool experts = false;          // that expert parallelism deals out: held by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state
   std::int32_t shard = 0;        // this rank's part: [shard, shard + 1) * elements / shards

@@ -47,6 +47,16 @@ std::string MastersLeaveParametersHere(const Plan& plan) {
       Name(plan.offload_parameters), Name(plan.precision));
 }
 
+// Blocks of one kind read parameters in one format.
+std::string UnshardedIsReadAsGathered(const Plan& plan) {
+  const bool casts = plan.HasShortActivations() && plan.weights == WeightStorage::kFp32;
+  if (!casts || plan.unsharded_bytes == 0) return {};
+  return fmt::format(
+      "unsharded_bytes {} with precision {} and weights fp32: what is gathered is cast to 16 bits, "
+      "what is left whole is not; use weights master or unsharded_bytes 0",
+      plan.unsharded_bytes, Name(plan.precision));
+}
+
 std::string PostValidationAmendsFp32(const Plan& plan) {
   if (!plan.post_validation || !plan.HasShortActivations()) return {};
   if (plan.weights == WeightStorage::kFp32 && plan.gradients == GradientFormat::kFp32) return {};

@@ -13,6 +13,7 @@ std::string WeightsNeedShortActivations(const Plan& plan);
 std::string GradientsNeedShortActivations(const Plan& plan);
 std::string GatherFormatShortens(const Plan& plan);
 std::string MastersLeaveParametersHere(const Plan& plan);
+std::string UnshardedIsReadAsGathered(const Plan& plan);
 std::string PostValidationAmendsFp32(const Plan& plan);
 std::string ProductsNeedWholeBlocks(const Plan& plan, const ModelSpec& model);
 

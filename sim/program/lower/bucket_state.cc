@@ -44,8 +44,8 @@ void MakeBucketState(RankBuilder& rank) {
       return rank.NewState(BytesIn(format, sharded ? shard : bucket.elements), category, space,
                            format);
     };
-    bucket.parameters = state(sharding.parameters, bucket.weights, Category::kParameters,
-                              ParameterSpace(context.plan));
+    bucket.parameters = state(ShardsParameters(context.plan, bucket), bucket.weights,
+                              Category::kParameters, ParameterSpace(context.plan));
     if (bucket.frozen) continue;
     bucket.gradients =
         state(sharding.gradients, bucket.sums, Category::kGradients, GradientSpace(context.plan));
@@ -58,7 +58,7 @@ void MakeBucketState(RankBuilder& rank) {
 
 Binding ParameterRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
                          std::int64_t end) {
-  const bool sharded = ShardingOf(rank.Context().plan).parameters;
+  const bool sharded = ShardsParameters(rank.Context().plan, bucket);
   return RangeOf(rank, bucket, sharded, bucket.parameters, begin, end);
 }
 
