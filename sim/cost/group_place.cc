@@ -49,7 +49,7 @@ GroupPlace PlaceOf(const ClusterSpec& cluster, const std::vector<int>& devices) 
   place.nodes = nodes.units;
   place.per_node = nodes.fewest;
   const int linked = cluster.device.link_devices;
-  if (linked > 0 && linked < cluster.devices_per_node) {
+  if (cluster.device.link_bytes_per_s > 0 && linked > 0 && linked < cluster.devices_per_node) {
     // The last set of a node may be short of devices; it is no part of the next node's first.
     std::vector<int> numbered;
     const int sets = (cluster.devices_per_node + linked - 1) / linked;

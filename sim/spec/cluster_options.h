@@ -12,14 +12,14 @@ namespace foretrain {
 
 // Texts of options; empty: as the cluster has it.
 struct ClusterOptions {
-  std::string nic;               // "8x400Gb": adapters of a node and the rate of each; "400Gb": one
-                                 // a device
-  std::string oversubscription;  // "2": of all that leaves a node; "2@32,7@384": of what leaves
-                                 // units of so many nodes
-  std::string host_memory;       // "64GiB", of a node
-  std::string cpu_cores;         // "16", of a node
-  std::string pcie;              // "4x16": generation and lanes of a device
-  std::string collectives;       // "auto", "ring", "tree", ...
+  std::string nic = {};  // "8x400Gb": adapters of a node and the rate of each; "400Gb": one
+                         // a device
+  std::string oversubscription = {};  // "2": of all that leaves a node; "2@32,7@384": of what
+                                      // leaves units of so many nodes
+  std::string host_memory = {};  // "64GiB", of a node
+  std::string cpu_cores = {};    // "16", of a node
+  std::string pcie = {};         // "4x16": generation and lanes of a device
+  std::string collectives = {};  // "auto", "ring", "tree", ...
 };
 
 // Lays `options` over `cluster`, which is valid, and says in its assumptions what they leave open.

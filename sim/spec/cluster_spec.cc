@@ -122,6 +122,11 @@ Result<void> CheckTorus(const ClusterSpec& cluster) {
 
 }  // namespace
 
+int ClusterSpec::DevicesPerUnit() const {
+  const bool beyond = device.link_bytes_per_s > 0 && device.link_devices > devices_per_node;
+  return beyond ? device.link_devices : devices_per_node;
+}
+
 std::string_view Name(CollectiveAlgorithm algorithm) {
   return kAlgorithmNames[static_cast<std::size_t>(algorithm)];
 }

@@ -87,9 +87,7 @@ struct ClusterSpec {
 
   int Devices() const { return nodes * devices_per_node; }
   // Devices that links or PCIe join: those of a node, or of a set of linked ones beyond it.
-  int DevicesPerUnit() const {
-    return device.link_devices > devices_per_node ? device.link_devices : devices_per_node;
-  }
+  int DevicesPerUnit() const;
   bool operator==(const ClusterSpec&) const = default;
 };
 
