@@ -46,8 +46,11 @@ Fabric MakeFabric(const ClusterSpec& cluster, const ProfileRates& rates) {
   inner.bytes_per_s = rates.link_bytes_per_s.value;
   inner.hop_scale = HopScale(inner.wire, rates.link_hop_s.value);
   if (linked && device.link_peer_bytes_per_s > 0) {
-    inner.peer_bytes_per_s =
-        inner.bytes_per_s * device.link_peer_bytes_per_s / device.link_bytes_per_s;
+    // A node with fewer devices has more links between any two.
+    const double shared_out = device.link_bytes_per_s / std::max(1, cluster.devices_per_node - 1);
+    inner.peer_bytes_per_s = inner.bytes_per_s *
+                             std::max(device.link_peer_bytes_per_s, shared_out) /
+                             device.link_bytes_per_s;
   }
   inner.sums = device.link_reduces;
   if (linked) {

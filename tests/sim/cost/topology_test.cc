@@ -74,6 +74,11 @@ TEST(Topology, OfAMeshHasTheLinksAmongItsMembers) {
   EXPECT_NEAR(gather(2), 4.0 / 20, 1e-9);
   EXPECT_NEAR(gather(4), 6.0 / 60, 1e-9);
   EXPECT_NEAR(gather(8), 7.0 / 80, 1e-9);
+  // A node of 4 has a third of 100 GB/s between any two: a pair 26.7.
+  ClusterSpec four = cluster;
+  four.devices_per_node = 4;
+  EXPECT_NEAR(TimeOn(four, OpKind::kAllGather, 8e9, First(2)).seconds, 11.8e-6 + 4.0 / (80.0 / 3),
+              1e-9);
   // A neighbour gets one link.
   EXPECT_NEAR(TimeOn(cluster, OpKind::kRotate, 8e9, First(8)).seconds, 11.8e-6 + 0.4, 1e-9);
 }
