@@ -26,15 +26,10 @@ std::size_t ClassOf(OpKind kind) {
   return arithmetic ? 0 : 1;
 }
 
-// Bytes that the op moves at the profile's element size. Optimizer state and the sums of gradients
-// stay in fp32 whatever the GEMMs compute in [Micikevicius et al. 2018].
-double BytesOf(const Op& op, const ProfileRates& rates) {
-  const bool sums = op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter;
-  const bool updates = op.kind >= OpKind::kSquaredNorm && op.kind <= OpKind::kFill;
-  const bool state = op.state || op.queue == Queue::kCpu;
-  const bool fixed = op.format != NumberFormat::kFp32 || updates || state;
-  const bool fp32 = fixed || (sums && op.op_class == OpClass::kDpComm);
-  return WorkOf(op).bytes * (fp32 ? 1.0 : rates.element_bytes.value / 4);
+// Seconds of attention's products at the rate that fp32 has, in proportion to GEMMs of its format.
+double AttentionSeconds(const Op& op, double flop, const Figure& rate, const ProfileRates& rates) {
+  const double faster = GemmRate(rates, op.format).value / rates.gemm_flop_per_s.value;
+  return flop / (rate.value * faster);
 }
 
 // Between host and device the slower of the two directions counts; a disk has a rate for each. On
@@ -169,7 +164,7 @@ CostModel::Estimate CostModel::FromTable(const Table& table, const Op& op) const
     estimate.provenance = Provenance::kMeasured;
     for (const ProfilePoint& point : profile_.points) {
       if (point.kind != op.kind || point.shape != op.shape || point.p90_s <= 0 ||
-          VariantOf(OpOf(point)) != VariantOf(op)) {
+          point.formats != op.formats || VariantOf(OpOf(point)) != VariantOf(op)) {
         continue;
       }
       estimate.error = (point.p90_s - point.p10_s) / kDeviationsBetweenDeciles / point.seconds;
@@ -185,17 +180,17 @@ CostModel::Estimate CostModel::FromTable(const Table& table, const Op& op) const
 CostModel::Estimate CostModel::FromRates(const Op& op) const {
   const ProfileRates& rates = profile_.rates;
   const OpWork work = WorkOf(op);
-  const double bytes = BytesOf(op, rates);
+  const double bytes = work.bytes;
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
   if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
-    flop_s = work.flop / rates.gemm_flop_per_s.value;
+    flop_s = work.flop / GemmRate(rates, op.format).value;
     fixed_s += rates.gemm_fill_s.value;
   } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {
-    flop_s = work.flop / rates.attention_forward_flop_per_s.value;
+    flop_s = AttentionSeconds(op, work.flop, rates.attention_forward_flop_per_s, rates);
   } else if (op.kind == OpKind::kAttentionBackward || op.kind == OpKind::kAttentionPartBackward) {
-    flop_s = work.flop / rates.attention_backward_flop_per_s.value;
+    flop_s = AttentionSeconds(op, work.flop, rates.attention_backward_flop_per_s, rates);
   }
   estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);
   if (op.kind == OpKind::kLoadBatch) {
@@ -241,7 +236,7 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
     return Communication(equal, place);
   }
   const bool many = place.nodes > 1;
-  const double bytes = BytesOf(op, profile_.rates);
+  const double bytes = WorkOf(op).bytes;
   const double assumed = AssumedTime(op.kind, bytes, place).seconds;
   if (const Table* table = FindGroup(op.kind, place.members, many)) return FromTable(*table, op);
   int below = 0;

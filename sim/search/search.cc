@@ -115,8 +115,8 @@ class Searcher {
     if (op.group != GroupKind::kNone) {
       place = PlaceOfGroup(costs_.cluster(), plan, {}, op.group, GroupMembers(plan, {}, op.group));
     }
-    const OpKey key{op.kind,    op.queue,   op.from, op.to,     op.state, op.accumulate,
-                    op.trans_a, op.trans_b, op.rms,  op.format, op.shape, place};
+    const OpKey key{op.kind,    op.queue,   op.from, op.to,     op.state,   op.accumulate, op.trans_a,
+                    op.trans_b, op.rms,     op.format, op.formats, op.shape,  place};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
     if (is_new) {
       found->second = costs_.CostOf(op, place).seconds.back();
@@ -214,7 +214,7 @@ class Searcher {
   const SearchOptions& options_;
   // All that an op's cost depends on.
   using OpKey = std::tuple<OpKind, Queue, Space, Space, bool, bool, bool, bool, bool, NumberFormat,
-                           OpShape, GroupPlace>;
+                           OperandFormats, OpShape, GroupPlace>;
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

@@ -34,6 +34,15 @@ enum class ReductionTime : std::uint8_t { kEnd, kMicroBatch };
 // Number format in which parameters are gathered (ZeRO) or moments are kept.
 enum class GatherFormat : std::uint8_t { kFp32, kBf16, kFp8, kInt8 };
 enum class MomentFormat : std::uint8_t { kFp32, kBf16, kInt8 };
+// What layers' products compute in. From kFp16 on activations, their gradients and what ranks tell
+// each other of them have 16 bits: bf16, or fp16 with kFp16. kFp8 has one scale a tensor, kFp8Block
+// and kFp4 one a block.
+enum class Precision : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp8, kFp8Block, kFp4 };
+// Where parameters are fp32 when activations are not: in masters that updates are made on, beside
+// 16-bit weights; in the parameters themselves, which are cast for each use; nowhere.
+enum class WeightStorage : std::uint8_t { kMaster, kFp32, kAlone };
+// In what gradients of parameters are added up and summed over ranks: fp32, or as activations.
+enum class GradientFormat : std::uint8_t { kFp32, kCompute };
 enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 enum class TrainingMethod : std::uint8_t { kFull, kLora };
@@ -42,6 +51,7 @@ std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "
 std::string_view Name(RecomputeKind recompute);   // "none", "full", "selective"
 std::string_view Name(ContextParallelKind kind);  // "ring", "all-gather", "all-to-all"
 std::string_view Name(OffloadTarget target);      // "none", "host", "nvme"
+std::string_view Name(Precision precision);       // "fp32", "tf32", "fp16", ...
 // Whether a micro-batch's backward comes in two slots, its input gradients first.
 bool SplitsBackward(ScheduleKind schedule);
 std::optional<ScheduleKind> ParseSchedule(std::string_view name);
@@ -94,6 +104,10 @@ struct Plan {
   double expert_headroom = 0.0;
   bool fuse = false;  // ops that the device has as one
 
+  Precision precision = Precision::kFp32;
+  WeightStorage weights = WeightStorage::kMaster;
+  GradientFormat gradients = GradientFormat::kFp32;
+
   OffloadTarget offload_optimizer = OffloadTarget::kNone;
   OffloadTarget offload_gradients = OffloadTarget::kNone;
   OffloadTarget offload_parameters = OffloadTarget::kNone;
@@ -133,6 +147,10 @@ struct Plan {
   // That the model is cut into; on DualPipe's two ways each stage lies on two ranks.
   int Stages() const { return schedule == ScheduleKind::kDualPipe ? pp : pp * Chunks(); }
   std::int64_t MicroBatches() const { return global_batch / (micro_batch * dp); }
+  // Whether activations are shorter than fp32.
+  bool HasShortActivations() const { return precision >= Precision::kFp16; }
+  // Whether layers' products read numbers of 8 bits or fewer.
+  bool QuantizesProducts() const { return precision >= Precision::kFp8; }
   // Whether the pipeline never drains between steps, so that gradients are those of older weights.
   bool StepsOverlap() const {
     return schedule == ScheduleKind::kPipeDream || schedule == ScheduleKind::kPipeDream2bw;

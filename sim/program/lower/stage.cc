@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 #include "sim/program/schedules/placement.h"
 
 namespace foretrain {
@@ -58,6 +59,7 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
     }
   };
   const bool copied = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
+  const NumberFormat counted = copied ? WeightFormat(plan) : SumFormat(plan);
   for (auto block = stage.blocks.rbegin(); block != stage.blocks.rend(); ++block) {
     // Chunks are done with at different times; the embedding's backward reads no parameters.
     if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close(0);
@@ -70,7 +72,7 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       OpenGroup& open = member.parameter.frozen    ? frozen
                         : member.parameter.experts ? experts
                                                    : shared;
-      open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
+      open.bytes += BytesIn(counted, ElementsOf(member.parameter, plan.tp));
       open.members.push_back(std::move(member));
     }
     close(copied ? plan.gather_bytes : plan.bucket_bytes);
@@ -115,6 +117,8 @@ class Builder {
     const Sharding sharding = ShardingOf(plan_);
     bucket.experts = group.front().parameter.experts;
     bucket.frozen = group.front().parameter.frozen;
+    bucket.weights = WeightFormat(plan_);
+    bucket.sums = SumFormat(plan_);
     // Of what is frozen there is nothing to share out but the parameters.
     const bool shares = bucket.frozen ? sharding.parameters : sharding.optimizer;
     bucket.shards = shares ? sharding.shards : 1;
@@ -147,7 +151,7 @@ class Builder {
     if (!ShardingOf(plan_).parameters) return;
     std::int64_t left = plan_.unsharded_bytes;
     for (auto bucket = out_.buckets.rbegin(); bucket != out_.buckets.rend(); ++bucket) {
-      left -= bucket->elements * kFloatBytes;
+      left -= BytesIn(bucket->weights, bucket->elements);
       if (left < 0) break;
       bucket->unsharded = true;
     }
