@@ -329,7 +329,7 @@ WireDemand CostModel::DemandOf(const Op& op, const GroupPlace& place, double sec
     if (op.kind != OpKind::kRecv) demand[static_cast<std::size_t>(out)] += share;
     if (op.kind != OpKind::kSend) demand[static_cast<std::size_t>(in)] += share;
   };
-  const double bytes = BytesOf(op, profile_.rates);
+  const double bytes = WorkOf(op).bytes;
   if (IsCommunication(op.kind)) {
     const auto busy = AssumedTime(op.kind, bytes, place).busy_s;
     const auto at = [&](Wire wire) { return busy[static_cast<std::size_t>(wire)]; };
