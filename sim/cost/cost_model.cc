@@ -219,6 +219,13 @@ const CostModel::Table* CostModel::FindGroup(OpKind kind, int group, bool many_n
   return nullptr;
 }
 
+CommunicationTime CostModel::AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const {
+  if (!cluster_.is_cpu || place.nodes > 1) return TimeOfCommunication(fabric_, kind, bytes, place);
+  CommunicationTime time;
+  time.seconds = SharedMemorySeconds(profile_.rates, kind, bytes, place.members);
+  return time;
+}
+
 CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& place) const {
   if (place.members < 2) return {0, Provenance::kMeasured, 0};
   // An exchange of unequal parts costs what one of equal ones of as many bytes does: the part that
@@ -230,8 +237,7 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
   }
   const bool many = place.nodes > 1;
   const double bytes = WorkOf(op).bytes;
-  const double assumed =
-      CommunicationSeconds(profile_.rates, op.kind, bytes, place, cluster_.is_cpu);
+  const double assumed = AssumedTime(op.kind, bytes, place).seconds;
   if (const Table* table = FindGroup(op.kind, place.members, many)) return FromTable(*table, op);
   int below = 0;
   int above = 0;
@@ -253,12 +259,11 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
   const int nearest = below > 1 ? below : above;
   if (nearest < 2) return {assumed, Provenance::kDefault, kDefaultCommunicationError};
   Estimate estimate = FromTable(*FindGroup(op.kind, nearest, many), op);
-  GroupPlace measured = place;
+  GroupPlace measured;
   measured.members = nearest;
   measured.nodes = std::min(place.nodes, nearest);
   measured.per_node = std::max(1, nearest / measured.nodes);
-  estimate.seconds *=
-      assumed / CommunicationSeconds(profile_.rates, op.kind, bytes, measured, cluster_.is_cpu);
+  estimate.seconds *= assumed / AssumedTime(op.kind, bytes, measured).seconds;
   estimate.provenance = Provenance::kExtrapolated;
   estimate.error = std::max(kDefaultError, estimate.error);
   return estimate;
@@ -307,12 +312,46 @@ double CostModel::LoadOf(const Op& op) const {
   return cluster_.is_cpu && op.kind == OpKind::kSend ? 0.0 : 1.0;
 }
 
+double CostModel::Straggling(int devices) const {
+  const NetworkConstants& constants = Networks();
+  if (cluster_.is_cpu || devices <= constants.straggler_from) return 1;
+  const auto largest = [](double n) { return std::sqrt(2 * std::log(n)); };
+  return 1 + constants.straggler_sigma * (largest(devices) - largest(constants.straggler_from));
+}
+
+// Copies between host and device, and what communication keeps busy of each wire: a transfer one
+// way, a collective both.
+WireDemand CostModel::DemandOf(const Op& op, const GroupPlace& place, double seconds) const {
+  WireDemand demand{};
+  if (cluster_.is_cpu || seconds <= 0) return demand;
+  const auto use = [&](SharedWire out, SharedWire in, double busy_s) {
+    const double share = std::min(1.0, busy_s / seconds);
+    if (op.kind != OpKind::kRecv) demand[static_cast<std::size_t>(out)] += share;
+    if (op.kind != OpKind::kSend) demand[static_cast<std::size_t>(in)] += share;
+  };
+  const double bytes = WorkOf(op).bytes;
+  if (IsCommunication(op.kind)) {
+    const auto busy = AssumedTime(op.kind, bytes, place).busy_s;
+    const auto at = [&](Wire wire) { return busy[static_cast<std::size_t>(wire)]; };
+    use(SharedWire::kLinkOut, SharedWire::kLinkIn, at(Wire::kLink) + at(Wire::kTorus));
+    use(SharedWire::kPcieOut, SharedWire::kPcieIn, at(Wire::kPcie));
+    use(SharedWire::kNetworkOut, SharedWire::kNetworkIn, at(Wire::kNetwork));
+    return demand;
+  }
+  if (op.kind != OpKind::kCopy || op.queue == Queue::kNvme || op.from == op.to) return demand;
+  const SharedWire wire = op.from == Space::kDevice ? SharedWire::kPcieOut : SharedWire::kPcieIn;
+  demand[static_cast<std::size_t>(wire)] =
+      std::min(1.0, bytes / profile_.rates.copy_bytes_per_s.value / seconds);
+  return demand;
+}
+
 OpCost CostModel::CostOf(const Op& op, const GroupPlace& place) const {
   const Estimate base = Base(op, place);
   OpCost cost;
   cost.provenance = base.provenance;
   cost.error = base.error;
   cost.load = LoadOf(op);
+  cost.demand = DemandOf(op, place, base.seconds);
   cost.launch_s = Overhead(OverheadKind::kLaunch, cluster_.is_cpu ? cluster_.devices_per_node : 1);
   const bool communicates = IsCommunication(op.kind);
   cost.measured_threads = levels_.back();

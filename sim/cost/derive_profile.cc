@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
+
+#include "sim/cost/fabric.h"
 
 namespace foretrain {
 namespace {
@@ -13,16 +16,13 @@ constexpr double kGemmEfficiency = 0.75;
 constexpr double kAttentionForward = 0.5;
 constexpr double kAttentionBackward = 0.4;
 constexpr double kMemoryEfficiency = 0.85;
-constexpr double kLinkEfficiency = 0.80;
-constexpr double kPcieEfficiency = 0.70;
-constexpr double kNetworkEfficiency = 0.85;
-constexpr double kLinkHopShare = 1.0 / 5;
-constexpr double kNetworkHopShare = 1.0 / 3;
+constexpr double kPcieBytesPerSecond = 16e9;  // where it is not known: generation 3, 16 lanes
 constexpr double kOverlapSlowdown = 1.1;
 
 // Of a host with unknown memory and disks: two sockets of 8 channels DDR4, four PCIe 4 drives.
 constexpr double kHostBytesPerSecond = 200e9;
 constexpr double kHostEfficiency = 0.7;
+constexpr double kCoreBytesPerSecond = 10e9;  // that one core moves
 constexpr double kNvmeReadBytesPerSecond = 12e9;
 constexpr double kNvmeWriteBytesPerSecond = 6e9;
 
@@ -60,6 +60,19 @@ Peak PeakOf(const DeviceSpec& device, NumberFormat wanted) {
   return {};
 }
 
+// Of a node's memory; cores that are too few do not fill it.
+double HostMemoryRate(const ClusterSpec& cluster) {
+  const double known =
+      cluster.host_bytes_per_s > 0 ? cluster.host_bytes_per_s : kHostBytesPerSecond;
+  const double memory = kHostEfficiency * known;
+  return cluster.cores > 0 ? std::min(memory, cluster.cores * kCoreBytesPerSecond) : memory;
+}
+
+// `seconds` of a hop where the cluster says it, else the usual one.
+double HopSeconds(Wire wire, double seconds) {
+  return seconds > 0 ? seconds : Networks().Hop(Pattern::kRing, wire, Protocol::kSimple);
+}
+
 struct FormatRate {
   NumberFormat format;
   Figure ProfileRates::*rate;
@@ -74,16 +87,28 @@ constexpr std::array<FormatRate, 6> kGemmRates{
 
 void AddNetwork(const ClusterSpec& cluster, ProfileRates& rates) {
   const DeviceSpec& device = cluster.device;
-  // Through PCIe two devices share a switch or the root complex.
-  const double link = device.link_bytes_per_s > 0 ? kLinkEfficiency * device.link_bytes_per_s
-                                                  : kPcieEfficiency * device.pcie_bytes_per_s / 2;
+  const NetworkConstants& constants = Networks();
+  const bool linked = device.link_bytes_per_s > 0;
+  const Wire wire = !cluster.torus.empty() ? Wire::kTorus : linked ? Wire::kLink : Wire::kPcie;
+  const double link =
+      linked ? constants.Efficiency(wire) * device.link_bytes_per_s : PciePeerRate(device);
+  const double staged = linked || device.peer_access ? 1 : 2;
   rates.link_bytes_per_s = Assumed(link > 0 ? link : rates.memory_bytes_per_s.value);
-  rates.link_base_s = Assumed(cluster.link_latency_s);
-  rates.link_hop_s = Assumed(kLinkHopShare * cluster.link_latency_s);
-  const double network = kNetworkEfficiency * cluster.network_bytes_per_s;
+  rates.link_base_s = Assumed(constants.Base(Pattern::kRing, Protocol::kSimple));
+  rates.link_hop_s = Assumed(staged * HopSeconds(wire, cluster.link_latency_s));
+  const double network = constants.Efficiency(Wire::kNetwork) * cluster.network_bytes_per_s;
   rates.network_bytes_per_s = Assumed(network > 0 ? network : rates.link_bytes_per_s.value);
-  rates.network_base_s = Assumed(cluster.network_latency_s);
-  rates.network_hop_s = Assumed(kNetworkHopShare * cluster.network_latency_s);
+  rates.network_base_s = Assumed(constants.Base(Pattern::kRing, Protocol::kSimple));
+  rates.network_hop_s = Assumed(HopSeconds(Wire::kNetwork, cluster.network_latency_s));
+}
+
+// Devices behind one switch share its connection to the host, and all of a node its memory.
+double HostCopyRate(const ClusterSpec& cluster) {
+  const DeviceSpec& device = cluster.device;
+  const double pcie = device.pcie_bytes_per_s > 0 ? device.pcie_bytes_per_s : kPcieBytesPerSecond;
+  const int sharing = std::min(cluster.devices_per_node, device.devices_per_pcie_switch);
+  const double bus = Networks().Efficiency(Wire::kPcie) * pcie / std::max(1, sharing);
+  return std::min(bus, HostMemoryRate(cluster) / cluster.devices_per_node);
 }
 
 // All ranks of a node at work share its memory and its disks.
@@ -91,8 +116,7 @@ void AddHost(const ClusterSpec& cluster, ProfileRates& rates) {
   const auto share = [&cluster](double known, double otherwise) {
     return Assumed((known > 0 ? known : otherwise) / cluster.devices_per_node);
   };
-  rates.host_bytes_per_s =
-      share(kHostEfficiency * cluster.host_bytes_per_s, kHostEfficiency * kHostBytesPerSecond);
+  rates.host_bytes_per_s = Assumed(HostMemoryRate(cluster) / cluster.devices_per_node);
   rates.nvme_read_bytes_per_s = share(cluster.nvme_read_bytes_per_s, kNvmeReadBytesPerSecond);
   rates.nvme_write_bytes_per_s = share(cluster.nvme_write_bytes_per_s, kNvmeWriteBytesPerSecond);
 }
@@ -155,8 +179,7 @@ DeviceProfile DeriveProfile(const ClusterSpec& cluster) {
   rates.launch_s = Assumed(4e-6);
   rates.gap_s = Assumed(1.5e-6);
   rates.wake_s = Assumed(2e-6);
-  const double pcie = kPcieEfficiency * device.pcie_bytes_per_s;
-  rates.copy_bytes_per_s = Assumed(pcie > 0 ? pcie : rates.memory_bytes_per_s.value);
+  rates.copy_bytes_per_s = Assumed(HostCopyRate(cluster));
   rates.host_read_s = Assumed(10e-6);
   rates.overlap_slowdown = Assumed(kOverlapSlowdown);
   AddNetwork(cluster, rates);

@@ -2,6 +2,7 @@
 // model and the machine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -69,6 +70,8 @@ struct Plan {
   ContextParallelKind cp_kind = ContextParallelKind::kRing;
   bool sequence_parallel = false;
   bool vocab_parallel = false;
+  // Which degrees run over near and which over far devices: number of an order (DegreesOf).
+  int rank_order = 0;
 
   std::int64_t sequence = 0;      // tokens of one sample
   std::int64_t global_batch = 0;  // samples a step over all ranks
@@ -162,6 +165,16 @@ struct Plan {
   std::int64_t LocalSequence() const { return sequence / cp; }
   bool operator==(const Plan&) const = default;
 };
+
+// Degrees of parallelism, by number: tp, cp, ep, dp, pp. The orders of all five are numbered in
+// lexicographic order of these numbers, so that 0 is tp-cp-ep-dp-pp; the first degree of an order
+// runs over neighbouring devices.
+inline constexpr int kDegreeCount = 5;
+inline constexpr int kRankOrderCount = 120;
+std::string_view NameOfDegree(int degree);
+const std::array<int, kDegreeCount>& DegreesOf(int rank_order);
+// "tp-cp-ep-dp-pp"
+std::string_view NameOfRankOrder(int rank_order);
 
 inline constexpr int kMaxRanks = 1 << 20;
 inline constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 18;  // ids hold 18 bits

@@ -78,6 +78,15 @@ PlanField Core(PlanField field) {
   return field;
 }
 
+std::span<const std::string_view> RankOrders() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (int order = 0; order < kRankOrderCount; ++order) all.push_back(NameOfRankOrder(order));
+    return all;
+  }();
+  return names;
+}
+
 std::vector<PlanField> MakeFields() {
   const std::int64_t count = kMaxModelCount;
   PlanField bucket = Integer<&Plan::bucket_bytes>("bucket_bytes", "--bucket", 1, kMaxProduct,
@@ -121,6 +130,9 @@ std::vector<PlanField> MakeFields() {
           "Norms and residuals hold a share of the tokens on each tensor-parallel rank"),
       Flag<&Plan::vocab_parallel>("vocab_parallel", "--vocab-parallel",
                                   "Embedding and head are split over tensor-parallel ranks"),
+      Choice<&Plan::rank_order>("rank_order", "--rank-order", "ORDER", RankOrders(),
+                                "Which degrees run over near devices and which over far ones: "
+                                "tp-cp-ep-dp-pp, or another order of these five"),
       Core(Integer<&Plan::sequence>("sequence", "--sequence,--seq-length", 1, count,
                                     "Tokens of one sample")),
       Core(Integer<&Plan::global_batch>("global_batch", "--global-batch,--global-batch-size", 1,

@@ -251,6 +251,63 @@ TEST(CostModel, TimesBothEndsOfATransferByEither) {
   EXPECT_DOUBLE_EQ(model.CostOf(recv, pair).load, 1.0);
 }
 
+double On(const OpCost& cost, SharedWire wire) {
+  return cost.demand[static_cast<std::size_t>(wire)];
+}
+
+// A collective keeps its wires busy both ways, a send one way; a copy to the host goes out, and 20
+// kB at 14 GB/s are 1.43 of its 4.43 us.
+TEST(CostModel, SaysWhichWiresAnOpKeepsBusy) {
+  const CostModel model = Make(GpuCluster(2, 8), DeriveProfile(GpuCluster(2, 8)));
+  const GroupPlace across{.members = 2, .nodes = 2, .per_node = 1};
+  const OpCost sum = model.CostOf(AllReduceOp(std::int64_t{1} << 30), across);
+  EXPECT_NEAR(On(sum, SharedWire::kNetworkOut), 1, 1e-4);
+  EXPECT_NEAR(On(sum, SharedWire::kNetworkIn), 1, 1e-4);
+  EXPECT_EQ(On(sum, SharedWire::kLinkOut), 0);
+  Op send = AllReduceOp(std::int64_t{1} << 30);
+  send.kind = OpKind::kSend;
+  EXPECT_NEAR(On(model.CostOf(send, across), SharedWire::kNetworkOut), 1, 1e-4);
+  EXPECT_EQ(On(model.CostOf(send, across), SharedWire::kNetworkIn), 0);
+  Op copy;
+  copy.kind = OpKind::kCopy;
+  copy.op_class = OpClass::kCopy;
+  copy.queue = Queue::kD2h;
+  copy.from = Space::kDevice;
+  copy.to = Space::kPinned;
+  copy.shape.elements = 5000;
+  const double bytes_s = 20e3 / 14e9;
+  EXPECT_NEAR(On(model.CostOf(copy), SharedWire::kPcieOut), bytes_s / (3e-6 + bytes_s), 1e-9);
+  EXPECT_EQ(On(model.CostOf(copy), SharedWire::kPcieIn), 0);
+  // Threads of one machine share its memory, which their concurrency says.
+  const CostModel cpu = Make(CpuCluster(2, 2), CpuProfile());
+  EXPECT_EQ(cpu.CostOf(AllReduceOp(1000), {.members = 2, .nodes = 1, .per_node = 2}).demand,
+            WireDemand{});
+}
+
+// Two devices of four behind each PCIe switch: 14 GB/s are 7 each. A host with 4 cores moves 40
+// GB/s, of which each of 8 devices has 5.
+TEST(DeriveProfile, SharesPcieAndTheHostsMemory) {
+  ClusterSpec cluster = GpuCluster(1, 8);
+  EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.copy_bytes_per_s.value, 14e9);
+  cluster.device.devices_per_pcie_switch = 2;
+  EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.copy_bytes_per_s.value, 7e9);
+  cluster.devices_per_node = 1;
+  EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.copy_bytes_per_s.value, 14e9);
+  cluster.devices_per_node = 8;
+  cluster.cores = 4;
+  EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.copy_bytes_per_s.value, 5e9);
+  EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.host_bytes_per_s.value, 5e9);
+}
+
+// sqrt(2 ln 16384) = 4.4055, sqrt(2 ln 1000) = 3.7169; 1 % of the difference.
+TEST(CostModel, WaitsForTheSlowestOfManyDevices) {
+  const CostModel model = Make(GpuCluster(2048, 8), DeriveProfile(GpuCluster(2048, 8)));
+  EXPECT_EQ(model.Straggling(1000), 1);
+  EXPECT_NEAR(model.Straggling(16384), 1.006886, 1e-6);
+  EXPECT_GT(model.Straggling(1001), 1);
+  EXPECT_EQ(Make(CpuCluster(2, 2), CpuProfile()).Straggling(5000), 1);
+}
+
 TEST(CostModel, ChargesNothingForAGroupOfOne) {
   const CostModel model = Make(GpuCluster(1, 8), DeriveProfile(GpuCluster(1, 8)));
   EXPECT_DOUBLE_EQ(model.CostOf(AllReduceOp(1000), {}).Alone(), 0.0);
