@@ -25,7 +25,8 @@ ModelSpec RandomModel(std::mt19937_64& random) {
   model.mlp = llama ? MlpKind::kSwiglu : MlpKind::kGelu;
   model.positions = llama ? PositionKind::kRope : PositionKind::kLearned;
   model.attention_bias = !llama || pick(0, 1) == 1;
-  model.projection_bias = !llama;
+  model.output_bias = !llama;
+  model.mlp_bias = !llama;
   model.tied_embeddings = pick(0, 1) == 1;
   if (pick(0, 2) == 0) {
     model.experts = pick(1, 6);

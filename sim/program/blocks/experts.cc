@@ -95,7 +95,7 @@ void Experts::Grouped(Product product, const std::string& name, std::int64_t pie
 }
 
 void Experts::Activation(const std::string& suffix, std::int64_t piece) {
-  const bool swiglu = layer_.context.model.mlp == MlpKind::kSwiglu;
+  const bool swiglu = layer_.context.model.IsGated();
   Op& op = b_.Add(swiglu ? OpKind::kSwigluForward : OpKind::kGeluForward, OpClass::kMemoryBound,
                   (swiglu ? "experts.swiglu" : "experts.gelu") + suffix,
                   {In(Room(e_.up, piece, e_.up_width)),

@@ -83,7 +83,7 @@ std::int16_t Backward::Norm2Again() {
 
 // d_activated -> d_up, of a tile.
 void Backward::ActivationGradient(const std::string& suffix, std::int16_t up, std::int64_t count) {
-  const bool swiglu = layer.context.model.mlp == MlpKind::kSwiglu;
+  const bool swiglu = layer.context.model.IsGated();
   Input();
   Op& op = b.Add(swiglu ? OpKind::kSwigluBackward : OpKind::kGeluBackward, OpClass::kMemoryBound,
                  (swiglu ? "mlp.swiglu.grad" : "mlp.gelu.grad") + suffix,

@@ -207,7 +207,7 @@ void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner
 
 void Layer::Activation(const std::string& suffix, std::int16_t in, std::int16_t out,
                        std::int64_t count) {
-  const bool swiglu = context.model.mlp == MlpKind::kSwiglu;
+  const bool swiglu = context.model.IsGated();
   Op& op = b.Add(swiglu ? OpKind::kSwigluForward : OpKind::kGeluForward, OpClass::kMemoryBound,
                  (swiglu ? "mlp.swiglu" : "mlp.gelu") + suffix, {In(in), Out(out)});
   op.shape = {.rows = count, .cols = ffn_width};

@@ -30,7 +30,7 @@ std::vector<ModelTensor> UpParts(const ModelSpec& m, bool bias) {
   const std::string suffix = bias ? ".bias" : ".weight";
   const std::int64_t rows = bias ? 1 : m.ffn_hidden;
   const std::int64_t cols = bias ? m.ffn_hidden : m.hidden;
-  if (m.mlp == MlpKind::kSwiglu) {
+  if (m.IsGated()) {
     return {{"mlp.gate" + suffix, rows, cols}, {"mlp.up" + suffix, rows, cols}};
   }
   return {{"mlp.up" + suffix, rows, cols}};
@@ -45,13 +45,13 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
   list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
   list[kUpWeight] = {UpParts(m, false), Split::kRows, true};
   list[kDownWeight] = Weight("mlp.down.weight", m.hidden, m.ffn_hidden, Split::kCols);
-  if (m.norm == NormKind::kLayerNorm) {
+  if (m.HasNormBias()) {
     list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
     list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
   }
   if (m.attention_bias) list[kQkvBias] = {QkvParts(m, true), Split::kCols, false};
-  if (m.projection_bias) {
-    list[kOutBias] = Vector("attention.out.bias", m.hidden);
+  if (m.output_bias) list[kOutBias] = Vector("attention.out.bias", m.hidden);
+  if (m.mlp_bias) {
     list[kUpBias] = {UpParts(m, true), Split::kCols, false};
     list[kDownBias] = Vector("mlp.down.bias", m.hidden);
   }
@@ -61,7 +61,7 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
 // "experts.3." in front of the names of one MLP.
 void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width, bool whole,
                BlockParameter& up, BlockParameter& down) {
-  if (m.mlp == MlpKind::kSwiglu) up.parts.push_back({prefix + "mlp.gate.weight", width, m.hidden});
+  if (m.IsGated()) up.parts.push_back({prefix + "mlp.gate.weight", width, m.hidden});
   up.parts.push_back({prefix + "mlp.up.weight", width, m.hidden});
   down.parts.push_back({prefix + "mlp.down.weight", m.hidden, width});
   up.split = whole ? Split::kNone : Split::kRows;
@@ -113,7 +113,7 @@ void AddAdapters(const ModelSpec& m, const Plan& plan, std::vector<BlockParamete
   const std::pair<LayerParameter, const char*> linears[kAdaptedLinearCount] = {
       {kQkvWeight, "attention.qkv"},
       {kOutWeight, "attention.out"},
-      {kUpWeight, m.mlp == MlpKind::kSwiglu ? "mlp.gate_up" : "mlp.up"},
+      {kUpWeight, m.IsGated() ? "mlp.gate_up" : "mlp.up"},
       {kDownWeight, "mlp.down"}};
   for (int i = 0; i < kAdaptedLinearCount; ++i) {
     const auto& [weight, name] = linears[i];
@@ -161,7 +161,7 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
   }
   std::vector<BlockParameter> list(kHeadParameterCount);
   list[kFinalNormWeight] = Vector("head.norm.weight", m.hidden);
-  if (m.norm == NormKind::kLayerNorm) list[kFinalNormBias] = Vector("head.norm.bias", m.hidden);
+  if (m.HasNormBias()) list[kFinalNormBias] = Vector("head.norm.bias", m.hidden);
   list[kHeadWeight] =
       Weight(m.tied_embeddings ? kTokenTableName : "head.weight", m.vocab, m.hidden, table);
   list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;

@@ -295,7 +295,7 @@ TEST(ParameterCounts, AreThoseOfAllAndOfWhatIsTrained) {
   llama.norm = NormKind::kRmsNorm;
   llama.mlp = MlpKind::kSwiglu;
   llama.positions = PositionKind::kRope;
-  llama.attention_bias = llama.projection_bias = llama.tied_embeddings = false;
+  llama.attention_bias = llama.output_bias = llama.mlp_bias = llama.tied_embeddings = false;
   plan.lora_rank = 16;
   EXPECT_EQ(CountParameters(llama, plan).trained,
             std::int64_t{32} * 16 * (3 * 4096 + 14336 + 6144 + 4096 + 2 * 14336 + 4096));

@@ -39,7 +39,7 @@ ModelSpec Llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, st
   model.norm = NormKind::kRmsNorm;
   model.mlp = MlpKind::kSwiglu;
   model.positions = PositionKind::kRope;
-  model.attention_bias = model.projection_bias = model.tied_embeddings = false;
+  model.attention_bias = model.output_bias = model.mlp_bias = model.tied_embeddings = false;
   return model;
 }
 
@@ -70,7 +70,7 @@ TEST(ModelSpec, EachFlagAddsItsOwnParameters) {
   model.attention_bias = false;
   EXPECT_EQ(ParameterCount(model), 568 - 2 * 12);
   model = Tiny();
-  model.projection_bias = false;
+  model.output_bias = model.mlp_bias = false;
   EXPECT_EQ(ParameterCount(model), 568 - 2 * (4 + 16 + 4));
   model = Tiny();
   model.tied_embeddings = false;
