@@ -18,6 +18,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetLinearEntries(api);
   SetEmbeddingEntries(api);
   SetNormEntries(api);
+  SetHeadNormEntries(api);
   SetAttentionEntries(api);
   SetAttentionPartEntries(api);
   SetActivationEntries(api);

@@ -49,7 +49,8 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
                                       .head_dim = s.head_dim,
                                       .merge = op.op.accumulate,
                                       .dtype = FT_F32,
-                                      .window = s.window};
+                                      .window = s.window,
+                                      .scale = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_forward(queue, &args.attention_part_forward);
@@ -87,7 +88,8 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .head_dim = s.head_dim,
                                        .accumulate_dq = op.op.accumulate,
                                        .dtype = FT_F32,
-                                       .window = s.window};
+                                       .window = s.window,
+                                       .scale = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_backward(queue, &args.attention_part_backward);

@@ -20,7 +20,8 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
                                  .all_ids = s.vocab_total,
                                  .dtype = FT_F32,
                                  .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
-                                 .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
+                                 .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
+                                 .scale = op.op.scale};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_forward(queue, &args.embedding_forward);
@@ -47,7 +48,8 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op) {
                                   .accumulate_positions = 1,
                                   .dtype = FT_F32,
                                   .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
-                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
+                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
+                                  .scale = op.op.scale};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_backward(queue, &args.embedding_backward);

@@ -16,6 +16,9 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "norm_forward",
     "norm_backward_input",
     "norm_backward_weight",
+    "head_norm_forward",
+    "head_norm_backward_input",
+    "head_norm_backward_weight",
     "rope",
     "attention_forward",
     "attention_backward",
@@ -28,6 +31,7 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "swiglu_forward",
     "swiglu_backward",
     "add",
+    "softcap",
     "add_norm_forward",
     "cross_entropy_forward",
     "cross_entropy_backward",
@@ -141,7 +145,7 @@ OpWork CopyWork(const Op& op) {
 OpWork RopeWork(const Op& op) {
   const double rotated = static_cast<double>(op.shape.rows) *
                          (static_cast<double>(op.shape.heads) + op.shape.kv_heads) *
-                         op.shape.head_dim;
+                         (op.shape.rotary > 0 ? op.shape.rotary : op.shape.head_dim);
   return {3 * rotated, 2 * rotated};
 }
 
@@ -164,6 +168,15 @@ OpWork NormWork(const Op& op, const Sizes& s) {
   }
   return {(op.rms ? 3 : 5) * s.matrix,
           2 * s.matrix + s.vectors * (s.rows + s.output_passes * s.cols)};
+}
+
+// Heads of q and k, each a row of a norm whose weight is one of two.
+OpWork HeadNormWork(const Op& op, const Sizes& s) {
+  const double rows = s.rows * (static_cast<double>(op.shape.heads) + op.shape.kv_heads);
+  const double matrix = rows * op.shape.head_dim, weights = 2.0 * op.shape.head_dim;
+  if (op.kind == OpKind::kHeadNormForward) return {4 * matrix, 3 * matrix + rows + weights};
+  if (op.kind == OpKind::kHeadNormBackwardInput) return {8 * matrix, 4 * matrix + rows + weights};
+  return {3 * matrix, 2 * matrix + rows + s.output_passes * weights};
 }
 
 OpWork ActivationWork(const Op& op, const Sizes& s) {
@@ -236,6 +249,10 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kNormBackwardInput:
     case OpKind::kNormBackwardWeight:
       return NormWork(op, s);
+    case OpKind::kHeadNormForward:
+    case OpKind::kHeadNormBackwardInput:
+    case OpKind::kHeadNormBackwardWeight:
+      return HeadNormWork(op, s);
     case OpKind::kRope:
       return RopeWork(op);
     case OpKind::kAttentionForward:  // Q K^T, P V; qkv -> out, lse
@@ -255,6 +272,8 @@ OpWork ElementWork(const Op& op) {
       return ActivationWork(op, s);
     case OpKind::kAdd:
       return {s.matrix, 3 * s.matrix};
+    case OpKind::kSoftcap:
+      return {6 * s.elements, 2 * s.elements};
     case OpKind::kAddNormForward:  // a, b -> sum, y
       return {(op.rms ? 5 : 9) * s.matrix, 4 * s.matrix + s.vectors * (s.cols + s.rows)};
     case OpKind::kCrossEntropyForward:

@@ -15,13 +15,6 @@ struct Feature {
 constexpr std::array kNotLowered = {
     Feature{[](const ModelSpec& m) { return m.attention == AttentionKind::kLatent; },
             "attention latent"},
-    Feature{[](const ModelSpec& m) { return m.qk_norm; }, "qk_norm true"},
-    Feature{[](const ModelSpec& m) { return m.post_norms; }, "post_norms true"},
-    Feature{[](const ModelSpec& m) { return m.embedding_norm; }, "embedding_norm true"},
-    Feature{[](const ModelSpec& m) { return m.order != LayerOrder::kSequential; },
-            "order parallel"},
-    Feature{[](const ModelSpec& m) { return m.head_bias; }, "head_bias true"},
-    Feature{[](const ModelSpec& m) { return m.unused_positions > 0; }, "unused_positions"},
     Feature{[](const ModelSpec& m) { return m.attention_sinks; }, "attention_sinks true"},
     Feature{[](const ModelSpec& m) { return m.router_bias; }, "router_bias true"},
     Feature{[](const ModelSpec& m) { return m.expert_bias; }, "expert_bias true"},
@@ -31,18 +24,13 @@ constexpr std::array kNotLowered = {
 
 // What changes neither a size nor, by more than a few operations a number, the work.
 constexpr std::array kNotExecuted = {
-    Feature{[](const ModelSpec& m) { return m.mlp != MlpKind::kGelu && m.mlp != MlpKind::kSwiglu; },
-            "an activation other than gelu and swiglu"},
+    Feature{[](const ModelSpec& m) { return m.mlp == MlpKind::kClampedSwiglu; },
+            "mlp clamped-swiglu"},
     Feature{[](const ModelSpec& m) { return m.positions == PositionKind::kAlibi; },
             "positions alibi"},
-    Feature{[](const ModelSpec& m) { return m.RotaryDim() != m.head_dim; }, "rotary_dim"},
     Feature{[](const ModelSpec& m) { return m.rope_scaling != RopeScaling::kNone; },
             "rope_scaling"},
-    Feature{[](const ModelSpec& m) { return m.local_rope_theta > 0; }, "local_rope_theta"},
-    Feature{[](const ModelSpec& m) { return m.attention_scale > 0; }, "attention_scale"},
     Feature{[](const ModelSpec& m) { return m.attention_softcap > 0; }, "attention_softcap"},
-    Feature{[](const ModelSpec& m) { return m.logit_softcap > 0; }, "logit_softcap"},
-    Feature{[](const ModelSpec& m) { return m.embedding_scale != 1; }, "embedding_scale"},
     Feature{[](const ModelSpec& m) { return m.router == RouterKind::kSigmoid; }, "router sigmoid"},
     Feature{[](const ModelSpec& m) { return m.expert_scale != 1; }, "expert_scale"},
 };

@@ -207,6 +207,16 @@ Result<void> CheckPositions(const ModelSpec& model) {
   return CheckCount("unused_positions", model.unused_positions, 0);
 }
 
+// What layers with norms of their outputs, or with attention and MLP beside each other, have not.
+Result<void> CheckOrder(const ModelSpec& model) {
+  if (model.post_norms && (model.output_bias || model.mlp_bias || model.experts > 0)) {
+    return Refuse("post_norms true: output_bias and mlp_bias must be false and experts 0");
+  }
+  if (model.order == LayerOrder::kSequential) return {};
+  if (!model.post_norms && model.experts == 0) return {};
+  return Refuse("order {}: post_norms must be false and experts 0", Name(model.order));
+}
+
 // Factors that may be left out by 0 or another neutral value.
 Result<void> CheckFactors(const ModelSpec& model) {
   struct Factor {
@@ -263,6 +273,7 @@ Result<void> ValidateModel(const ModelSpec& model) {
   FT_TRY(CheckHeads(model));
   FT_TRY(CheckPositions(model));
   FT_TRY(CheckLatent(model));
+  FT_TRY(CheckOrder(model));
   FT_TRY(CheckFactors(model));
   FT_TRY(CheckExperts(model));
   return CheckSize(model);

@@ -130,10 +130,12 @@ struct ModelSpec {
   std::int64_t WindowOfMost(std::int64_t sequence) const {
     return sequence <= attention_window ? 0 : attention_window;
   }
-  // The same of layer `layer`, counted from 0.
+  // Whether layer `layer`, counted from 0, attends to all earlier tokens in spite of the window.
+  bool IsGlobal(std::int64_t layer) const {
+    return global_attention_every > 0 && (layer + 1) % global_attention_every == 0;
+  }
   std::int64_t WindowOf(std::int64_t layer, std::int64_t sequence) const {
-    const bool global = global_attention_every > 0 && (layer + 1) % global_attention_every == 0;
-    return global ? 0 : WindowOfMost(sequence);
+    return IsGlobal(layer) ? 0 : WindowOfMost(sequence);
   }
   bool operator==(const ModelSpec&) const = default;
 };

@@ -100,6 +100,7 @@ void Experts::Activation(const std::string& suffix, std::int64_t piece) {
                   (swiglu ? "experts.swiglu" : "experts.gelu") + suffix,
                   {In(Room(e_.up, piece, e_.up_width)),
                    Out(Room(e_.activated, piece, e_.ffn_width)), In(e_.all_counts)});
+  op.activation = ActivationOf(layer_.context.model.mlp);
   op.shape = {.rows = e_.Even(piece), .cols = e_.ffn_width};
   FollowCounts(piece, op.shape);
 }

@@ -27,6 +27,7 @@ struct Backward {
     Input();
     Op& op = b.Add(swiglu ? OpKind::kSwigluBackward : OpKind::kGeluBackward, OpClass::kMemoryBound,
                    name, {In(up), In(d_activated), Out(out), In(counts)});
+    op.activation = ActivationOf(layer.context.model.mlp);
     op.shape = {.rows = rows, .cols = width};
     return op;
   }

@@ -302,5 +302,18 @@ TEST(ParameterCounts, AreThoseOfAllAndOfWhatIsTrained) {
   EXPECT_EQ(CountParameters(llama, plan).all - CountParameters(llama, plan).trained, 8'030'261'248);
 }
 
+// Blocks hold what the description counts, of every model that can be planned.
+TEST(Blocks, HoldTheParametersOfEveryModelOfTheCatalogue) {
+  const auto catalogue = BuiltInCatalogue();
+  ASSERT_TRUE(catalogue.has_value());
+  int planned = 0;
+  for (const ModelEntry& entry : catalogue->models) {
+    if (!entry.described || !entry.unsupported.empty()) continue;
+    ++planned;
+    EXPECT_EQ(CountParameters(entry.spec, Plan{}).all, ParameterCount(entry.spec)) << entry.name;
+  }
+  EXPECT_GE(planned, 117);
+}
+
 }  // namespace
 }  // namespace foretrain
