@@ -91,6 +91,7 @@ struct Bucket {
   std::int64_t used = 0;         // elements that hold parameters
   std::int64_t decayed = 0;      // leading elements that weight decay applies to
   bool frozen = false;           // never updated: parameters alone
+  bool unsharded = false;        // parameters are whole where those of others are in shards
   bool experts = false;          // that expert parallelism deals out: held by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state
   std::int32_t shard = 0;        // this rank's part: [shard, shard + 1) * elements / shards

@@ -160,26 +160,30 @@ class Estimator {
             : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
     return TimeOf(block, seconds_).span_s;
   }
+  // Blocks that share a bucket: each has its part of the time.
+  static double BlocksOf(const BucketLayout& layout, int bucket) {
+    const auto shares = [bucket](const std::vector<int>& buckets) {
+      return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+    };
+    return static_cast<double>(
+        std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares));
+  }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
       const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
-      if (!IsHeldOnce(plan_, gathered)) sum += GatherSeconds(gathered);
+      if (!GathersParameters(plan_, gathered)) continue;
+      sum += GatherSeconds(gathered) / BlocksOf(layout, bucket);
     }
     return sum;
   }
   // Sums of one micro-batch's gradients and, where they leave the device, the slowest of what that
-  // takes. A bucket of several blocks is summed once: each has its part of the time.
+  // takes.
   double MicroBatchSeconds(const BucketLayout& layout, std::size_t block) const {
     if (!sharding_.each_micro_batch) return 0;
     double sum = 0;
     for (const int number : layout.buckets_of_block[block]) {
       if (layout.buckets[static_cast<std::size_t>(number)].frozen) continue;
-      const auto shares = [number](const std::vector<int>& buckets) {
-        return std::find(buckets.begin(), buckets.end(), number) != buckets.end();
-      };
-      const auto blocks =
-          std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares);
       const Bucket& bucket = layout.buckets[static_cast<std::size_t>(number)];
       const bool sums = plan_.DataParallel() > 1 && !IsHeldOnce(plan_, bucket);
       double slowest = sums ? SumSeconds(bucket) : 0;
@@ -188,7 +192,7 @@ class Estimator {
         slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
                             TimeOf(HostAddBlock(n), seconds_).span_s});
       }
-      sum += slowest / static_cast<double>(blocks);
+      sum += slowest / BlocksOf(layout, number);
     }
     return sum;
   }

@@ -13,6 +13,7 @@
 #include "sim/program/groups.h"
 #include "sim/search/balance.h"
 #include "sim/search/closed_form.h"
+#include "sim/search/tune_gathers.h"
 #include "sim/spec/plan_json.h"
 
 namespace foretrain {
@@ -155,19 +156,42 @@ class Searcher {
         std::min<int>(std::max(1, options_.simulated), static_cast<int>(candidates_.size()));
     for (int i = 0; i < most; ++i) {
       if (Cancelled()) return Aborted();
-      const Candidate& candidate = candidates_[static_cast<std::size_t>(i)];
-      FT_ASSIGN(const Forecast forecast,
-                MakeForecast(model_, candidate.plan, costs_,
-                             costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst,
-                             /*timeline=*/false));
-      const double step = forecast.simulation.step_s;
-      result_.plans.push_back({candidate.plan, candidate.memory, candidate.estimate.step_s, step,
-                               step * (1 - forecast.relative_error),
-                               step * (1 + forecast.relative_error), false, false});
+      FT_TRY(SimulateOne(candidates_[static_cast<std::size_t>(i)]));
       if (options_.progress) options_.progress(i + 1, most);
     }
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const RankedPlan& a, const RankedPlan& b) { return a.step_s < b.step_s; });
+    return {};
+  }
+
+  Result<Forecast> ForecastOf(const Plan& plan) const {
+    return MakeForecast(model_, plan, costs_,
+                        costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst,
+                        /*timeline=*/false);
+  }
+
+  // The plan and, where its gathers can be hidden better, that one too.
+  Result<void> SimulateOne(const Candidate& candidate) {
+    FT_TRY(Rank(candidate));
+    if (!MayTuneGathers(candidate.plan)) return {};
+    const Plan tuned = TuneGathers(model_, candidate.plan, capacity_,
+                                   [&](const Plan& plan) -> std::optional<double> {
+                                     const auto forecast = ForecastOf(plan);
+                                     if (!forecast || Cancelled()) return std::nullopt;
+                                     return forecast->simulation.step_s;
+                                   });
+    if (Cancelled()) return Aborted();
+    if (tuned == candidate.plan) return {};
+    const auto seconds = [&](const Op& op) { return SecondsOf(tuned, op); };
+    return Rank({tuned, PredictFullestRank(model_, tuned), EstimateStep(model_, tuned, seconds)});
+  }
+
+  Result<void> Rank(const Candidate& candidate) {
+    FT_ASSIGN(const Forecast forecast, ForecastOf(candidate.plan));
+    const double step = forecast.simulation.step_s;
+    result_.plans.push_back({candidate.plan, candidate.memory, candidate.estimate.step_s, step,
+                             step * (1 - forecast.relative_error),
+                             step * (1 + forecast.relative_error), false, false});
     return {};
   }
 

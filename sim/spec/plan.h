@@ -72,6 +72,8 @@ struct Plan {
   int zero_stage = 0;
   int replicas = 1;  // HSDP: dp * cp ranks are `replicas` groups that each hold all shards
   int prefetch_depth = 1;
+  std::int64_t gather_bytes = 0;  // parameters that are gathered together, at least; 0: of a block
+  std::int64_t unsharded_bytes = 0;  // parameters that ZeRO-3 leaves whole, at most
   GatherFormat gather_format = GatherFormat::kFp32;
   ReductionTime reduction_time = ReductionTime::kEnd;
   std::int64_t bucket_bytes =

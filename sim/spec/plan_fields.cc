@@ -78,8 +78,16 @@ std::vector<PlanField> MakeFields() {
   const std::int64_t count = kMaxModelCount;
   PlanField bucket = Integer<&Plan::bucket_bytes>("bucket_bytes", "--bucket", 1, kMaxProduct,
                                                   "Gradients that are reduced together");
-  bucket.type = PlanFieldType::kSize;
-  bucket.value_name = "SIZE";
+  PlanField gather = Integer<&Plan::gather_bytes>(
+      "gather_bytes", "--gather-bucket", 0, kMaxProduct,
+      "Parameters of consecutive blocks that are gathered together; 0: each block's alone");
+  PlanField unsharded =
+      Integer<&Plan::unsharded_bytes>("unsharded_bytes", "--unsharded", 0, kMaxProduct,
+                                      "Parameters that ZeRO-3 leaves whole on each rank, at most");
+  for (PlanField* field : {&bucket, &gather, &unsharded}) {
+    field->type = PlanFieldType::kSize;
+    field->value_name = "SIZE";
+  }
   PlanField stage_layers{"stage_layers",
                          "--stage-layers",
                          "N,N,...",
@@ -128,7 +136,9 @@ std::vector<PlanField> MakeFields() {
       Integer<&Plan::replicas>("replicas", "--hsdp", 1, kMaxRanks,
                                "Groups of ranks that each hold all of ZeRO's shards"),
       Integer<&Plan::prefetch_depth>("prefetch_depth", "--prefetch", 0, kMostPieces,
-                                     "Blocks whose parameters ZeRO-3 gathers ahead"),
+                                     "Gathers of parameters that ZeRO-3 issues ahead"),
+      gather,
+      unsharded,
       Choice<&Plan::gather_format>("gather_format", "--gather-format", "FORMAT", kGatherFormats,
                                    "Number format in which ZeRO gathers parameters"),
       Choice<&Plan::reduction_time>("reduction_time", "--reduce-at", "end|micro-batch",

@@ -54,6 +54,31 @@ std::string GatherFormatNeedsShardedParameters(const Plan& plan) {
       TextOf(PlanFieldOf("gather_format"), plan), plan.zero_stage);
 }
 
+std::string GatherBucketNeedsCopies(const Plan& plan) {
+  if (plan.gather_bytes == 0 || plan.zero_stage == 3) return {};
+  if (plan.offload_parameters != OffloadTarget::kNone) return {};
+  return fmt::format(
+      "gather_bytes {} with zero_stage {}: parameters that lie whole on the device are not "
+      "gathered "
+      "for their uses; use zero_stage 3 or gather_bytes 0",
+      plan.gather_bytes, plan.zero_stage);
+}
+
+std::string UnshardedNeedsShardedParameters(const Plan& plan) {
+  if (plan.unsharded_bytes == 0) return {};
+  if (plan.zero_stage != 3) {
+    return fmt::format(
+        "unsharded_bytes {} with zero_stage {}: only zero_stage 3 has shards of parameters; use "
+        "zero_stage 3 or unsharded_bytes 0",
+        plan.unsharded_bytes, plan.zero_stage);
+  }
+  if (plan.offload_parameters == OffloadTarget::kNone) return {};
+  return fmt::format(
+      "unsharded_bytes {} with offload_parameters {}: what is left whole stays on the device; use "
+      "offload_parameters none or unsharded_bytes 0",
+      plan.unsharded_bytes, Name(plan.offload_parameters));
+}
+
 std::string SgdHasNoMoments(const Plan& plan) {
   if (plan.optimizer != OptimizerKind::kSgd || plan.moments == MomentFormat::kFp32) return {};
   return fmt::format(
@@ -265,6 +290,8 @@ std::span<const PlanRule> PlanRules() {
       {"replicas-divide-ranks", ReplicasDivideRanks},
       {"replicas-need-sharding", ReplicasNeedSharding},
       {"gather-format-needs-sharded-parameters", GatherFormatNeedsShardedParameters},
+      {"gather-bucket-needs-copies", GatherBucketNeedsCopies},
+      {"unsharded-needs-sharded-parameters", UnshardedNeedsShardedParameters},
       {"sgd-has-no-moments", SgdHasNoMoments},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},

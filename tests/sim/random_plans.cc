@@ -121,6 +121,18 @@ void OverlapSteps(std::uint64_t index, PlannedModel& out) {
   if (ValidatePlan(plan, out.model)) out.plan = plan;
 }
 
+// What is gathered together, and what is not at all.
+void GatherTogether(std::uint64_t index, Plan& plan) {
+  std::mt19937_64 random(index ^ 0x6a74);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  const bool copies = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
+  if (copies && pick(0, 1) == 1) plan.gather_bytes = std::int64_t{1} << pick(10, 16);
+  if (plan.zero_stage != 3 || plan.offload_parameters != OffloadTarget::kNone) return;
+  if (pick(0, 1) == 1) plan.unsharded_bytes = std::int64_t{1} << pick(10, 18);
+}
+
 // How experts are dealt out and balanced, where there are any.
 void DealExperts(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(index ^ 0x5eed);
@@ -245,6 +257,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   }
   plan.post_validation = pick(0, 1) == 1;
   if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
+  GatherTogether(index, plan);
   return out;
 }
 

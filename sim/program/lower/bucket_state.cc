@@ -40,8 +40,9 @@ void MakeBucketState(RankBuilder& rank) {
     const std::int64_t shard = whole / bucket.shards;
     const OptimizerOffload offload =
         OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
-    bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters,
-                                      ParameterSpace(context.plan));
+    const bool sharded = ShardsParameters(context.plan, bucket);
+    bucket.parameters =
+        rank.NewState(sharded ? shard : whole, Category::kParameters, ParameterSpace(context.plan));
     if (bucket.frozen) continue;
     bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients,
                                      GradientSpace(context.plan));
@@ -51,7 +52,7 @@ void MakeBucketState(RankBuilder& rank) {
 
 Binding ParameterRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
                          std::int64_t end) {
-  const bool sharded = ShardingOf(rank.Context().plan).parameters;
+  const bool sharded = ShardsParameters(rank.Context().plan, bucket);
   return RangeOf(rank, bucket, sharded, bucket.parameters, begin, end);
 }
 

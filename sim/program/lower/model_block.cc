@@ -8,6 +8,7 @@
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/overlap.h"
+#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
@@ -63,7 +64,7 @@ int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey&
 // In the copy that a strategy made for this use, or where the bucket keeps them.
 Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
-  const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
+  const int copy = rank.Tensors().Find(ParameterCopy(rank.Context(), key, range.bucket));
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
   const Plan& plan = rank.Context().plan;
   FT_CHECK(copy >= 0 || !GathersParameters(plan, bucket));
@@ -176,36 +177,6 @@ SkeletonStep PieceStep(Pass pass, int block, int micro_batch, int piece) {
 
 SkeletonStep BlockStep(Pass pass, int block, int micro_batch) {
   return {BlockKey(pass, block, micro_batch), &kModelBlock};
-}
-
-TensorName ParameterCopy(const InstructionKey& use, int bucket) {
-  const bool forward = use.pass == Pass::kForward;
-  return {forward ? TensorKind::kForwardParameters : TensorKind::kBackwardParameters, use.block,
-          use.micro_batch, bucket};
-}
-
-TensorName ShardCopy(const InstructionKey& use) {
-  TensorName name = ParameterCopy(use, use.part);
-  name.kind = name.kind == TensorKind::kForwardParameters ? TensorKind::kForwardShard
-                                                          : TensorKind::kBackwardShard;
-  return name;
-}
-
-std::vector<BlockUse> ParameterUses(const Skeleton& skeleton) {
-  std::vector<BlockUse> uses = BlockUses(skeleton);
-  std::erase_if(uses, [&](const BlockUse& use) {
-    const InstructionKey& key = skeleton[use.begin].key;
-    // The embedding's backward reads ids alone.
-    return key.pass == Pass::kBackwardWeight || (key.block == 0 && key.pass != Pass::kForward);
-  });
-  return uses;
-}
-
-bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket) {
-  // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
-  const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
-                          context.stage.KindOf(use.block) == BlockKind::kHead;
-  return !norm_alone || context.RangeOf(use.block, kFinalNormWeight).bucket == bucket;
 }
 
 }  // namespace foretrain

@@ -215,11 +215,11 @@ using LastUses = std::vector<std::optional<InstructionKey>>;  // by bucket
 // is read no more: the gather behind them does anyhow, and so all ranks of a stage are alike.
 LastUses LastUsesOf(const LowerContext& context, const Skeleton& skeleton) {
   LastUses last(context.layout.buckets.size());
-  const Sharding sharding = ShardingOf(context.plan);
-  if (!sharding.optimizer || sharding.parameters) return last;
+  if (!ShardingOf(context.plan).optimizer) return last;
   for (const SkeletonStep& step : skeleton) {
     if (step.key.kind != InstructionKind::kBlock) continue;
     for (const int bucket : context.BucketsOf(step.key.block)) {
+      if (ShardsParameters(context.plan, context.BucketAt(bucket))) continue;
       last[static_cast<std::size_t>(bucket)] = step.key;
     }
   }

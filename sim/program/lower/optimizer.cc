@@ -95,7 +95,6 @@ constexpr StepRule kAmendment{EmitAmendment};
 
 // The updates of a micro-batch, or of a step (0).
 Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
-  const Sharding sharding = ShardingOf(context.plan);
   Skeleton updates, amendments;
   // Forward order: the next step's first blocks get their parameters first.
   for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
@@ -108,7 +107,7 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
     const bool later = context.plan.post_validation;
     if (updates_here) add(updates, InstructionKind::kOptimizerStep, kOptimizerStep);
     if (updates_here && MayAmend(context)) add(amendments, InstructionKind::kAmend, kAmendment);
-    if (sharding.optimizer && !sharding.parameters && context.BucketAt(bucket).shards > 1) {
+    if (SharesUpdate(context.plan, context.BucketAt(bucket))) {
       add(later ? amendments : updates, InstructionKind::kAllGather, kUpdatedGather);
     }
   }

@@ -3,8 +3,8 @@
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/lowerings.h"
-#include "sim/program/lower/model_block.h"
 #include "sim/program/lower/offload_state.h"
+#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/sharding.h"
 
@@ -22,9 +22,11 @@ std::int64_t QuantizedBytes(const Plan& plan, const Bucket& bucket) {
 
 void EmitGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const Plan& plan = rank.Context().plan;
+  const LowerContext& context = rank.Context();
+  const Plan& plan = context.plan;
   const std::int64_t sent = QuantizedBytes(plan, bucket);
-  const int shard = rank.Tensors().Find(ShardCopy(key));  // of parameters that lie elsewhere
+  const int shard =
+      rank.Tensors().Find(ShardCopy(context, key));  // of parameters that lie elsewhere
   std::vector<Binding> bindings = {rank.Whole(shard >= 0 ? shard : bucket.parameters)};
   int block = -1;
   if (sent == 0) {
@@ -42,8 +44,9 @@ void EmitGather(RankBuilder& rank, const InstructionKey& key) {
     bindings.push_back(rank.Whole(rank.NewBuffer(sent / bucket.shards, category)));
     bindings.push_back(rank.Whole(rank.NewBuffer(sent, category)));
   }
-  const int whole = rank.Tensors().Put(
-      ParameterCopy(key, key.part), rank.NewBuffer(WholeBytes(bucket), Category::kCommunication));
+  const int whole =
+      rank.Tensors().Put(ParameterCopy(context, key, key.part),
+                         rank.NewBuffer(WholeBytes(bucket), Category::kCommunication));
   bindings.push_back(rank.Whole(whole));
   rank.Add(key, block, bindings);
 }
@@ -72,22 +75,14 @@ constexpr StepRule kGather{EmitGather, GatherMemory};
 
 void LowerParameterGathering(const LowerContext& context, Skeleton& skeleton) {
   if (!ShardingOf(context.plan).parameters) return;
-  const std::vector<BlockUse> uses = ParameterUses(skeleton);
-  const auto depth = static_cast<std::size_t>(context.plan.prefetch_depth);
+  const ParameterCopies copies(context, skeleton, GathersParameters);
   Insertions insertions;
-  for (std::size_t u = 0; u < uses.size(); ++u) {
-    const InstructionKey& use = skeleton[uses[u].begin].key;
-    // Issued `depth` uses ahead, and no earlier than the end of the use before those, so that
-    // depth + 1 gathered blocks are live at most.
-    const std::size_t place = uses[u - std::min(u, depth)].begin;
-    std::optional<InstructionKey> after;
-    if (u > depth) after = skeleton[uses[u - depth - 1].last].key;
-    for (const int bucket : context.BucketsOf(use.block)) {
-      if (!ReadsBucket(context, use, bucket)) continue;
-      if (!GathersParameters(context.plan, context.BucketAt(bucket))) continue;
-      const InstructionKey key{InstructionKind::kAllGather, use.pass, use.block, use.micro_batch,
-                               bucket};
-      insertions.Before(place, {key, &kGather, after});
+  for (std::size_t g = 0; g < copies.count(); ++g) {
+    const AheadOf ahead = copies.Ahead(g, static_cast<std::size_t>(context.plan.prefetch_depth));
+    for (const InstructionKey& use : copies.BegunBy(g)) {
+      InstructionKey key = use;
+      key.kind = InstructionKind::kAllGather;
+      insertions.Before(ahead.place, {key, &kGather, ahead.after});
     }
   }
   insertions.ApplyTo(skeleton);

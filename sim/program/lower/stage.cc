@@ -57,9 +57,11 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       *open = {};
     }
   };
+  const bool copied = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
   for (auto block = stage.blocks.rbegin(); block != stage.blocks.rend(); ++block) {
-    // Chunks are done with at different times.
+    // Chunks are done with at different times; the embedding's backward reads no parameters.
     if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close(0);
+    if (*block == 0 && copied) close(0);
     for (Member& member : MembersOf(model, plan, stage, *block, ep_rank)) {
       if (IsTokenTable(stage, member)) {
         tables.push_back(std::move(member));
@@ -71,8 +73,7 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
       open.members.push_back(std::move(member));
     }
-    const bool alone = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
-    close(alone ? 0 : plan.bucket_bytes);
+    close(copied ? plan.gather_bytes : plan.bucket_bytes);
   }
   close(0);
   for (Member& table : tables) groups.push_back({std::move(table)});
@@ -141,6 +142,7 @@ class Builder {
   }
 
   BucketLayout Take(const ModelSpec& model) {
+    LeaveWhole();
     if (stage_.shared_table) {
       const int head_block = stage_.layers + 1;
       auto& head = Ranges(head_block, kHeadParameterCount);
@@ -154,6 +156,17 @@ class Builder {
   }
 
  private:
+  // The first blocks', as many as may be: nothing in a step's forward comes before their gathers.
+  void LeaveWhole() {
+    if (!ShardingOf(plan_).parameters) return;
+    std::int64_t left = plan_.unsharded_bytes;
+    for (auto bucket = out_.buckets.rbegin(); bucket != out_.buckets.rend(); ++bucket) {
+      left -= bucket->elements * kFloatBytes;
+      if (left < 0) break;
+      bucket->unsharded = true;
+    }
+  }
+
   std::vector<ParameterRange>& Ranges(int block, int count) {
     auto& list = out_.ranges[stage_.Local(block)];
     if (static_cast<int>(list.size()) < count) list.resize(static_cast<std::size_t>(count));

@@ -74,9 +74,9 @@ struct BucketLayout {
 };
 
 // Buckets of one rank. Consecutive blocks share a bucket up to plan.bucket_bytes; with ZeRO-3 or
-// offloaded parameters each block is one, so that it can be gathered or copied alone. A tied token
-// table is always one by itself. In a bucket tensors that decay come first; a bucket is padded to
-// 16 elements a shard.
+// offloaded parameters, which are gathered or copied for each use, up to plan.gather_bytes, and the
+// embedding with nothing else. A tied token table is always one by itself. In a bucket tensors that
+// decay come first; a bucket is padded to 16 elements a shard.
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at);
 

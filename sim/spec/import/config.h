@@ -2,6 +2,7 @@
 // out what they mean: families.cc. For the sources of this folder.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,11 @@ class Config {
   }
   std::vector<std::string> StringsOr(std::string_view name) { return fields_.StringsOr(Use(name)); }
   std::optional<JsonFields> ObjectOr(std::string_view name) { return fields_.ObjectOr(Use(name)); }
+
+  // Fields that say what others have said, or nothing in this family.
+  void IgnoreIn(std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) Use(name);
+  }
 
   // Notes the first thing that ModelSpec cannot express.
   void Unsupported(std::string_view field, std::string_view why);

@@ -28,6 +28,7 @@ void ReadDeepSeekExperts(Config& config, ModelSpec& model) {
   model.shared_ffn_hidden = config.IntegerOr("n_shared_experts", 0) * model.expert_ffn_hidden;
   model.first_dense_layers = config.IntegerOr("first_k_dense_replace", 0);
   model.expert_scale = config.NumberOr("routed_scaling_factor", 1);
+  config.IgnoreIn({"topk_group"});
   const std::int64_t groups = config.IntegerOr("n_group", 1);
   if (groups > 1) {
     model.expert_groups = groups;
@@ -38,6 +39,7 @@ void ReadDeepSeekExperts(Config& config, ModelSpec& model) {
 void ReadLatentAttention(Config& config, ModelSpec& model) {
   config.MustBe("attention_bias", false, "latent attention has no biases");
   config.MustBe("mlp_bias", false, "experts have no biases");
+  config.IgnoreIn({"qk_head_dim"});
   model.attention = AttentionKind::kLatent;
   model.rotary_dim = 0;
   model.query_rank = config.IsNull("q_lora_rank") ? 0 : config.IntegerOr("q_lora_rank", 0);
@@ -55,6 +57,7 @@ void MoreOfGpt2(Config& config, ModelSpec&) { RequirePlainScores(config); }
 void MoreOfGptBigCode(Config& config, ModelSpec& model) {
   RequirePlainScores(config);
   if (config.BoolOr("multi_query", true)) model.kv_heads = 1;
+  config.IgnoreIn({"num_key_value_heads"});
 }
 
 // Biases in the MLP and the head alone; attention and MLP read one norm.
@@ -97,7 +100,7 @@ void MoreOfMpt(Config& config, ModelSpec& model) {
   model.norm_bias = model.attention_bias = model.output_bias = model.mlp_bias = false;
   model.ffn_hidden = config.CountOr("expansion_ratio", 4) * model.hidden;
   config.MustBe("no_bias", true, "no linear or norm has a bias");
-  config.BoolOr("learned_pos_emb", true);
+  config.IgnoreIn({"learned_pos_emb", "embedding_fraction", "logit_scale", "norm_type"});
   if (auto attention = config.ObjectOr("attn_config")) {
     if (!attention->BoolOr("alibi", true)) {
       config.Unsupported("attn_config.alibi", "must be true: the library has no other positions");
@@ -118,6 +121,7 @@ void MoreOfFalcon(Config& config, ModelSpec& model) {
   const bool second = config.BoolOr("new_decoder_architecture", false);
   const bool bias = config.BoolOr("bias", false);
   model.attention_bias = model.output_bias = model.mlp_bias = bias;
+  config.IgnoreIn({"multi_query", "parallel_attn", "num_ln_in_parallel_attn"});
   if (config.BoolOr("alibi", false)) model.positions = PositionKind::kAlibi;
   if (second) {
     model.kv_heads = config.CountOr("num_kv_heads|n_head_kv", model.heads);
@@ -204,6 +208,7 @@ void MoreOfQwen3Moe(Config& config, ModelSpec& model) {
 // Tokens' vectors are scaled by sqrt(hidden).
 void MoreOfGemma(Config& config, ModelSpec& model) {
   model.attention_bias = model.output_bias = config.BoolOr("attention_bias", false);
+  config.IgnoreIn({"hidden_act", "hidden_activation"});  // tanh GELU, whatever they say
   model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
   config.MustBe("use_bidirectional_attention", false, "tokens see those before them");
   config.Note("norms' weights are those of the file plus 1");
@@ -301,6 +306,7 @@ void MoreOfGlm4Moe(Config& config, ModelSpec& model) {
 // Every linear has a bias; every second layer has a window.
 void MoreOfGptOss(Config& config, ModelSpec& model) {
   model.mlp = MlpKind::kClampedSwiglu;
+  config.IgnoreIn({"hidden_act"});
   model.attention_bias = model.output_bias = config.BoolOr("attention_bias", true);
   model.attention_sinks = model.router_bias = model.expert_bias = true;
   ReadExperts(config, {.experts = "num_local_experts", .width = "intermediate_size"}, model);

@@ -115,7 +115,7 @@ MODELS = [
     ("glm-4-0414-32b", "glm4", dict(hidden_size=6144, num_hidden_layers=61, num_attention_heads=48,
                                     num_key_value_heads=8, intermediate_size=23040,
                                     attention_bias=False)),
-    ("glm-4.5-air", "glm4_moe", dict(attention_bias=True)),
+    ("glm-4.5-air", "glm4_moe", dict(attention_bias=True, head_dim=128)),
     ("internlm3-8b", "internlm3", {}),
     ("deepseek-v2", "deepseek_v2", dict(hidden_size=5120, num_hidden_layers=60, num_attention_heads=128,
                                         num_key_value_heads=128, intermediate_size=12288,

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "sim/spec/hugging_face.h"
+#include "sim/spec/import/hugging_face.h"
 #include "sim/spec/model_json.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"

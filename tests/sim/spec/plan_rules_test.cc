@@ -50,6 +50,18 @@ const Row kRows[] = {
     {"dualpipe-keeps-whole-parameters",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
      "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"gather-bucket-needs-copies", [](Plan& p) { p.zero_stage = 2, p.gather_bytes = 4096; },
+     "gather_bytes 4096 with zero_stage 2", [](Plan& p) { p.zero_stage = 3; }},
+    {"unsharded-needs-sharded-parameters",
+     [](Plan& p) { p.zero_stage = 1, p.unsharded_bytes = 4096; },
+     "unsharded_bytes 4096 with zero_stage 1", [](Plan& p) { p.zero_stage = 3; }},
+    {"unsharded-needs-sharded-parameters",
+     [](Plan& p) {
+       p.zero_stage = 3, p.unsharded_bytes = 4096;
+       p.offload_optimizer = p.offload_parameters = OffloadTarget::kHost;
+     },
+     "unsharded_bytes 4096 with offload_parameters host",
+     [](Plan& p) { p.offload_parameters = OffloadTarget::kNone; }},
     {"post-validation-needs-zero-bubble",
      [](Plan& p) { p.pp = 2, p.clip_norm = 1, p.post_validation = true; },
      "post_validation with schedule 1f1b", [](Plan& p) { p.schedule = ScheduleKind::kZbH1; }},
