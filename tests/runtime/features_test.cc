@@ -30,7 +30,7 @@ std::vector<Case> LayerCases() {
       {"Dp2Zero3FullRecomputeMlpTiles", With([](Plan& p) {
          p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull, p.mlp_tiles = 2;
        })},
-      {"Dp2Zero2MicroBatch2", With([](Plan& p) { p.dp = p.micro_batch = 2, p.zero_stage = 2; })},
+      {"Dp2Zero2MicroBatch2", With([](Plan& p) { p.dp = 2, p.micro_batch = 2, p.zero_stage = 2; })},
       {"Pp2ZbH1Tp2", With([](Plan& p) { p.pp = p.tp = 2, p.schedule = ScheduleKind::kZbH1; })},
       {"Pp2DualPipe",
        With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.tp = 2; })},

@@ -14,6 +14,7 @@
 #include "sim/cost/step_flops.h"
 #include "sim/memory/peak_memory.h"
 #include "sim/simulate/simulate.h"
+#include "sim/spec/catalogue.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
 
