@@ -38,6 +38,18 @@ constexpr std::array kMay = {
     CountColumn{"groups_per_token", &ModelSpec::groups_per_token},
 };
 
+struct RealColumn {
+  std::string_view name;
+  double ModelSpec::*value;
+};
+constexpr std::array kReals = {
+    RealColumn{"local_rope_theta", &ModelSpec::local_rope_theta},
+    RealColumn{"attention_scale", &ModelSpec::attention_scale},
+    RealColumn{"attention_softcap", &ModelSpec::attention_softcap},
+    RealColumn{"logit_softcap", &ModelSpec::logit_softcap},
+    RealColumn{"embedding_scale", &ModelSpec::embedding_scale},
+};
+
 Result<void> ReadCounts(const CsvReader& row, ModelSpec& model) {
   for (const CountColumn& column : kMust) {
     FT_ASSIGN(model.*column.value, row.Count(column.name, 1, kMaxModelCount));
@@ -45,6 +57,9 @@ Result<void> ReadCounts(const CsvReader& row, ModelSpec& model) {
   for (const CountColumn& column : kMay) {
     if (row.Text(column.name).empty()) continue;
     FT_ASSIGN(model.*column.value, row.Count(column.name, 0, kMaxModelCount));
+  }
+  for (const RealColumn& column : kReals) {
+    FT_ASSIGN(model.*column.value, row.Number(column.name, model.*column.value));
   }
   return {};
 }
@@ -63,6 +78,7 @@ constexpr std::array kFeatures = {
             [](ModelSpec& m) { m.order = LayerOrder::kParallelOneNorm; }},
     Feature{"attention sinks", [](ModelSpec& m) { m.attention_sinks = true; }},
     Feature{"bias of logits", [](ModelSpec& m) { m.head_bias = true; }},
+    Feature{"no bias of the attention output", [](ModelSpec& m) { m.output_bias = false; }},
     Feature{"biases of router and experts",
             [](ModelSpec& m) { m.router_bias = m.expert_bias = true; }},
 };
@@ -192,10 +208,10 @@ Result<ModelEntry> ReadModel(const CsvReader& row, std::string name) {
   FT_TRY(ReadAttention(row, entry.spec, missing));
   FT_TRY(ReadNorm(row, entry.spec, missing));
   FT_TRY(ReadMlp(row, entry.spec, missing));
-  ReadFeatures(row, entry.spec, missing);
   FT_ASSIGN(const bool biases, row.Flag("biases", false));
   entry.spec.output_bias = entry.spec.mlp_bias = biases;
   FT_ASSIGN(entry.spec.attention_bias, row.Flag("qkv_bias", biases));
+  ReadFeatures(row, entry.spec, missing);
   FT_ASSIGN(entry.spec.tied_embeddings, row.Flag("tied_embeddings", false));
   FT_ASSIGN(const double published_b, row.Number("params_published_b", 0));
   FT_ASSIGN(const double active_b, row.Number("active_params_published_b", 0));
