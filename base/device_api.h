@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 5 };
+enum { FT_DEVICE_API_VERSION = 6 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -93,7 +93,9 @@ typedef enum FtKernel {
 typedef struct FtQueue FtQueue;  // a stream, or the scratch memory of a host thread
 typedef struct FtEvent FtEvent;
 
-// ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it.
+// ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it. `dtype` is that
+// of all tensors but those that have one of their own (`c_dtype`, ...) and those of a C type.
+// Kernels compute in fp32 and round what they store to nearest, halves to even.
 // -------------------------------------
 
 // `rows` rows from `row` on, at positions of their sequence from `position` on: a piece of a
@@ -113,6 +115,7 @@ typedef struct FtGemm {
   int32_t trans_a, trans_b, accumulate;
   float scale;
   FtDtype dtype;
+  FtDtype bias_dtype, c_dtype;
 } FtGemm;
 
 // grad[cols] (+)= sum over rows of dy[rows, cols].
@@ -122,6 +125,7 @@ typedef struct FtBiasGrad {
   int64_t rows, cols;
   int32_t accumulate;
   FtDtype dtype;
+  FtDtype grad_dtype;
 } FtBiasGrad;
 
 // out[rows, cols] = scale * table[ids[row]] + positions[(first_row + row) % sequence]; positions
@@ -138,6 +142,7 @@ typedef struct FtEmbeddingForward {
   FtDtype dtype;
   const FtRun* runs;
   int64_t run_count;
+  FtDtype table_dtype;  // of positions too
   float scale;
 } FtEmbeddingForward;
 
@@ -155,6 +160,7 @@ typedef struct FtEmbeddingBackward {
   FtDtype dtype;
   const FtRun* runs;
   int64_t run_count;
+  FtDtype grad_dtype;
   float scale;
 } FtEmbeddingBackward;
 
@@ -171,6 +177,7 @@ typedef struct FtNormForward {
   float epsilon;
   int32_t rms;
   FtDtype dtype;
+  FtDtype weight_dtype;  // of bias too
 } FtNormForward;
 
 // dx[rows, cols] = gradient of the norm's input + residual[rows, cols]; residual may be NULL, and
@@ -186,6 +193,7 @@ typedef struct FtNormBackwardInput {
   int64_t rows, cols;
   int32_t rms;
   FtDtype dtype;
+  FtDtype weight_dtype;
 } FtNormBackwardInput;
 
 // weight_grad[cols], bias_grad[cols] (+)= ...; bias_grad NULL for RMSNorm and where there is no
@@ -200,6 +208,7 @@ typedef struct FtNormBackwardWeight {
   int64_t rows, cols;
   int32_t rms, accumulate;
   FtDtype dtype;
+  FtDtype grad_dtype;
 } FtNormBackwardWeight;
 
 // RMSNorm of each head of the queries, `heads` of head_dim at the start of a row, and of the keys,
@@ -395,6 +404,7 @@ typedef struct FtAdd {
   void* out;
   int64_t rows, cols;
   FtDtype dtype;
+  FtDtype bias_dtype;
 } FtAdd;
 
 // sum[rows, cols] = a + b + bias, and the norm of sum as FtNormForward has it; bias may be NULL,
@@ -413,6 +423,7 @@ typedef struct FtAddNormForward {
   float epsilon;
   int32_t rms;
   FtDtype dtype;
+  FtDtype weight_dtype;  // of both biases too
 } FtAddNormForward;
 
 // loss[0] (+)= scale * sum over rows of (lse - logits[row, target]); lse [rows] fp32 is written. A
@@ -583,6 +594,7 @@ typedef struct FtGroupedGemm {
   FtGroupedMode mode;
   int32_t accumulate;
   FtDtype dtype;
+  FtDtype c_dtype;
 } FtGroupedGemm;
 
 // out[0] (+)= sum of squares, summed in fp64; out is fp32.
@@ -617,7 +629,10 @@ typedef struct FtAdamW {
   float lr, beta1, beta2, epsilon, weight_decay, max_norm;
   float loss_scale;  // 0: as 1
   FtDtype moments;
-  FtDtype dtype;
+  FtDtype dtype;  // of param
+  FtDtype grad_dtype;
+  FtDtype weights_dtype;
+  void* weights;  // what param is in weights_dtype, written with it; NULL: nobody wants it
 } FtAdamW;
 
 // param -= lr * (g + weight_decay * param), decay and the other arguments as of FtAdamW.
@@ -629,6 +644,9 @@ typedef struct FtSgd {
   int64_t elements, decayed;
   float lr, weight_decay, max_norm, loss_scale;
   FtDtype dtype;
+  FtDtype grad_dtype;
+  FtDtype weights_dtype;
+  void* weights;
 } FtSgd;
 
 // Makes of an update that was done as `update` says, but with squared_norm_then and not_finite_then
@@ -668,11 +686,11 @@ typedef struct FtCountSkipped {
   float* skipped;
 } FtCountSkipped;
 
-// Numbers of dtype FT_F32 to `format` and back, in `pieces` pieces of elements / pieces each. A
+// Numbers of `dtype` to `format` and back, in `pieces` pieces of elements / pieces each. A
 // quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
-// number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 has
-// no scales. Rounds to nearest, halves to even. A block with a number that is not finite has none
-// that is, and one without any above 1e-35 becomes zeros.
+// number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 and
+// FT_F16 have no scales. Rounds to nearest, halves to even. A block with a number that is not
+// finite has none that is, and one without any above 1e-35 becomes zeros.
 typedef struct FtQuantize {
   const void* x;
   void* out;

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/offload_state.h"
@@ -11,6 +12,7 @@
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
+#include "sim/program/precision.h"
 #include "sim/program/schedules/placement.h"
 #include "sim/program/schedules/schedule.h"
 
@@ -140,24 +142,32 @@ class Estimator {
   double SumSeconds(const Bucket& bucket) const {
     const bool scatters = sharding_.optimizer;
     const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
-    return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
-                                   Queue::kReduce, group, bucket.elements, bucket.shards}),
-                  seconds_)
-        .span_s;
+    CollectiveSpec spec{scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
+                        "bucket",
+                        Queue::kReduce,
+                        group,
+                        bucket.elements,
+                        bucket.shards};
+    spec.format = bucket.sums;
+    return TimeOf(CollectiveBlock(spec), seconds_).span_s;
   }
   double ReplicaSeconds(const Bucket& bucket) const {
-    return TimeOf(CollectiveBlock({OpKind::kAllReduce, "bucket", Queue::kReduce,
-                                   GroupKind::kReplica, bucket.elements / bucket.shards}),
-                  seconds_)
-        .span_s;
+    CollectiveSpec spec{OpKind::kAllReduce, "bucket", Queue::kReduce, GroupKind::kReplica,
+                        bucket.elements / bucket.shards};
+    spec.format = bucket.sums;
+    return TimeOf(CollectiveBlock(spec), seconds_).span_s;
   }
   double GatherSeconds(const Bucket& bucket) const {
-    const NumberFormat format = GatherFormatOf(plan_);
-    const Block block =
-        format == NumberFormat::kFp32
-            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather, ShardGroup(bucket),
-                               bucket.elements, bucket.shards})
-            : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
+    const NumberFormat format = GatherFormatOf(plan_), used = UsedFormat(plan_, /*gathered=*/true);
+    CollectiveSpec spec{OpKind::kAllGather, "bucket",        Queue::kGather,
+                        ShardGroup(bucket), bucket.elements, bucket.shards};
+    spec.format = used;
+    const Block block = format != NumberFormat::kFp32
+                            ? QuantizedGatherBlock({spec.group, spec.elements, spec.shards, format,
+                                                    bucket.weights, used})
+                        : bucket.weights != used
+                            ? CastGatherBlock(spec.group, spec.elements, spec.shards, used)
+                            : CollectiveBlock(spec);
     return TimeOf(block, seconds_).span_s;
   }
   // Blocks that share a bucket: each has its part of the time.
@@ -189,8 +199,9 @@ class Estimator {
       double slowest = sums ? SumSeconds(bucket) : 0;
       if (GradientsAreAway(plan_)) {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
-        slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
-                            TimeOf(HostAddBlock(n), seconds_).span_s});
+        slowest =
+            std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true, bucket.sums),
+                      TimeOf(HostAddBlock(n, bucket.sums), seconds_).span_s});
       }
       sum += slowest / BlocksOf(layout, number);
     }
@@ -208,15 +219,17 @@ class Estimator {
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
-        update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
+        update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, bucket.sums,
+                                          away_gradients),
                          seconds_)
                       .span_s;
       if (plan_.loss_scale > 0)
-        update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
+        update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, bucket.sums,
+                                             away_gradients),
                          seconds_)
                       .span_s;
       if (plan_.StepsOverlap()) {
-        update += TimeOf(KeepBlock(bucket.elements), seconds_).span_s;
+        update += TimeOf(KeepBlock(bucket.elements, bucket.weights), seconds_).span_s;
       }
       if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
@@ -229,8 +242,9 @@ class Estimator {
     return std::max(last, sums - last_backward_s) + replicas + update;
   }
 
-  double CopySeconds(Space from, Space to, std::int64_t elements, bool state) const {
-    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_).span_s;
+  double CopySeconds(Space from, Space to, std::int64_t elements, bool state,
+                     NumberFormat format = NumberFormat::kFp32) const {
+    return TimeOf(CopyBlock({"copy", from, to, state, {elements}, {format}}), seconds_).span_s;
   }
 
   // The slowest hop of what one layer keeps for its backward.
@@ -242,11 +256,11 @@ class Estimator {
       const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
       if (kept) bytes += slot.bytes;
     }
-    const std::int64_t elements = bytes / kFloatBytes;
-    double slowest = CopySeconds(Space::kDevice, Space::kPinned, elements, false);
+    const std::int64_t words = CeilDiv(bytes, kFloatBytes);
+    double slowest = CopySeconds(Space::kDevice, Space::kPinned, words, false);
     if (plan_.offload_activations == OffloadTarget::kNvme) {
-      slowest = std::max({slowest, CopySeconds(Space::kPinned, Space::kNvme, elements, false),
-                          CopySeconds(Space::kNvme, Space::kPinned, elements, false)});
+      slowest = std::max({slowest, CopySeconds(Space::kPinned, Space::kNvme, words, false),
+                          CopySeconds(Space::kNvme, Space::kPinned, words, false)});
     }
     return slowest;
   }
@@ -264,8 +278,13 @@ class Estimator {
       update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_).span_s;
       // Moments both ways, or parameters in and gradients out; gradients may lie with the state.
       const bool with_state = GradientsAreAway(plan_);
-      const std::int64_t to_device = offload.stream ? (with_state ? 3 : 2) * n : n;
-      const std::int64_t from_device = offload.stream ? 2 * n : with_state ? 0 : n;
+      const auto words = [n](NumberFormat format) {
+        return CeilDiv(BytesIn(format, n), kFloatBytes);
+      };
+      const Bucket& moved = context.BucketAt(bucket);
+      const std::int64_t sums = words(moved.sums), weights = words(moved.weights);
+      const std::int64_t to_device = offload.stream ? 2 * n + (with_state ? sums : 0) : weights;
+      const std::int64_t from_device = offload.stream ? 2 * n : with_state ? 0 : sums;
       in += CopySeconds(Space::kPinned, Space::kDevice, to_device, offload.stream);
       if (from_device > 0) out += CopySeconds(Space::kDevice, Space::kPinned, from_device, true);
       if (offload.moments != Space::kNvme) continue;
@@ -284,7 +303,8 @@ class Estimator {
 
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
   if (plan.pp == 1) return 0;
-  return TimeOf(SendBlock(BoundaryElements(model, plan), true), seconds).span_s;
+  return TimeOf(SendBlock(BoundaryElements(model, plan), true, ActivationFormat(plan)), seconds)
+      .span_s;
 }
 
 }  // namespace

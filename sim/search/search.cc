@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "sim/cost/plan_place.h"
 #include "sim/program/groups.h"
 #include "sim/search/balance.h"
 #include "sim/search/closed_form.h"
@@ -112,13 +113,15 @@ class Searcher {
   double SecondsOf(const Plan& plan, const Op& op) {
     GroupPlace place;
     if (op.group != GroupKind::kNone) {
-      place = PlaceOf(costs_.cluster(), GroupMembers(plan, {}, op.group));
+      place = PlaceOfGroup(costs_.cluster(), plan, {}, op.group, GroupMembers(plan, {}, op.group));
     }
-    const OpKey key{op.kind,       op.queue,      op.from,    op.to,  op.state,
-                    op.accumulate, op.trans_a,    op.trans_b, op.rms, op.format,
-                    op.shape,      place.members, place.nodes};
+    const OpKey key{op.kind,    op.queue,   op.from, op.to,     op.state,   op.accumulate, op.trans_a,
+                    op.trans_b, op.rms,     op.format, op.formats, op.shape,  place};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
-    if (is_new) found->second = costs_.CostOf(op, place).seconds.back();
+    if (is_new) {
+      found->second = costs_.CostOf(op, place).seconds.back();
+      if (IsCompute(op.op_class)) found->second *= costs_.Straggling(options_.ranks);
+    }
     return found->second;
   }
 
@@ -211,7 +214,7 @@ class Searcher {
   const SearchOptions& options_;
   // All that an op's cost depends on.
   using OpKey = std::tuple<OpKind, Queue, Space, Space, bool, bool, bool, bool, bool, NumberFormat,
-                           OpShape, int, int>;
+                           OperandFormats, OpShape, GroupPlace>;
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

@@ -23,12 +23,14 @@ BlockSizes SizesOf(const ModelSpec& model, const Plan& plan, int pp) {
   for (std::size_t b = 0; b < stage.blocks.size(); ++b) {
     if (!IsLayer(stage.KindOf(stage.blocks[b]))) continue;
     for (const int bucket : layout.buckets_of_block[b]) {
-      const std::int64_t bytes =
-          layout.buckets[static_cast<std::size_t>(bucket)].elements * kFloatBytes;
+      const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
+      const std::int64_t bytes = BytesIn(gathered.weights, gathered.elements);
       sizes.largest = std::max(sizes.largest, bytes);
     }
   }
-  for (const Bucket& bucket : layout.buckets) sizes.all += bucket.elements * kFloatBytes;
+  for (const Bucket& bucket : layout.buckets) {
+    sizes.all += BytesIn(bucket.weights, bucket.elements);
+  }
   return sizes;
 }
 

@@ -11,6 +11,7 @@
 #include "sim/spec/offload_rules.h"
 #include "sim/spec/overlap_rules.h"
 #include "sim/spec/plan_fields.h"
+#include "sim/spec/precision_rules.h"
 
 namespace foretrain {
 namespace {
@@ -293,6 +294,12 @@ std::span<const PlanRule> PlanRules() {
       {"gather-bucket-needs-copies", GatherBucketNeedsCopies},
       {"unsharded-needs-sharded-parameters", UnshardedNeedsShardedParameters},
       {"sgd-has-no-moments", SgdHasNoMoments},
+      {"weights-need-short-activations", WeightsNeedShortActivations},
+      {"gradients-need-short-activations", GradientsNeedShortActivations},
+      {"gather-format-shortens", GatherFormatShortens},
+      {"masters-leave-parameters-here", MastersLeaveParametersHere},
+      {"unsharded-is-read-as-gathered", UnshardedIsReadAsGathered},
+      {"post-validation-amends-fp32", PostValidationAmendsFp32},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"overlap-needs-micro-batches", OverlapNeedsMicroBatches},
@@ -343,6 +350,7 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
+      {"products-need-whole-blocks", ProductsNeedWholeBlocks},
       {"capacity-needs-experts", CapacityNeedsExperts},
       {"whole-experts-need-experts", WholeExpertsNeedExperts},
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},

@@ -4,6 +4,7 @@
 // has its id, so that the sum over ranks changes no bit.
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -17,7 +18,7 @@ struct Embedding {
   bool split_vocab, split_rows;
 
   Embedding(const BlockContext& c, std::string name)
-      : b(std::move(name)),
+      : b(std::move(name), WideFormats(c.plan)),
         context(c),
         rows(c.Rows()),
         own_rows(c.OwnRows()),
@@ -27,10 +28,11 @@ struct Embedding {
 
   std::int16_t Parameter(const char* name, EmbeddingParameter index, SlotRole role) {
     const auto list = ParametersOf(context.model, context.plan, BlockKind::kEmbedding);
-    const Category category =
-        role == SlotRole::kGradient ? Category::kGradients : Category::kParameters;
-    return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], context.plan.tp),
-                  category, role, index);
+    const BlockParameter& parameter = list[static_cast<std::size_t>(index)];
+    const bool gradient = role == SlotRole::kGradient;
+    return b.SlotIn(gradient ? SumFormat(context.plan) : UsedFormat(context.plan, parameter), name,
+                    ElementsOf(parameter, context.plan.tp),
+                    gradient ? Category::kGradients : Category::kParameters, role, index);
   }
 
   // Positions that this rank has none of get no gradient.
@@ -56,8 +58,10 @@ struct Embedding {
     const bool rms = context.model.norm == NormKind::kRmsNorm;
     embedded =
         b.Slot("embedded", own_rows * hidden, Category::kActivations, SlotRole::kSaved, kEmbedded);
-    mean = b.Slot("mean", rms ? 0 : own_rows, Category::kActivations, SlotRole::kSaved, kMean);
-    rstd = b.Slot("rstd", own_rows, Category::kActivations, SlotRole::kSaved, kRstd);
+    mean = b.SlotIn(NumberFormat::kFp32, "mean", rms ? 0 : own_rows, Category::kActivations,
+                    SlotRole::kSaved, kMean);
+    rstd = b.SlotIn(NumberFormat::kFp32, "rstd", own_rows, Category::kActivations, SlotRole::kSaved,
+                    kRstd);
   }
   void Norm(std::int16_t y);
   std::int16_t NormGradient(std::int16_t dy, bool accumulate);

@@ -30,7 +30,7 @@ SummedGemm AttentionBranch(Layer& layer) {
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);
   return {"attention.out",
           true,
-          layer.attention,
+          layer.attention_input,
           out_weight,
           layer.tp > 1 ? kNoSlot : out_bias,
           layer.attention_width,
@@ -53,7 +53,7 @@ std::int16_t BothBiases(Layer& layer, std::int16_t out_bias, std::int16_t down_b
   if (layer.tp == 1 || out_bias == kNoSlot || down_bias == kNoSlot) {
     return out_bias == kNoSlot ? down_bias : out_bias;
   }
-  const std::int16_t both = layer.b.Temporary("biases", layer.hidden);
+  const std::int16_t both = layer.b.TemporaryIn(layer.b.FormatOf(out_bias), "biases", layer.hidden);
   Op& op = layer.b.Add(OpKind::kAdd, OpClass::kMemoryBound, "biases",
                        {In(out_bias), In(down_bias), In(kNoSlot), Out(both)});
   op.shape = {.rows = 1, .cols = layer.hidden};
@@ -124,7 +124,7 @@ void AttentionAgain(Layer& layer) {
   layer.Qkv(layer.whole_norm1);
   layer.AttentionCore();
   // The output's adapter keeps what it makes of attention.
-  layer.AdapterInner(kOutLinear, "attention.out", layer.attention, layer.inner[kOutLinear],
+  layer.AdapterInner(kOutLinear, "attention.out", layer.attention_input, layer.inner[kOutLinear],
                      layer.rows);
 }
 

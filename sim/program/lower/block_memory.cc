@@ -12,6 +12,7 @@
 #include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -123,7 +124,10 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
                            : !IsWholeForOne(plan, context.BucketAt(bucket));
     if (stays) continue;
     Tenant tenant;
-    tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
+    const Bucket& shape = context.BucketAt(bucket);
+    const NumberFormat format =
+        role == SlotRole::kGradient ? shape.sums : UsedFormat(plan, GathersParameters(plan, shape));
+    tenant.bytes = BytesIn(format, shape.elements);
     PieceUse use;
     use.earlier = EarlierPieceTouches(context, key, role, bucket);
     for (std::size_t s = 0; s < slots.size(); ++s) {
