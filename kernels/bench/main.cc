@@ -158,7 +158,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                .kv_heads = heads,
                                .head_dim = head_dim,
                                .dtype = FT_F32,
-                               .window = 0};
+                               .window = 0,
+                               .scale = 0.0F};
     return CpuDeviceApi().attention_forward(queue, &g);
   };
   Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair, forward);
@@ -183,7 +184,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                 .kv_heads = heads,
                                 .head_dim = head_dim,
                                 .dtype = FT_F32,
-                                .window = 0};
+                                .window = 0,
+                                .scale = 0.0F};
     return CpuDeviceApi().attention_backward(queue, &g);
   });
 }
@@ -218,15 +220,15 @@ void RegisterElementwise(const Stream& stream) {
     return api.add(q, &g);
   });
   Register(variant, "gelu_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
-    const FtGelu g{x[0]->get(), nullptr, x[2]->get(), n, FT_F32};
+    const FtGelu g{x[0]->get(), nullptr, x[2]->get(), n, FT_F32, FT_GELU_TANH};
     return api.gelu_forward(q, &g);
   });
   Register(variant, "gelu_backward" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
-    const FtGelu g{x[0]->get(), x[1]->get(), x[2]->get(), n, FT_F32};
+    const FtGelu g{x[0]->get(), x[1]->get(), x[2]->get(), n, FT_F32, FT_GELU_TANH};
     return api.gelu_backward(q, &g);
   });
   Register(variant, "swiglu_forward" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
-    const FtSwiglu g{x[0]->get(), nullptr, x[1]->get(), rows, cols, FT_F32};
+    const FtSwiglu g{x[0]->get(), nullptr, x[1]->get(), rows, cols, FT_F32, FT_GATE_SILU};
     return api.swiglu_forward(q, &g);
   });
   Register(variant, "squared_norm" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
@@ -271,8 +273,9 @@ void RegisterRowwise(const Stream& stream) {
     return api.bias_grad(q, &g);
   });
   Register(variant, "rope" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
-    const FtRope g{x[3]->get(), rows,   cols,    rows, static_cast<std::int32_t>(cols / 64), 64, 0,
-                   10000.0F,    FT_F32, nullptr, 0};
+    const FtRope g{x[3]->get(), rows, cols,     rows,   static_cast<std::int32_t>(cols / 64),
+                   64,          0,    10000.0F, FT_F32, nullptr,
+                   0,           0};
     return api.rope(q, &g);
   });
 }
@@ -348,7 +351,7 @@ void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_
   });
   Register(variant, "cross_entropy_backward" + size, Unit::kBytes, 2 * tensor, [=](FtQueue* q) {
     const FtCrossEntropyBackward g{logits->get(), targets->data(), lse->get(), rows, vocab, 0, 0,
-                                   1.0F,          FT_F32};
+                                   1.0F,          FT_F32,          0.0F};
     return CpuDeviceApi().cross_entropy_backward(q, &g);
   });
 }

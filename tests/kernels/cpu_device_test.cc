@@ -136,7 +136,7 @@ class EntryTest : public KernelTest {
 
 TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   Floats x(64, 1.0F);
-  FtGelu gelu{x.data(), nullptr, x.data(), 64, FT_F64};
+  FtGelu gelu{x.data(), nullptr, x.data(), 64, FT_F64, FT_GELU_TANH};
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.gelu_forward(queue_.get(), &gelu)),
             "cpu gelu_forward: dtype 4: this device computes in fp32 (dtype 0)");
   gelu.dtype = FT_F32;
@@ -176,14 +176,15 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .kv_heads = 2,
                                .head_dim = 4,
                                .dtype = FT_F32,
-                               .window = 0};
+                               .window = 0,
+                               .scale = 0.0F};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
   attention.head_dim = 1024;
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: head_dim 1024: this device takes up to 512");
-  FtRope rope{x.data(), 4, 15, 2, 3, 5, 0, 10000.0F, FT_F32, nullptr, 0};
+  FtRope rope{x.data(), 4, 15, 2, 3, 5, 0, 10000.0F, FT_F32, nullptr, 0, 0};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
             "cpu rope: head_dim 5: rotary positions need pairs");
   FtAdamW adamw{};
@@ -240,7 +241,8 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .kv_heads = 1,
                                      .head_dim = 100,
                                      .dtype = FT_F32,
-                                     .window = 0};
+                                     .window = 0,
+                                     .scale = 0.0F};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

@@ -59,7 +59,8 @@ void GemmGelu(benchmark::State& state, Sizes s, std::int64_t chunk) {
                         0,
                         1.0F,
                         FT_F32};
-      const FtGelu gelu{out, nullptr, activated.data() + row * s.out, chunk * s.out, FT_F32};
+      const FtGelu gelu{out,           nullptr, activated.data() + row * s.out,
+                        chunk * s.out, FT_F32,  FT_GELU_TANH};
       if (api.gemm(queue.get(), &gemm) != FT_OK || api.gelu_forward(queue.get(), &gelu) != FT_OK) {
         state.SkipWithError(api.queue_error(queue.get()));
       }
@@ -91,8 +92,8 @@ void GemmGeluBackward(benchmark::State& state, Sizes s, std::int64_t chunk) {
                         0,
                         1.0F,
                         FT_F32};
-      const FtGelu gelu{up.data() + row * s.out, out, d_up.data() + row * s.out, chunk * s.out,
-                        FT_F32};
+      const FtGelu gelu{up.data() + row * s.out, out,    d_up.data() + row * s.out,
+                        chunk * s.out,           FT_F32, FT_GELU_TANH};
       if (api.gemm(queue.get(), &gemm) != FT_OK || api.gelu_backward(queue.get(), &gelu) != FT_OK) {
         state.SkipWithError(api.queue_error(queue.get()));
       }
