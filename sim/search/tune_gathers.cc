@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/memory/peak_memory.h"
+#include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 
