@@ -1,0 +1,197 @@
+#include "sim/search/block_table.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/program/lower/block_memory.h"
+
+namespace foretrain {
+namespace {
+
+// The tensor that a slot is, or is part of.
+std::size_t BaseOf(const Block& block, std::int16_t slot) {
+  const std::int16_t base = block.slots[static_cast<std::size_t>(slot)].base;
+  return static_cast<std::size_t>(base == kNoSlot ? slot : base);
+}
+
+// The plan as its blocks see it: one stage that holds all layers and shares out nothing.
+Plan OfOneStage(const Plan& plan, RecomputeKind recompute) {
+  const Plan standard;
+  Plan out = plan;
+  out.recompute = recompute;
+  out.recompute_layers = 0;
+  out.schedule = ScheduleKind::k1f1b;
+  out.pp = out.vpp = 1;
+  out.stage_layers.clear();
+  out.zero_stage = 0;
+  out.replicas = 1;
+  out.reduction_time = ReductionTime::kEnd;
+  for (OffloadTarget Plan::*offload : {&Plan::offload_optimizer, &Plan::offload_gradients,
+                                       &Plan::offload_parameters, &Plan::offload_activations}) {
+    out.*offload = standard.*offload;
+  }
+  return out;
+}
+
+// Builds each pass of one block once.
+class Passes {
+ public:
+  Passes(const ModelSpec& model, const Plan& plan, const BlockChoice& choice)
+      : context_{model, plan, choice.shared_table},
+        request_{.kind = choice.kind, .recompute = choice.recompute, .global = choice.global} {}
+
+  const Block& Of(Pass pass) {
+    const auto [found, is_new] = blocks_.try_emplace(pass);
+    if (!is_new) return found->second;
+    // Of a middle micro-batch: it adds to what the ones before it left.
+    BlockRequest request = request_;
+    request.pass = pass;
+    request.accumulate = request.accumulate_experts = pass != Pass::kRecompute;
+    request.adds_loss = pass == Pass::kForward;
+    found->second = BuildBlock(context_, request);
+    return found->second;
+  }
+
+ private:
+  BlockContext context_;
+  BlockRequest request_;
+  std::map<Pass, Block> blocks_;  // references stay valid
+};
+
+}  // namespace
+
+BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
+    : costs_(costs),
+      place_key_(varying,
+                 {"micro_batch", "sequence", "global_batch", "recompute", "recompute_layers",
+                  "sequence_parallel", "vocab_parallel", "cp_kind", "loss_chunks", "mlp_tiles",
+                  "tp_tiles", "moe_pieces", "fuse", "reduction_time", "prefetch_depth",
+                  "offload_optimizer", "offload_gradients", "offload_parameters",
+                  "offload_activations", "bucket_bytes", "gather_bytes", "unsharded_bytes"}) {
+  const bool is_cpu = costs.cluster().is_cpu;
+  if (!is_cpu && costs.levels().size() > 1) slowdown_ = costs.profile().rates.overlap_slowdown.value;
+  const double busy = is_cpu ? costs.cluster().devices_per_node : 1;
+  gap_s_ = costs.Overhead(OverheadKind::kGap, busy);
+  wake_s_ = costs.Overhead(OverheadKind::kWake, busy);
+}
+
+GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
+  if (group == GroupKind::kNone) return {};
+  const std::uint64_t key = place_key_.Of(plan).Add(group).Value();
+  const auto [found, is_new] = places_.try_emplace(key);
+  if (is_new) {
+    found->second = foretrain::PlaceOf(costs_.cluster(), GroupMembers(plan, {}, group));
+  }
+  return found->second;
+}
+
+PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
+  const bool is_cpu = costs_.cluster().is_cpu;
+  std::array<double, kQueueCount> free{};
+  std::vector<double> written(block.slots.size(), 0.0);
+  double launches_s = 0, communication_s = 0;
+  PassFigures out;
+  for (const Op& op : block.ops) {
+    double& queue_free = free[static_cast<std::size_t>(op.queue)];
+    double ready = 0;
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot != kNoSlot) ready = std::max(ready, written[BaseOf(block, operand.slot)]);
+    }
+    const OpCost cost = costs_.CostOf(op, PlaceOf(plan, op.group));
+    const double length = is_cpu ? cost.seconds.back() : cost.seconds.front();
+    const double start = ready > queue_free ? ready + wake_s_ : queue_free;
+    const double end = start + length;
+    queue_free = end + gap_s_;
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot || operand.access == Access::kRead) continue;
+      double& at = written[BaseOf(block, operand.slot)];
+      at = std::max(at, end);
+    }
+    launches_s += cost.launch_s;
+    if (op.queue == Queue::kCompute) out.compute_s += length + gap_s_;
+    if (IsCommunication(op.op_class)) communication_s += length;
+    out.span_s = std::max(out.span_s, queue_free);
+  }
+  const double beside_s = std::max(0.0, out.compute_s + communication_s - out.span_s);
+  out.span_s += std::min(beside_s, communication_s) * (slowdown_ - 1);
+  out.span_s = std::max(out.span_s, launches_s);
+  return out;
+}
+
+BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
+    : model_(model),
+      times_(times),
+      // global_batch is in the scale of gradients alone.
+      layer_key_(varying, {"dp", "pp", "global_batch", "schedule", "vpp", "stage_layers",
+                           "post_validation", "zero_stage", "replicas", "prefetch_depth",
+                           "gather_bytes", "unsharded_bytes", "gather_format", "reduction_time",
+                           "bucket_bytes", "recompute", "recompute_layers", "offload_optimizer",
+                           "offload_gradients", "offload_parameters", "offload_activations",
+                           "offload_fraction", "stream_optimizer", "delayed_update", "clip_norm",
+                           "vocab_parallel", "loss_chunks"}),
+      end_key_(varying, {"dp", "pp", "ep", "expert_tp", "cp_kind", "global_batch", "schedule",
+                         "vpp", "stage_layers", "post_validation", "zero_stage", "replicas",
+                         "prefetch_depth", "gather_bytes", "unsharded_bytes", "gather_format",
+                         "reduction_time", "bucket_bytes", "recompute", "recompute_layers",
+                         "offload_optimizer", "offload_gradients", "offload_parameters",
+                         "offload_activations", "offload_fraction", "stream_optimizer",
+                         "delayed_update", "clip_norm", "mlp_tiles", "tp_tiles", "moe_pieces",
+                         "capacity_factor", "expert_headroom"}) {}
+
+const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice) {
+  StableHash key = (IsLayer(choice.kind) ? layer_key_ : end_key_).Of(plan);
+  key.Add(choice.kind).Add(choice.recompute).Add(choice.global).Add(choice.shared_table);
+  key.Add(SplitsBackward(plan.schedule));
+  for (const GroupKind group : {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}) {
+    const GroupPlace place = times_.PlaceOf(plan, group);
+    key.Add(place.members).Add(place.nodes).Add(place.per_node);
+  }
+  const auto [found, is_new] = figures_.try_emplace(key.Value());
+  if (is_new) found->second = Make(plan, choice);
+  return found->second;
+}
+
+BlockFigures BlockTable::Make(const Plan& plan, const BlockChoice& choice) {
+  const Plan alone = OfOneStage(plan, choice.recompute);
+  Stage stage = StageOf(model_, alone, 0);
+  stage.shared_table = choice.shared_table;
+  int block = 0;
+  if (choice.kind == BlockKind::kHead) block = stage.layers + 1;
+  // Not the first layer, whose backward may leave a gradient that nobody reads.
+  if (choice.kind == BlockKind::kLayer) block = std::min(2, stage.dense_layers);
+  if (choice.kind == BlockKind::kExpertLayer) block = stage.layers;
+  const BucketLayout no_buckets;
+  const LowerContext context{model_, alone, stage, no_buckets, {}};
+  Passes passes(model_, alone, choice);
+  const auto figures = [&](Pass pass) {
+    PassFigures out = times_.Of(passes.Of(pass), plan);
+    const StepMemory memory = MemoryOfBlock(context, BlockKey(pass, block, 0),
+                                            [&](Pass other) { return passes.Of(other); });
+    out.peak_bytes = memory.peak_total;
+    out.end_bytes = Total(memory.at_end);
+    return out;
+  };
+  BlockFigures out;
+  out.forward = figures(Pass::kForward);
+  for (const TensorSlot& slot : passes.Of(Pass::kForward).slots) {
+    const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
+    if (kept && slot.base == kNoSlot) out.kept_bytes += slot.bytes;
+  }
+  const auto fill = [&](Pass pass, PassFigures& to) {
+    if (HasPass(alone, choice.kind, pass)) to = figures(pass);
+  };
+  fill(Pass::kBackward, out.backward);
+  if (SplitsBackward(plan.schedule)) {
+    fill(Pass::kBackwardInput, out.input);
+    fill(Pass::kBackwardWeight, out.weight);
+  }
+  if (IsLayer(choice.kind) && choice.recompute == RecomputeKind::kFull) {
+    out.again = figures(Pass::kRecompute);
+  }
+  return out;
+}
+
+}  // namespace foretrain

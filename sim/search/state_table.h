@@ -1,0 +1,54 @@
+// What a rank holds for the whole run and what its data-parallel peers cost it, worked out once for
+// each distinct set of chunks and way of sharing state. Leaves out activations (block_table.h) and
+// order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+
+#include "sim/memory/peak_memory.h"
+#include "sim/program/lower/skeleton.h"
+#include "sim/search/block_table.h"
+#include "sim/search/pipeline_table.h"
+#include "sim/search/plan_key.h"
+
+namespace foretrain {
+
+inline constexpr std::size_t kBlockKindCount = 4;
+
+struct StateFigures {
+  CategoryBytes device{};
+  std::int64_t host_bytes = 0;  // pinned or not
+  std::int64_t nvme_bytes = 0;
+  // Of the largest block: parameters gathered for one use with what is on the wire, and whole
+  // gradients of one micro-batch; 0 where there are none.
+  std::int64_t gathered_bytes = 0;
+  std::int64_t whole_gradient_bytes = 0;
+  // Mean of the blocks of a kind, for each micro-batch: gathers of one use, sums of gradients.
+  std::array<double, kBlockKindCount> gather_s{}, reduce_s{};
+  // Once a step: sums of gradients, of them the last; what follows them in turn: norm and update;
+  // gathers of what was updated, and the first of them; updates off the device.
+  double sums_s = 0, last_sum_s = 0, update_s = 0, updated_gathers_s = 0, first_gather_s = 0;
+  double away_s = 0;
+};
+
+// Not safe from several threads: each has its own.
+class StateTable {
+ public:
+  StateTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying);
+
+  // Of a rank of `pipeline`, which is the plan's, that has the composition.
+  const StateFigures& Find(const Plan& plan, const Pipeline& pipeline, int composition);
+  std::size_t size() const { return figures_.size(); }
+
+ private:
+  StateFigures Make(const Plan& plan, int pp);
+
+  const ModelSpec& model_;
+  BlockTimes& times_;
+  PlanKey key_;
+  std::unordered_map<std::uint64_t, StateFigures> figures_;
+};
+
+}  // namespace foretrain
