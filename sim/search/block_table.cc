@@ -88,6 +88,19 @@ GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
   return found->second;
 }
 
+std::uint64_t BlockTimes::KeyOfPlaces(const Plan& plan) {
+  const auto [found, is_new] = keys_of_places_.try_emplace(place_key_.Of(plan).Value());
+  if (is_new) {
+    StableHash key;
+    for (const GroupKind group : {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}) {
+      const GroupPlace place = PlaceOf(plan, group);
+      key.Add(place.members).Add(place.nodes).Add(place.per_node);
+    }
+    found->second = key.Value();
+  }
+  return found->second;
+}
+
 PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
   const bool is_cpu = costs_.cluster().is_cpu;
   std::array<double, kQueueCount> free{};
@@ -141,14 +154,19 @@ BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingF
                          "delayed_update", "clip_norm", "mlp_tiles", "tp_tiles", "moe_pieces",
                          "capacity_factor", "expert_headroom"}) {}
 
-const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice) {
-  StableHash key = (IsLayer(choice.kind) ? layer_key_ : end_key_).Of(plan);
-  key.Add(choice.kind).Add(choice.recompute).Add(choice.global).Add(choice.shared_table);
-  key.Add(SplitsBackward(plan.schedule));
-  for (const GroupKind group : {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}) {
-    const GroupPlace place = times_.PlaceOf(plan, group);
-    key.Add(place.members).Add(place.nodes).Add(place.per_node);
-  }
+BlockKeys BlockTable::KeysOf(const Plan& plan) {
+  const std::uint64_t places = times_.KeyOfPlaces(plan);
+  const bool splits = SplitsBackward(plan.schedule);
+  return {layer_key_.Of(plan).Add(places).Add(splits).Value(),
+          end_key_.Of(plan).Add(places).Add(splits).Value()};
+}
+
+const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
+                                     const BlockKeys& keys) {
+  StableHash key;
+  key.Add(IsLayer(choice.kind) ? keys.layers : keys.ends);
+  key.Add(static_cast<unsigned>(choice.kind) | static_cast<unsigned>(choice.recompute) << 8U |
+          (choice.global ? 1U << 16U : 0U) | (choice.shared_table ? 1U << 17U : 0U));
   const auto [found, is_new] = figures_.try_emplace(key.Value());
   if (is_new) found->second = Make(plan, choice);
   return found->second;

@@ -49,6 +49,8 @@ class BlockTimes {
   double SpanOf(const Block& block, const Plan& plan) { return Of(block, plan).span_s; }
   // How many times as long compute takes beside communication.
   double slowdown() const { return slowdown_; }
+  // A number for where all groups within a stage lie.
+  std::uint64_t KeyOfPlaces(const Plan& plan);
   // Where the group of the plan's first rank lies.
   GroupPlace PlaceOf(const Plan& plan, GroupKind group);
 
@@ -57,6 +59,12 @@ class BlockTimes {
   PlanKey place_key_;
   double slowdown_ = 1, gap_s_ = 0, wake_s_ = 0;
   std::unordered_map<std::uint64_t, GroupPlace> places_;
+  std::unordered_map<std::uint64_t, std::uint64_t> keys_of_places_;
+};
+
+// A plan's part of the keys of its blocks.
+struct BlockKeys {
+  std::uint64_t layers = 0, ends = 0;
 };
 
 // Not safe from several threads: each has its own.
@@ -64,7 +72,9 @@ class BlockTable {
  public:
   BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying);
 
-  const BlockFigures& Find(const Plan& plan, const BlockChoice& choice);
+  BlockKeys KeysOf(const Plan& plan);
+  // `keys` are the plan's.
+  const BlockFigures& Find(const Plan& plan, const BlockChoice& choice, const BlockKeys& keys);
   std::size_t size() const { return figures_.size(); }
 
  private:

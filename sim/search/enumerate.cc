@@ -50,7 +50,10 @@ class Worker {
         walk_(walk),
         options_(options),
         stop_(stop),
-        evaluated_(evaluated) {}
+        evaluated_(evaluated) {
+    limits_ = {options.memory_bytes,
+               [this](const Evaluation& estimate) { return IsHopeless(estimate); }};
+  }
 
   Enumeration Part(std::size_t part) {
     out_ = {};
@@ -65,27 +68,46 @@ class Worker {
 
  private:
   bool Visit(const Plan& plan) {
-    const Evaluation estimate = evaluator_.Evaluate(plan);
-    if (estimate.memory_bytes > options_.memory_bytes) {
-      if (!out_.smallest || estimate.memory_bytes < out_.smallest->estimate.memory_bytes) {
-        out_.smallest = {plan, estimate};
-      }
-      // The first is told as example.
-      const bool is_first = !refused_;
-      refused_ = true;
-      out_.rejected.Add(kNeedsMemory, 1, is_first ? Needs(plan, estimate.memory_bytes) : "");
+    Candidate candidate{plan, {}};
+    Evaluation& estimate = candidate.estimate;
+    const Evaluator::Reached reached = evaluator_.Evaluate(plan, limits_, estimate);
+    if (reached == Evaluator::Reached::kState || reached == Evaluator::Reached::kMemory) {
+      RefuseMemory(candidate, reached == Evaluator::Reached::kMemory);
       return false;
     }
     if (options_.host_bytes > 0 && estimate.host_bytes > options_.host_bytes) {
       out_.rejected.Add(kNeedsHostMemory, 1, "");
       return false;
     }
-    ++out_.evaluated;
     out_.bound_s = std::min(out_.bound_s, estimate.bound_s);
-    const Candidate candidate{plan, estimate};
+    if (reached == Evaluator::Reached::kBound) {
+      out_.rejected.Add(kIsSlower, 1, "");
+      return true;
+    }
+    ++out_.evaluated;
     KeepFastest(candidate, options_.kept, out_.fastest);
     KeepOnFront(candidate, out_.front);
     return true;
+  }
+  // Whether others that are no larger are faster than the plan can be.
+  bool IsHopeless(const Evaluation& estimate) const {
+    if (out_.fastest.size() < options_.kept) return false;
+    if (out_.fastest.back().estimate.step_s > estimate.bound_s) return false;
+    return std::any_of(out_.front.begin(), out_.front.end(), [&](const Candidate& other) {
+      return other.estimate.memory_bytes <= estimate.memory_bytes &&
+             other.estimate.step_s <= estimate.bound_s;
+    });
+  }
+  // `complete`: its memory is known, not its state alone.
+  void RefuseMemory(const Candidate& candidate, bool complete) {
+    const std::int64_t bytes = candidate.estimate.memory_bytes;
+    if (complete && (!out_.smallest || bytes < out_.smallest->estimate.memory_bytes)) {
+      out_.smallest = candidate;
+    }
+    // The first is told as example.
+    const bool is_first = complete && !refused_;
+    refused_ = refused_ || complete;
+    out_.rejected.Add(kNeedsMemory, 1, is_first ? Needs(candidate.plan, bytes) : "");
   }
   std::string Needs(const Plan& plan, std::int64_t bytes) const {
     return Describe(plan) + " needs " + FormatBytes(bytes) + " of " +
@@ -97,6 +119,7 @@ class Worker {
   const EnumerateOptions& options_;
   const std::atomic<bool>& stop_;
   std::atomic<std::int64_t>& evaluated_;
+  Evaluator::Limits limits_;
   Enumeration out_;
   bool refused_ = false;
 };

@@ -23,7 +23,7 @@ struct Candidate {
 struct EnumerateOptions {
   std::int64_t memory_bytes = 0;  // of a device
   std::int64_t host_bytes = 0;    // that one rank has off its device; 0: unknown
-  std::size_t kept = 256;         // fastest plans to keep
+  std::size_t kept = 64;          // fastest plans to keep
   int threads = 1;
   std::function<bool()> cancelled;
   std::function<void(double share, std::int64_t evaluated)> progress;

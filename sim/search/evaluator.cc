@@ -1,6 +1,7 @@
 #include "sim/search/evaluator.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "sim/program/blocks/block_builder.h"
@@ -94,12 +95,12 @@ void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& 
 }
 
 Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass& chunk,
-                                             const StateFigures& state) {
+                                             const StateFigures& state, const BlockKeys& keys) {
   ClassFigures out;
   ChunkMemory memory(model_, plan);
   const bool shared = model_.tied_embeddings && plan.pp == 1;
   const auto add = [&](BlockKind kind, int count, const BlockChoice& choice) {
-    const BlockFigures& block = blocks_.Find(plan, choice);
+    const BlockFigures& block = blocks_.Find(plan, choice, keys);
     AddBlocks(plan, kind, block, count, state, KeptSeconds(plan, block.kept_bytes), out);
     memory.Add(kind, block, count);
   };
@@ -143,7 +144,8 @@ std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
   const auto seconds = [&](BlockKind kind, bool global) {
     const bool layer = IsLayer(kind);
     const BlockFigures& block =
-        blocks_.Find(plan, {kind, layer ? plan.recompute : RecomputeKind::kNone, global, shared});
+        blocks_.Find(plan, {kind, layer ? plan.recompute : RecomputeKind::kNone, global, shared},
+                     blocks_.KeysOf(plan));
     return block.forward.span_s + block.backward.span_s + block.again.span_s;
   };
   const int layers = static_cast<int>(model_.layers), stages = plan.Stages();
@@ -164,50 +166,79 @@ std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
 }
 
 Evaluation Evaluator::Evaluate(const Plan& plan) {
+  Evaluation out;
+  Evaluate(plan, {std::numeric_limits<std::int64_t>::max(), {}}, out);
+  return out;
+}
+
+Evaluator::Reached Evaluator::Evaluate(const Plan& plan, const Limits& limits, Evaluation& out) {
+  out = {};
   Pipeline& pipeline = pipelines_.Find(plan);
   of_composition_.clear();
   for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
     of_composition_.push_back(&states_.Find(plan, pipeline, static_cast<int>(c)));
+    out.memory_bytes = std::max(out.memory_bytes, Total(of_composition_.back()->device));
+    out.host_bytes = std::max(out.host_bytes, of_composition_.back()->host_bytes);
   }
+  if (out.memory_bytes > limits.memory_bytes) return Reached::kState;
+  out.memory_bytes = 0;
+  FindClasses(plan, pipeline);
+  FindMemory(plan, pipeline, out);
+  if (out.memory_bytes > limits.memory_bytes) return Reached::kMemory;
+  FindBound(plan, pipeline, out);
+  if (limits.hopeless && limits.hopeless(out)) return Reached::kBound;
+  FindTime(plan, pipeline, out);
+  return Reached::kEnd;
+}
+
+void Evaluator::FindClasses(const Plan& plan, const Pipeline& pipeline) {
   classes_.assign(pipeline.classes().size(), {});
-  std::vector<bool> known(classes_.size(), false);
+  known_.assign(classes_.size(), false);
+  const BlockKeys keys = blocks_.KeysOf(plan);
   for (const int pp : pipeline.examples()) {
     const Pipeline::Rank& rank = pipeline.ranks()[At(pp)];
     for (const int number : rank.chunks) {
-      if (known[At(number)]) continue;
-      known[At(number)] = true;
+      if (known_[At(number)]) continue;
+      known_[At(number)] = true;
       classes_[At(number)] = FiguresOf(plan, pipeline.classes()[At(number)],
-                                       *of_composition_[At(rank.composition)]);
+                                       *of_composition_[At(rank.composition)], keys);
     }
   }
+}
+
+void Evaluator::FindBound(const Plan& plan, const Pipeline& pipeline, Evaluation& out) const {
+  const auto m = static_cast<double>(plan.MicroBatches());
+  const double directions = plan.StageCopies();  // each takes its share of the micro-batches
+  double filling_s = 0;
+  for (const Pipeline::Rank& rank : pipeline.ranks()) {
+    double compute_s = 0;
+    for (const int number : rank.chunks) compute_s += classes_[At(number)].compute_s / directions;
+    out.bound_s = std::max(out.bound_s, m * compute_s + filling_s);
+    out.parts.compute_s = std::max(out.parts.compute_s, m * compute_s);
+    // Whoever stands behind begins after this rank's first forward, and ends before its last
+    // backward.
+    if (directions == 1) filling_s += classes_[At(rank.chunks.front())].fill_s;
+  }
+}
+
+void Evaluator::FindTime(const Plan& plan, Pipeline& pipeline, Evaluation& out) {
   seconds_.clear();
   for (const ClassFigures& figures : classes_) seconds_.push_back(figures.seconds);
-  Evaluation out;
   const auto m = static_cast<double>(plan.MicroBatches());
   const double send_s = SendSeconds(plan);
-  const double pipeline_s = pipeline.Makespan(seconds_, send_s);
   const bool split = SplitsBackward(plan.schedule);
-  const double directions = plan.StageCopies();  // each takes its share of the micro-batches
+  const double directions = plan.StageCopies();
   // Of all ranks: the longest by itself, and the one that ends last with what it does then.
-  double busy_s = 0, longest_end_s = 0, ahead_s = 0, filling_s = 0;
+  double busy_s = 0, longest_end_s = 0, ahead_s = 0;
   for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
     const Pipeline::Rank& rank = pipeline.ranks()[r];
-    double compute_s = 0, spans_s = 0, forward_s = 0, backward_s = 0;
+    double spans_s = 0, forward_s = 0, backward_s = 0;
     for (const int number : rank.chunks) {
-      const ClassFigures& figures = classes_[At(number)];
-      const ChunkTimes& t = figures.seconds;
-      compute_s += figures.compute_s / directions;
+      const PassSeconds& t = classes_[At(number)].seconds;
       forward_s += t[kF];
       backward_s += t[kB];
       spans_s += (t[kF] + (split ? t[kI] + t[kW] : t[kB])) / directions;
     }
-    const ClassFigures& first = classes_[At(rank.chunks.front())];
-    const double first_s = first.seconds[split ? kI : kB];
-    out.bound_s = std::max(out.bound_s, m * compute_s + filling_s);
-    // Whoever stands behind begins after this rank's first forward, and ends before its last
-    // backward.
-    if (directions == 1) filling_s += first.fill_s;
-    if (m * compute_s > out.parts.compute_s) out.parts.compute_s = m * compute_s;
     busy_s = std::max(busy_s, m * spans_s);
     StepParts ends;
     AddEnds(plan, forward_s, backward_s, *of_composition_[At(rank.composition)], ends);
@@ -218,13 +249,14 @@ Evaluation Evaluator::Evaluate(const Plan& plan) {
       out.parts.sums_s = std::min(ends.sums_s, std::max(0.0, end_s));
       out.parts.update_s = std::max(0.0, end_s) - out.parts.sums_s;
     }
-    if (rank.chunks.size() == 1) ahead_s += first_s + send_s;
+    if (rank.chunks.size() == 1) {
+      ahead_s += classes_[At(rank.chunks.front())].seconds[split ? kI : kB] + send_s;
+    }
   }
+  const double pipeline_s = pipeline.Makespan(seconds_, send_s);
   out.parts.communication_s = std::max(0.0, busy_s - out.parts.compute_s);
   out.parts.bubble_s = std::max(0.0, pipeline_s - busy_s);
   out.step_s = pipeline_s + std::max(0.0, longest_end_s);
-  FindMemory(plan, pipeline, out);
-  return out;
 }
 
 // Of the ranks that differ, in the whole order of a step.
@@ -275,7 +307,6 @@ void Evaluator::FindMemory(const Plan& plan, const Pipeline& pipeline, Evaluatio
     const std::int64_t copies =
         state.gathered_bytes * (plan.prefetch_depth + 1) + state.whole_gradient_bytes;
     const std::int64_t total = Total(state.device) + fullest + copies + early;
-    out.host_bytes = std::max(out.host_bytes, state.host_bytes);
     if (r > 0 && total <= out.memory_bytes) continue;
     out.memory_bytes = total;
     out.fullest_pp = static_cast<int>(r);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -58,6 +59,16 @@ class Evaluator {
   // left whole, it is that function's own.
   Evaluation Evaluate(const Plan& plan);
 
+  // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
+  // then where `hopeless` says so of bound_s and memory_bytes. What it has not come to is 0;
+  // memory_bytes of kState is that of the state.
+  enum class Reached { kState, kMemory, kBound, kEnd };
+  struct Limits {
+    std::int64_t memory_bytes = 0;
+    std::function<bool(const Evaluation&)> hopeless;
+  };
+  Reached Evaluate(const Plan& plan, const Limits& limits, Evaluation& out);
+
   // Layers of each stage so that none takes longer than it must; empty where the even deal does.
   std::vector<int> BalancedLayers(const Plan& plan);
 
@@ -66,13 +77,17 @@ class Evaluator {
 
  private:
   struct ClassFigures {
-    ChunkTimes seconds{};
+    PassSeconds seconds{};
     double compute_s = 0;
     double fill_s = 0;  // computing of what comes before and behind all that the next rank does
     std::int64_t saved = 0, owed = 0;                  // behind a forward; behind an input half
     std::array<std::int64_t, kChunkPassCount> peak{};  // over what was there before
   };
-  ClassFigures FiguresOf(const Plan& plan, const ChunkClass& chunk, const StateFigures& state);
+  ClassFigures FiguresOf(const Plan& plan, const ChunkClass& chunk, const StateFigures& state,
+                         const BlockKeys& keys);
+  void FindClasses(const Plan& plan, const Pipeline& pipeline);
+  void FindBound(const Plan& plan, const Pipeline& pipeline, Evaluation& out) const;
+  void FindTime(const Plan& plan, Pipeline& pipeline, Evaluation& out);
   void AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
                  const StateFigures& state, double kept_s, ClassFigures& out) const;
   double KeptSeconds(const Plan& plan, std::int64_t bytes);
@@ -91,7 +106,8 @@ class Evaluator {
   std::unordered_map<std::uint64_t, double> sends_, kept_;
   // Of the plan at hand, by class and by composition.
   std::vector<ClassFigures> classes_;
-  std::vector<ChunkTimes> seconds_;
+  std::vector<bool> known_;
+  std::vector<PassSeconds> seconds_;
   std::vector<const StateFigures*> of_composition_;
 };
 

@@ -29,7 +29,7 @@ Instant Later(const Instant& a, const Instant& b) { return b.seconds > a.seconds
 class Player {
  public:
   Player(ScheduleKind schedule, const PipelineShape& shape,
-         const std::vector<std::vector<int>>& classes, const std::vector<ChunkTimes>& times,
+         const std::vector<std::vector<int>>& classes, const std::vector<PassSeconds>& times,
          double send_s)
       : placement_(schedule, shape.p, shape.vpp),
         shape_(shape),
@@ -63,7 +63,7 @@ class Player {
       FT_CHECK(rank.next == rank.slots.size());
       end = Later(end, rank.now);
     }
-    LongestWay way{end.seconds, std::vector<ChunkTimes>(times_.size(), ChunkTimes{}), 0};
+    LongestWay way{end.seconds, std::vector<PassSeconds>(times_.size(), PassSeconds{}), 0};
     for (std::int32_t at = end.node; at >= 0; at = nodes_[static_cast<std::size_t>(at)].before) {
       const Node& node = nodes_[static_cast<std::size_t>(at)];
       if (node.chunk_class == kSends) {
@@ -150,7 +150,7 @@ class Player {
   Placement placement_;
   PipelineShape shape_;
   const std::vector<std::vector<int>>& classes_;
-  const std::vector<ChunkTimes>& times_;
+  const std::vector<PassSeconds>& times_;
   double send_s_;
   std::vector<Rank> ranks_;
   std::vector<Instant> input_, gradient_;  // by place and micro-batch: when they have come
@@ -161,7 +161,7 @@ class Player {
 
 LongestWay FindLongestWay(ScheduleKind schedule, const PipelineShape& shape,
                           const std::vector<std::vector<int>>& classes,
-                          const std::vector<ChunkTimes>& times, double send_s) {
+                          const std::vector<PassSeconds>& times, double send_s) {
   return Player(schedule, shape, classes, times, send_s).Run();
 }
 

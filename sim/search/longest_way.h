@@ -12,7 +12,7 @@ namespace foretrain {
 
 struct LongestWay {
   double seconds = 0;
-  std::vector<ChunkTimes> passes;  // how many, by class and ChunkPass
+  std::vector<PassSeconds> passes;  // how many, by class and ChunkPass
   double sends = 0;
 };
 
@@ -24,6 +24,6 @@ struct LongestWay {
 // O(slots of all ranks).
 LongestWay FindLongestWay(ScheduleKind schedule, const PipelineShape& shape,
                           const std::vector<std::vector<int>>& classes,
-                          const std::vector<ChunkTimes>& times, double send_s);
+                          const std::vector<PassSeconds>& times, double send_s);
 
 }  // namespace foretrain

@@ -131,9 +131,12 @@ void Pipeline::FillMoments(Rank& rank, int pp) const {
   }
 }
 
-double Pipeline::Makespan(const std::vector<ChunkTimes>& times, double send_s) {
+double Pipeline::Makespan(const std::vector<PassSeconds>& times, double send_s) {
+  if (shape_.p == 1 && schedule_ == ScheduleKind::k1f1b) {
+    return shape_.m * (times.front()[kF] + times.front()[kB]);
+  }
   double longest_s = 0;
-  for (const ChunkTimes& chunk : times) {
+  for (const PassSeconds& chunk : times) {
     for (const double seconds : chunk) longest_s = std::max(longest_s, seconds);
   }
   if (longest_s <= 0) return 0;
@@ -149,8 +152,8 @@ double Pipeline::Makespan(const std::vector<ChunkTimes>& times, double send_s) {
     key.Add(power);
     return std::exp(power * kStep);
   };
-  std::vector<ChunkTimes> rounded = times;
-  for (ChunkTimes& chunk : rounded) {
+  std::vector<PassSeconds> rounded = times;
+  for (PassSeconds& chunk : rounded) {
     for (double& seconds : chunk) seconds = near(seconds);
   }
   const double rounded_send = near(send_s);
@@ -167,7 +170,7 @@ double Pipeline::Makespan(const std::vector<ChunkTimes>& times, double send_s) {
 }
 
 // A cycle more adds what the cycle before it added.
-Pipeline::Way Pipeline::Longest(const std::vector<ChunkTimes>& times, double send_s) const {
+Pipeline::Way Pipeline::Longest(const std::vector<PassSeconds>& times, double send_s) const {
   const int few = Enough(schedule_, shape_.p, shape_.m, 3);
   const int cycle = CycleOf(schedule_, shape_.p);
   if (few + cycle >= shape_.m) return Play(shape_.m, times, send_s);
@@ -183,7 +186,7 @@ Pipeline::Way Pipeline::Longest(const std::vector<ChunkTimes>& times, double sen
   return first;
 }
 
-Pipeline::Way Pipeline::Play(int m, const std::vector<ChunkTimes>& times, double send_s) const {
+Pipeline::Way Pipeline::Play(int m, const std::vector<PassSeconds>& times, double send_s) const {
   std::vector<std::vector<int>> classes;
   for (const Rank& rank : ranks_) classes.push_back(rank.chunks);
   const LongestWay longest = FindLongestWay(schedule_, {shape_.p, m, shape_.vpp}, classes, times, send_s);
@@ -195,7 +198,7 @@ PipelineTable::PipelineTable(const ModelSpec& model, const VaryingFields& varyin
   VaryingFields read;
   for (const PlanField* field : varying) {
     for (const char* name : {"pp", "dp", "micro_batch", "global_batch", "schedule", "vpp",
-                             "stage_layers", "recompute", "recompute_layers", "sequence"}) {
+                             "stage_layers", "recompute_layers", "sequence"}) {
       if (field->name == name) read.push_back(field);
     }
   }
@@ -204,7 +207,11 @@ PipelineTable::PipelineTable(const ModelSpec& model, const VaryingFields& varyin
 
 Pipeline& PipelineTable::Find(const Plan& plan) {
   const std::uint64_t key =
-      key_.Of(plan).Add(plan.MicroBatches()).Add(plan.pp).Value();
+      key_.Of(plan)
+          .Add(plan.MicroBatches())
+          .Add(plan.pp)
+          .Add(plan.recompute != RecomputeKind::kNone)
+          .Value();
   std::unique_ptr<Pipeline>& found = pipelines_[key];
   if (found == nullptr) found = std::make_unique<Pipeline>(model_, plan);
   return *found;

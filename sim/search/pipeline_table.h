@@ -32,7 +32,7 @@ struct ChunkClass {
 // Passes of a chunk: by themselves, and as half of a pair.
 enum ChunkPass : unsigned { kF, kB, kI, kW, kPairF, kPairB };
 inline constexpr std::size_t kChunkPassCount = 6;
-using ChunkTimes = std::array<double, kChunkPassCount>;  // seconds by ChunkPass
+using PassSeconds = std::array<double, kChunkPassCount>;  // seconds by ChunkPass
 
 // When a rank begins a slot: micro-batches of each chunk that have had their forward and not their
 // (input half of the) backward, and those that wait for their weight half.
@@ -64,15 +64,15 @@ class Pipeline {
   // that is the longest for times near these (each to a fifth), taken at these: never more than the
   // longest way, and exact where that is the same. A way that many micro-batches repeat is
   // found for few. O(classes), first O(slots) for times unlike those before.
-  double Makespan(const std::vector<ChunkTimes>& times, double send_s);
+  double Makespan(const std::vector<PassSeconds>& times, double send_s);
 
  private:
   struct Way {
     std::vector<std::array<double, kChunkPassCount>> passes;  // how many, by class
     double sends = 0;
   };
-  Way Longest(const std::vector<ChunkTimes>& times, double send_s) const;
-  Way Play(int m, const std::vector<ChunkTimes>& times, double send_s) const;
+  Way Longest(const std::vector<PassSeconds>& times, double send_s) const;
+  Way Play(int m, const std::vector<PassSeconds>& times, double send_s) const;
   void FillMoments(Rank& rank, int pp) const;
 
   PipelineShape shape_;

@@ -65,6 +65,7 @@ void Rejections::Add(std::string_view reason, std::int64_t count, const std::str
   for (Rejection& rejection : list_) {
     if (rejection.reason == reason) {
       rejection.count += count;
+      if (rejection.example.empty()) rejection.example = example;
       return;
     }
   }
