@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "sim/cost/plan_place.h"
 #include "sim/program/lower/block_memory.h"
+#include "sim/program/lower/sharding.h"
 
 namespace foretrain {
 namespace {
@@ -17,7 +19,20 @@ std::size_t BaseOf(const Block& block, std::int16_t slot) {
   return static_cast<std::size_t>(base == kNoSlot ? slot : base);
 }
 
-// The plan as its blocks see it: one stage that holds all layers and shares out nothing.
+void AddPlace(const GroupPlace& place, StableHash& key) {
+  for (const int figure : {place.members, place.nodes, place.per_node, place.islands,
+                           place.per_island, place.senders}) {
+    key.Add(figure);
+  }
+  for (const auto& figures : {place.units, place.per_unit}) {
+    for (const int figure : figures) key.Add(figure);
+  }
+  for (const auto& figures : {place.extent, place.stride}) {
+    for (const int figure : figures) key.Add(figure);
+  }
+}
+
+// The plan as memory sees its blocks: one stage that holds all layers and shares out nothing.
 Plan OfOneStage(const Plan& plan, RecomputeKind recompute) {
   const Plan standard;
   Plan out = plan;
@@ -83,7 +98,8 @@ GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
   const std::uint64_t key = place_key_.Of(plan).Add(group).Value();
   const auto [found, is_new] = places_.try_emplace(key);
   if (is_new) {
-    found->second = foretrain::PlaceOf(costs_.cluster(), GroupMembers(plan, {}, group));
+    found->second =
+        PlaceOfGroup(costs_.cluster(), plan, {}, group, GroupMembers(plan, {}, group));
   }
   return found->second;
 }
@@ -93,8 +109,20 @@ std::uint64_t BlockTimes::KeyOfPlaces(const Plan& plan) {
   if (is_new) {
     StableHash key;
     for (const GroupKind group : {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}) {
-      const GroupPlace place = PlaceOf(plan, group);
-      key.Add(place.members).Add(place.nodes).Add(place.per_node);
+      AddPlace(PlaceOf(plan, group), key);
+    }
+    found->second = key.Value();
+  }
+  return found->second;
+}
+
+std::uint64_t BlockTimes::KeyOfDataPlaces(const Plan& plan) {
+  const auto [found, is_new] = keys_of_data_places_.try_emplace(place_key_.Of(plan).Value());
+  if (is_new) {
+    StableHash key;
+    for (const GroupKind group :
+         {GroupKind::kDp, GroupKind::kShard, GroupKind::kReplica, GroupKind::kExpertDp}) {
+      AddPlace(PlaceOf(plan, group), key);
     }
     found->second = key.Value();
   }
@@ -103,6 +131,7 @@ std::uint64_t BlockTimes::KeyOfPlaces(const Plan& plan) {
 
 PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
   const bool is_cpu = costs_.cluster().is_cpu;
+  const double straggling = costs_.Straggling(plan.World());
   std::array<double, kQueueCount> free{};
   std::vector<double> written(block.slots.size(), 0.0);
   double launches_s = 0, communication_s = 0;
@@ -114,7 +143,8 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
       if (operand.slot != kNoSlot) ready = std::max(ready, written[BaseOf(block, operand.slot)]);
     }
     const OpCost cost = costs_.CostOf(op, PlaceOf(plan, op.group));
-    const double length = is_cpu ? cost.seconds.back() : cost.seconds.front();
+    double length = is_cpu ? cost.seconds.back() : cost.seconds.front();
+    if (IsCompute(op.op_class)) length *= straggling;
     const double start = ready > queue_free ? ready + wake_s_ : queue_free;
     const double end = start + length;
     queue_free = end + gap_s_;
@@ -156,9 +186,12 @@ BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingF
 
 BlockKeys BlockTable::KeysOf(const Plan& plan) {
   const std::uint64_t places = times_.KeyOfPlaces(plan);
-  const bool splits = SplitsBackward(plan.schedule);
-  return {layer_key_.Of(plan).Add(places).Add(splits).Value(),
-          end_key_.Of(plan).Add(places).Add(splits).Value()};
+  // What is gathered for its use may be in another format, and slow devices are waited for.
+  const unsigned flags = (SplitsBackward(plan.schedule) ? 1U : 0U) |
+                         (ShardingOf(plan).parameters ? 2U : 0U) |
+                         (plan.ExpertHolders() == 1 ? 4U : 0U);
+  return {layer_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value(),
+          end_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value()};
 }
 
 const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
@@ -183,7 +216,7 @@ BlockFigures BlockTable::Make(const Plan& plan, const BlockChoice& choice) {
   if (choice.kind == BlockKind::kExpertLayer) block = stage.layers;
   const BucketLayout no_buckets;
   const LowerContext context{model_, alone, stage, no_buckets, {}};
-  Passes passes(model_, alone, choice);
+  Passes passes(model_, plan, choice);
   const auto figures = [&](Pass pass) {
     PassFigures out = times_.Of(passes.Of(pass), plan);
     const StepMemory memory = MemoryOfBlock(context, BlockKey(pass, block, 0),

@@ -51,6 +51,8 @@ class BlockTimes {
   double slowdown() const { return slowdown_; }
   // A number for where all groups within a stage lie.
   std::uint64_t KeyOfPlaces(const Plan& plan);
+  // The same of the groups that sum and gather over data parallelism.
+  std::uint64_t KeyOfDataPlaces(const Plan& plan);
   // Where the group of the plan's first rank lies.
   GroupPlace PlaceOf(const Plan& plan, GroupKind group);
 
@@ -59,7 +61,7 @@ class BlockTimes {
   PlanKey place_key_;
   double slowdown_ = 1, gap_s_ = 0, wake_s_ = 0;
   std::unordered_map<std::uint64_t, GroupPlace> places_;
-  std::unordered_map<std::uint64_t, std::uint64_t> keys_of_places_;
+  std::unordered_map<std::uint64_t, std::uint64_t> keys_of_places_, keys_of_data_places_;
 };
 
 // A plan's part of the keys of its blocks.

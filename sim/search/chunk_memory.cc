@@ -4,6 +4,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -22,7 +23,7 @@ Turn TurnOf(const BlockFigures& block, PassFigures BlockFigures::*pass) {
 }  // namespace
 
 ChunkMemory::ChunkMemory(const ModelSpec& model, const Plan& plan)
-    : boundary_bytes_(BoundaryElements(model, plan) * kFloatBytes),
+    : boundary_bytes_(BytesIn(ActivationFormat(plan), BoundaryElements(model, plan))),
       ids_bytes_(plan.micro_batch * plan.LocalSequence() * kFloatBytes),
       moves_(plan.offload_activations != OffloadTarget::kNone) {
   if (moves_) back_ = plan.offload_activations == OffloadTarget::kNvme ? 3 : 2;

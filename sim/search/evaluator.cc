@@ -4,9 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/transfer_blocks.h"
+#include "sim/program/precision.h"
 #include "sim/search/balance.h"
 #include "sim/search/chunk_memory.h"
 
@@ -36,7 +38,8 @@ double Evaluator::SendSeconds(const Plan& plan) {
   if (plan.pp == 1) return 0;
   const auto [found, is_new] = sends_.try_emplace(send_key_.Of(plan).Value());
   if (is_new) {
-    found->second = times_.SpanOf(SendBlock(BoundaryElements(model_, plan), true), plan);
+    found->second = times_.SpanOf(
+        SendBlock(BoundaryElements(model_, plan), true, ActivationFormat(plan)), plan);
   }
   return found->second;
 }
@@ -48,7 +51,7 @@ double Evaluator::KeptSeconds(const Plan& plan, std::int64_t bytes) {
       kept_.try_emplace(StableHash().Add(bytes).Add(plan.offload_activations).Value());
   if (!is_new) return found->second;
   const auto copy = [&](Space from, Space to) {
-    return times_.SpanOf(CopyBlock({"copy", from, to, false, {bytes / kFloatBytes}}), plan);
+    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}), plan);
   };
   double slowest = copy(Space::kDevice, Space::kPinned);
   if (plan.offload_activations == OffloadTarget::kNvme) {
@@ -282,7 +285,8 @@ void Evaluator::FindMemory(const Plan& plan, const Pipeline& pipeline, Evaluatio
   if (plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0) {
     return WalkMemory(plan, pipeline, out);
   }
-  const std::int64_t boundary = BoundaryElements(model_, plan) * kFloatBytes;
+  const std::int64_t boundary =
+      BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
   const std::int64_t early = pipeline.receives_ahead() ? 2 * boundary : 0;
   for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
     const Pipeline::Rank& rank = pipeline.ranks()[r];

@@ -29,8 +29,10 @@ Resource ResourceOf(const ProfilePoint& point) {
 std::vector<Figure*> RatesOf(ProfileRates& rates, Resource resource) {
   switch (resource) {
     case Resource::kArithmetic:
-      return {&rates.gemm_flop_per_s, &rates.attention_forward_flop_per_s,
-              &rates.attention_backward_flop_per_s};
+      return {&rates.gemm_flop_per_s,      &rates.gemm_tf32_flop_per_s,
+              &rates.gemm_fp16_flop_per_s, &rates.gemm_bf16_flop_per_s,
+              &rates.gemm_fp8_flop_per_s,  &rates.gemm_fp4_flop_per_s,
+              &rates.attention_forward_flop_per_s, &rates.attention_backward_flop_per_s};
     case Resource::kMemory:
       return {&rates.memory_bytes_per_s};
     case Resource::kLinks:

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <vector>
 
+#include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/transfer_blocks.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -49,32 +52,46 @@ class Buckets {
       const bool scatters = sharding_.optimizer;
       const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
       const OpKind kind = scatters ? OpKind::kReduceScatter : OpKind::kAllReduce;
-      return SpanOf(CollectiveBlock(
-          {kind, "bucket", Queue::kReduce, group, bucket.elements, bucket.shards}));
+      CollectiveSpec spec{kind, "bucket", Queue::kReduce, group, bucket.elements, bucket.shards};
+      spec.format = bucket.sums;
+      return SpanOf(CollectiveBlock(spec));
     });
   }
   double ReplicaSeconds(const Bucket& bucket) {
     return Once(1, bucket, [&] {
-      return SpanOf(CollectiveBlock({OpKind::kAllReduce, "bucket", Queue::kReduce,
-                                     GroupKind::kReplica, bucket.elements / bucket.shards}));
+      CollectiveSpec spec{OpKind::kAllReduce, "bucket", Queue::kReduce, GroupKind::kReplica,
+                          bucket.elements / bucket.shards};
+      spec.format = bucket.sums;
+      return SpanOf(CollectiveBlock(spec));
     });
   }
   double UpdatedGatherSeconds(const Bucket& bucket) {
     return Once(2, bucket, [&] {
-      return SpanOf(CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather,
-                                     ShardGroup(bucket), bucket.elements, bucket.shards}));
+      return SpanOf(CollectiveBlock(GatherOf(bucket, bucket.weights)));
     });
   }
   double GatherSeconds(const Bucket& bucket) {
-    const NumberFormat format = GatherFormatOf(plan_);
-    if (format == NumberFormat::kFp32) return UpdatedGatherSeconds(bucket);
     return Once(3, bucket, [&] {
-      return SpanOf(
-          QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format));
+      const NumberFormat format = GatherFormatOf(plan_);
+      const NumberFormat used = UsedFormat(plan_, /*gathered=*/true);
+      const CollectiveSpec spec = GatherOf(bucket, used);
+      if (format != NumberFormat::kFp32) {
+        return SpanOf(QuantizedGatherBlock(
+            {spec.group, spec.elements, spec.shards, format, bucket.weights, used}));
+      }
+      if (bucket.weights == used) return SpanOf(CollectiveBlock(spec));
+      return SpanOf(CastGatherBlock(spec.group, spec.elements, spec.shards, used));
     });
   }
-  double CopySeconds(Space from, Space to, std::int64_t elements, bool state) {
-    return SpanOf(CopyBlock({"copy", from, to, state, {elements}}));
+  static CollectiveSpec GatherOf(const Bucket& bucket, NumberFormat format) {
+    CollectiveSpec spec{OpKind::kAllGather, "bucket",        Queue::kGather,
+                        ShardGroup(bucket), bucket.elements, bucket.shards};
+    spec.format = format;
+    return spec;
+  }
+  double CopySeconds(Space from, Space to, std::int64_t elements, bool state,
+                     NumberFormat format = NumberFormat::kFp32) {
+    return SpanOf(CopyBlock({"copy", from, to, state, {elements}, {format}}));
   }
 
   // Of one micro-batch's gradients: their sum and, where they leave the device, the slowest of what
@@ -85,8 +102,9 @@ class Buckets {
       double slowest = sums ? SumSeconds(bucket) : 0;
       if (GradientsAreAway(plan_)) {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
-        slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
-                            SpanOf(HostAddBlock(n))});
+        slowest =
+            std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true, bucket.sums),
+                      SpanOf(HostAddBlock(n, bucket.sums))});
       }
       return slowest;
     });
@@ -100,9 +118,9 @@ class Buckets {
       const std::int64_t elements = shard.end - shard.begin;
       const std::int64_t some = std::max<std::int64_t>(elements, 1);
       double sum = 0;
-      if (plan_.clip_norm > 0) sum += SpanOf(SquaredNormBlock({some}, away_gradients));
-      if (plan_.loss_scale > 0) sum += SpanOf(CountNotFiniteBlock({some}, away_gradients));
-      if (plan_.StepsOverlap()) sum += SpanOf(KeepBlock(bucket.elements));
+      if (plan_.clip_norm > 0) sum += SpanOf(SquaredNormBlock({some}, bucket.sums, away_gradients));
+      if (plan_.loss_scale > 0) sum += SpanOf(CountNotFiniteBlock({some}, bucket.sums, away_gradients));
+      if (plan_.StepsOverlap()) sum += SpanOf(KeepBlock(bucket.elements, bucket.weights));
       if (elements > 0 && !away) sum += SpanOf(OptimizerBlock(plan_, elements, elements));
       return sum;
     });
@@ -123,7 +141,7 @@ class Buckets {
       for (const int number : context_.BucketsOf(block)) {
         const Bucket& bucket = context_.BucketAt(number);
         const double share = 1.0 / sharers[static_cast<std::size_t>(number)];
-        const std::int64_t bytes = bucket.elements * kFloatBytes;
+        const std::int64_t bytes = BytesIn(UsedFormat(plan_, /*gathered=*/true), bucket.elements);
         if (GathersParameters(plan_, bucket)) {
           out.gather_s[kind] += GatherSeconds(bucket) * share;
           gathered += bytes + WireBytes(bucket);
@@ -132,7 +150,7 @@ class Buckets {
         }
         if (sharding_.each_micro_batch && !bucket.frozen) {
           out.reduce_s[kind] += ReduceSeconds(bucket) * share;
-          if (IsWholeForOne(plan_, bucket)) whole += bytes;
+          if (IsWholeForOne(plan_, bucket)) whole += BytesIn(bucket.sums, bucket.elements);
         }
       }
       out.gathered_bytes = std::max(out.gathered_bytes, gathered);
@@ -183,8 +201,12 @@ class Buckets {
       update += Once(7, bucket, [&] { return SpanOf(OptimizerBlock(plan_, n, n, queue)); });
       // Moments both ways, or parameters in and gradients out; gradients may lie with the state.
       const bool with_state = GradientsAreAway(plan_);
-      const std::int64_t to_device = offload.stream ? (with_state ? 3 : 2) * n : n;
-      const std::int64_t from_device = offload.stream ? 2 * n : with_state ? 0 : n;
+      const auto words = [n](NumberFormat format) {
+        return CeilDiv(BytesIn(format, n), kFloatBytes);
+      };
+      const std::int64_t sums = words(bucket.sums), weights = words(bucket.weights);
+      const std::int64_t to_device = offload.stream ? 2 * n + (with_state ? sums : 0) : weights;
+      const std::int64_t from_device = offload.stream ? 2 * n : with_state ? 0 : sums;
       in += Once(8, bucket, [&] {
         return CopySeconds(Space::kPinned, Space::kDevice, to_device, offload.stream);
       });
@@ -210,39 +232,142 @@ class Buckets {
   std::map<std::tuple<int, std::int64_t, std::int64_t, int, bool>, double> known_;
 };
 
+// Adds `count` times what `more` has more than `less`; what is not a sum stays.
+void AddDifference(const StateFigures& more, const StateFigures& less, int count,
+                   StateFigures& out) {
+  for (std::size_t c = 0; c < out.device.size(); ++c) {
+    out.device[c] += count * (more.device[c] - less.device[c]);
+  }
+  for (std::int64_t StateFigures::*sum : {&StateFigures::host_bytes, &StateFigures::nvme_bytes}) {
+    out.*sum += count * (more.*sum - less.*sum);
+  }
+  for (double StateFigures::*sum : {&StateFigures::sums_s, &StateFigures::update_s,
+                                    &StateFigures::updated_gathers_s, &StateFigures::away_s}) {
+    out.*sum += count * (more.*sum - less.*sum);
+  }
+}
+
+// Whether no two layers of the stage share a bucket.
+bool LayersAreApart(const Stage& stage, const BucketLayout& layout) {
+  std::set<int> taken;
+  for (const int block : stage.blocks) {
+    if (!IsLayer(stage.KindOf(block))) continue;
+    for (const int bucket : layout.buckets_of_block[stage.Local(block)]) {
+      if (!taken.insert(bucket).second) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 StateTable::StateTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
     : model_(model),
       times_(times),
-      key_(varying, {"micro_batch", "sequence", "global_batch", "cp_kind", "schedule", "vpp",
-                     "stage_layers", "prefetch_depth", "recompute", "recompute_layers",
-                     "loss_chunks", "mlp_tiles", "tp_tiles", "moe_pieces", "capacity_factor",
-                     "expert_headroom", "fuse", "offload_activations"}) {}
+      key_(varying, {"dp", "cp", "pp", "micro_batch", "sequence", "global_batch", "cp_kind",
+                     "schedule", "vpp", "stage_layers", "prefetch_depth", "recompute",
+                     "recompute_layers", "loss_chunks", "mlp_tiles", "tp_tiles", "moe_pieces",
+                     "capacity_factor", "expert_headroom", "fuse", "offload_activations"}) {}
 
 const StateFigures& StateTable::Find(const Plan& plan, const Pipeline& pipeline, int composition) {
-  StableHash key = key_.Of(plan);
-  key.Add(plan.StageCopies()).Add(plan.StepsOverlap()).Add(plan.UpdatesEachMicroBatch());
   const int pp = pipeline.examples()[static_cast<std::size_t>(composition)];
+  Holding holding;
+  StableHash chunks;
   for (const int number : pipeline.ranks()[static_cast<std::size_t>(pp)].chunks) {
     const ChunkClass& chunk = pipeline.classes()[static_cast<std::size_t>(number)];
-    key.Add(chunk.embedding).Add(chunk.head);
-    for (const bool experts : {false, true}) {
-      int layers = 0;
-      for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
-        if (((traits & kHasExperts) != 0) == experts) layers += chunk.layers[traits];
-      }
-      key.Add(layers);
+    holding.embedding = holding.embedding || chunk.embedding;
+    holding.head = holding.head || chunk.head;
+    int dense = 0, experts = 0;
+    for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
+      ((traits & kHasExperts) != 0 ? experts : dense) += chunk.layers[traits];
     }
+    holding.dense += dense;
+    holding.experts += experts;
+    chunks.Add(chunk.embedding).Add(chunk.head).Add(dense).Add(experts);
   }
-  const auto [found, is_new] = figures_.try_emplace(key.Value());
-  if (is_new) found->second = Make(plan, pp);
+  StableHash key = key_.Of(plan);
+  key.Add(plan.DataParallel()).Add(plan.StageCopies()).Add(plan.ExpertHolders());
+  key.Add(plan.pp > 1).Add(plan.StepsOverlap()).Add(plan.UpdatesEachMicroBatch());
+  key.Add(times_.KeyOfDataPlaces(plan));
+  const Whole whole{key.Value(), pp};
+  StableHash of_rank;
+  of_rank.Add(whole.key).Add(holding.embedding).Add(holding.head).Add(holding.dense);
+  of_rank.Add(holding.experts);
+  if (!AreApart(plan, whole)) of_rank.Add(chunks.Value());
+  const auto [found, is_new] = figures_.try_emplace(of_rank.Value());
+  if (is_new) found->second = Make(plan, whole, holding);
   return found->second;
 }
 
-StateFigures StateTable::Make(const Plan& plan, int pp) {
-  const Stage stage = StageOf(model_, plan, pp);
-  const RankCoordinates at{.pp = pp};
+// By two layers in the middle of the model. What depends on the order of buckets or on the rank's
+// place in the pipeline is not put together from layers.
+bool StateTable::AreApart(const Plan& plan, const Whole& whole) {
+  const auto [found, is_new] = apart_.try_emplace(whole.key);
+  if (!is_new) return found->second;
+  found->second = false;
+  if (plan.StepsOverlap() || plan.unsharded_bytes > 0 || plan.offload_fraction < 1) return false;
+  const auto apart = [&](const Holding& holding) {
+    const Stage stage = StageWith(plan, holding);
+    return LayersAreApart(stage, LayOutBuckets(model_, plan, stage, {.pp = whole.pp}));
+  };
+  const int dense = static_cast<int>(model_.DenseLayers());
+  const int experts = static_cast<int>(model_.layers) - dense;
+  return found->second = (dense < 2 || apart({false, false, 2, 0})) &&
+                         (experts < 2 || apart({false, false, 0, 2}));
+}
+
+// A stage with the first layers of each kind.
+Stage StateTable::StageWith(const Plan& plan, const Holding& holding) const {
+  Stage stage = StageOf(model_, plan, 0);
+  stage.blocks.clear();
+  if (holding.embedding) stage.blocks.push_back(0);
+  const int layers = static_cast<int>(model_.layers);
+  const int dense = static_cast<int>(model_.DenseLayers());
+  // Beside the head the last ones.
+  const bool last = holding.head && !holding.embedding;
+  for (int i = 0; i < holding.dense; ++i) {
+    stage.blocks.push_back(last ? dense - holding.dense + 1 + i : 1 + i);
+  }
+  for (int i = 0; i < holding.experts; ++i) {
+    stage.blocks.push_back(last ? layers - holding.experts + 1 + i : dense + 1 + i);
+  }
+  if (holding.head) stage.blocks.push_back(layers + 1);
+  stage.chunks = {{stage.blocks.front(), stage.blocks.back(), 0}};
+  stage.shared_table = stage.tied && stage.HoldsEmbedding() && stage.HoldsHead();
+  return stage;
+}
+
+StateFigures StateTable::Make(const Plan& plan, const Whole& whole, const Holding& holding) {
+  if (!AreApart(plan, whole)) return Of(plan, whole, StageOf(model_, plan, whole.pp));
+  // One or two layers of each kind, and as many times what the second adds as there are more.
+  Holding few = holding;
+  few.dense = std::min(holding.dense, 2);
+  few.experts = std::min(holding.experts, 2);
+  StateFigures out = Small(plan, whole, few);
+  if (holding.dense > 2) {
+    Holding less = few;
+    less.dense = 1;
+    AddDifference(Small(plan, whole, few), Small(plan, whole, less), holding.dense - 2, out);
+  }
+  if (holding.experts > 2) {
+    Holding less = few;
+    less.experts = 1;
+    AddDifference(Small(plan, whole, few), Small(plan, whole, less), holding.experts - 2, out);
+  }
+  return out;
+}
+
+const StateFigures& StateTable::Small(const Plan& plan, const Whole& whole,
+                                      const Holding& holding) {
+  StableHash key;
+  key.Add(whole.key).Add(holding.embedding).Add(holding.head).Add(holding.dense);
+  const auto [found, is_new] = small_.try_emplace(key.Add(holding.experts).Value());
+  if (is_new) found->second = Of(plan, whole, StageWith(plan, holding));
+  return found->second;
+}
+
+StateFigures StateTable::Of(const Plan& plan, const Whole& whole, const Stage& stage) {
+  const RankCoordinates at{.pp = whole.pp};
   const BucketLayout layout = LayOutBuckets(model_, plan, stage, at);
   const LowerContext context{model_, plan, stage, layout, at};
   return Buckets(context, times_).Figures();

@@ -1,5 +1,6 @@
 // What a rank holds for the whole run and what its data-parallel peers cost it, worked out once for
-// each distinct set of chunks and way of sharing state. Leaves out activations (block_table.h) and
+// each distinct set of blocks and way of sharing state; where no two layers share a bucket, from
+// stages of a few layers, since each adds the same. Leaves out activations (block_table.h) and
 // order.
 #pragma once
 
@@ -43,12 +44,28 @@ class StateTable {
   std::size_t size() const { return figures_.size(); }
 
  private:
-  StateFigures Make(const Plan& plan, int pp);
+  // Blocks of a rank, whichever of their kind.
+  struct Holding {
+    bool embedding = false, head = false;
+    int dense = 0, experts = 0;
+  };
+  // Key of what is the same for all ranks of the plan, and a rank that is looked at.
+  struct Whole {
+    std::uint64_t key = 0;
+    int pp = 0;
+  };
+  bool AreApart(const Plan& plan, const Whole& whole);
+  Stage StageWith(const Plan& plan, const Holding& holding) const;
+  StateFigures Make(const Plan& plan, const Whole& whole, const Holding& holding);
+  const StateFigures& Small(const Plan& plan, const Whole& whole, const Holding& holding);
+  StateFigures Of(const Plan& plan, const Whole& whole, const Stage& stage);
 
   const ModelSpec& model_;
   BlockTimes& times_;
   PlanKey key_;
   std::unordered_map<std::uint64_t, StateFigures> figures_;
+  std::unordered_map<std::uint64_t, StateFigures> small_;  // of stages of a few layers
+  std::unordered_map<std::uint64_t, bool> apart_;          // no two layers share a bucket
 };
 
 }  // namespace foretrain

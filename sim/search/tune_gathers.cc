@@ -23,12 +23,14 @@ BlockSizes SizesOf(const ModelSpec& model, const Plan& plan, int pp) {
   for (std::size_t b = 0; b < stage.blocks.size(); ++b) {
     if (!IsLayer(stage.KindOf(stage.blocks[b]))) continue;
     for (const int bucket : layout.buckets_of_block[b]) {
-      const std::int64_t bytes =
-          layout.buckets[static_cast<std::size_t>(bucket)].elements * kFloatBytes;
+      const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
+      const std::int64_t bytes = BytesIn(gathered.weights, gathered.elements);
       sizes.largest = std::max(sizes.largest, bytes);
     }
   }
-  for (const Bucket& bucket : layout.buckets) sizes.all += bucket.elements * kFloatBytes;
+  for (const Bucket& bucket : layout.buckets) {
+    sizes.all += BytesIn(bucket.weights, bucket.elements);
+  }
   return sizes;
 }
 
@@ -75,8 +77,7 @@ class Tuner {
     const double others = 1.0 - 1.0 / best_.Shards();
     const double room = static_cast<double>(memory_bytes_ - used) / others;
     Plan plan = best_;
-    plan.unsharded_bytes =
-        std::min(sizes.all, static_cast<std::int64_t>(std::max(0.0, room)));
+    plan.unsharded_bytes = std::min(sizes.all, static_cast<std::int64_t>(std::max(0.0, room)));
     if (plan.unsharded_bytes > 0) Try(plan);
   }
 

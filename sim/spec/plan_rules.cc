@@ -11,6 +11,7 @@
 #include "sim/spec/offload_rules.h"
 #include "sim/spec/overlap_rules.h"
 #include "sim/spec/plan_fields.h"
+#include "sim/spec/precision_rules.h"
 
 namespace foretrain {
 namespace {
@@ -58,7 +59,8 @@ std::string GatherBucketNeedsCopies(const Plan& plan) {
   if (plan.gather_bytes == 0 || plan.zero_stage == 3) return {};
   if (plan.offload_parameters != OffloadTarget::kNone) return {};
   return fmt::format(
-      "gather_bytes {} with zero_stage {}: parameters that lie whole on the device are not gathered "
+      "gather_bytes {} with zero_stage {}: parameters that lie whole on the device are not "
+      "gathered "
       "for their uses; use zero_stage 3 or gather_bytes 0",
       plan.gather_bytes, plan.zero_stage);
 }
@@ -281,6 +283,12 @@ std::span<const PlanRule> PlanRules() {
       {"gather-bucket-needs-copies", GatherBucketNeedsCopies},
       {"unsharded-needs-sharded-parameters", UnshardedNeedsShardedParameters},
       {"sgd-has-no-moments", SgdHasNoMoments},
+      {"weights-need-short-activations", WeightsNeedShortActivations},
+      {"gradients-need-short-activations", GradientsNeedShortActivations},
+      {"gather-format-shortens", GatherFormatShortens},
+      {"masters-leave-parameters-here", MastersLeaveParametersHere},
+      {"unsharded-is-read-as-gathered", UnshardedIsReadAsGathered},
+      {"post-validation-amends-fp32", PostValidationAmendsFp32},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"overlap-needs-micro-batches", OverlapNeedsMicroBatches},
@@ -331,6 +339,7 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
+      {"products-need-whole-blocks", ProductsNeedWholeBlocks},
       {"capacity-needs-experts", CapacityNeedsExperts},
       {"whole-experts-need-experts", WholeExpertsNeedExperts},
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},

@@ -145,6 +145,33 @@ void DealExperts(std::uint64_t index, PlannedModel& out) {
   }
 }
 
+// Number formats, in half of the plans: whichever the others of the plan's choices allow.
+void ChooseFormats(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(~index * 7);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  if (pick(0, 1) == 0) return;
+  const auto choose = [&out](auto member, auto value) {
+    const auto before = std::exchange(out.plan.*member, value);
+    if (!ValidatePlan(out.plan, out.model)) out.plan.*member = before;
+  };
+  if (out.plan.gather_format == GatherFormat::kBf16) out.plan.gather_format = GatherFormat::kFp32;
+  if (pick(0, 1) == 1) choose(&Plan::post_validation, false);
+  // Parameters that lie away are their own masters.
+  const bool away = out.plan.offload_parameters != OffloadTarget::kNone;
+  const auto precision = static_cast<Precision>(pick(1, 6));
+  if (away || out.plan.post_validation) {
+    out.plan.weights = WeightStorage::kFp32;
+    choose(&Plan::precision, precision);
+    if (!out.plan.HasShortActivations()) out.plan.weights = WeightStorage::kMaster;
+  } else {
+    choose(&Plan::precision, precision);
+  }
+  choose(&Plan::weights, static_cast<WeightStorage>(pick(0, 2)));
+  choose(&Plan::gradients, static_cast<GradientFormat>(pick(0, 1)));
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -233,6 +260,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.post_validation = pick(0, 1) == 1;
   if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
   GatherTogether(index, plan);
+  ChooseFormats(index, out);
   return out;
 }
 

@@ -8,10 +8,11 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/offload_state.h"
-#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/overlap.h"
+#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -118,14 +119,16 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
     const Plan& plan = context.plan;
-    const bool stays =
-        role == SlotRole::kParameter
-            ? !GathersParameters(plan, context.BucketAt(bucket)) &&
-                  ParameterSpace(plan) == Space::kDevice
-            : !IsWholeForOne(plan, context.BucketAt(bucket));
+    const bool stays = role == SlotRole::kParameter
+                           ? !GathersParameters(plan, context.BucketAt(bucket)) &&
+                                 ParameterSpace(plan) == Space::kDevice
+                           : !IsWholeForOne(plan, context.BucketAt(bucket));
     if (stays) continue;
     Tenant tenant;
-    tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
+    const Bucket& shape = context.BucketAt(bucket);
+    const NumberFormat format =
+        role == SlotRole::kGradient ? shape.sums : UsedFormat(plan, GathersParameters(plan, shape));
+    tenant.bytes = BytesIn(format, shape.elements);
     PieceUse use;
     use.earlier = EarlierPieceTouches(context, key, role, bucket);
     for (std::size_t s = 0; s < slots.size(); ++s) {

@@ -43,7 +43,7 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
 
 // A tensor that this pass makes.
 int Make(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
-  return rank.Make(name, slot.bytes, slot.category);
+  return rank.Make(name, slot.bytes, slot.category, slot.format);
 }
 
 int FindOrMake(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
@@ -83,8 +83,9 @@ Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const Instruc
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};
   int whole = rank.Tensors().Find(name);
   if (whole < 0) {
-    whole = rank.Tensors().Put(name,
-                               rank.NewBuffer(bucket.elements * kFloatBytes, Category::kGradients));
+    whole =
+        rank.Tensors().Put(name, rank.NewBuffer(BytesIn(bucket.sums, bucket.elements),
+                                                Category::kGradients, Space::kDevice, bucket.sums));
   }
   return rank.Part(whole, range.offset, range.elements);
 }
@@ -94,7 +95,7 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
   const TensorTable& tensors = rank.Tensors();
   switch (slot.role) {
     case SlotRole::kTemporary:
-      return rank.Whole(rank.NewBuffer(slot.bytes, slot.category));
+      return rank.Whole(rank.NewBuffer(slot.bytes, slot.category, Space::kDevice, slot.format));
     case SlotRole::kCarried: {
       const int index = static_cast<int>(key.pass) * kSlotsOfABlock + slot.index;
       return rank.Whole(FindOrMake(rank, {TensorKind::kCarried, block, mb, index}, slot));

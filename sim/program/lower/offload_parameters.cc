@@ -16,7 +16,7 @@ namespace {
 std::int64_t BytesOf(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
   const bool sharded = ShardingOf(context.plan).parameters;
-  return bucket.elements / (sharded ? bucket.shards : 1) * kFloatBytes;
+  return BytesIn(bucket.weights, bucket.elements / (sharded ? bucket.shards : 1));
 }
 
 TensorName NameAway(const LowerContext& context, const InstructionKey& key) {
@@ -28,9 +28,9 @@ TensorName NameAway(const LowerContext& context, const InstructionKey& key) {
 
 void EmitRead(RankBuilder& rank, const InstructionKey& key) {
   const LowerContext& context = rank.Context();
-  const int to = rank.Tensors().Put(
-      NameAway(context, key),
-      rank.NewBuffer(BytesOf(context, key), Category::kParameters, Space::kPinned));
+  const int to = rank.Tensors().Put(NameAway(context, key),
+                                    rank.NewBuffer(BytesOf(context, key), Category::kParameters,
+                                                   Space::kPinned, rank.BucketOf(key).weights));
   const std::array<Move, 1> moves{Move{rank.Whole(rank.BucketOf(key).parameters), rank.Whole(to)}};
   AddCopies(rank, key, "parameters.read", /*state=*/false, moves);
 }
@@ -42,9 +42,10 @@ void EmitIn(RankBuilder& rank, const InstructionKey& key) {
   const int from = disk ? rank.Tensors().At(away) : rank.BucketOf(key).parameters;
   if (disk) rank.Tensors().Drop(away);
   const bool sharded = GathersParameters(context.plan, rank.BucketOf(key));
-  const int to = rank.Tensors().Put(
-      sharded ? ShardCopy(context, key) : ParameterCopy(context, key, key.part),
-      rank.NewBuffer(BytesOf(context, key), Category::kCommunication));
+  const int to =
+      rank.Tensors().Put(sharded ? ShardCopy(context, key) : ParameterCopy(context, key, key.part),
+                         rank.NewBuffer(BytesOf(context, key), Category::kCommunication,
+                                        Space::kDevice, rank.BucketOf(key).weights));
   const std::array<Move, 1> moves{Move{rank.Whole(from), rank.Whole(to)}};
   AddCopies(rank, key, "parameters.use", /*state=*/false, moves);
 }

@@ -8,6 +8,7 @@
 #include "sim/program/lower/post_validation.h"
 #include "sim/program/lower/scalars.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -34,7 +35,7 @@ std::vector<Binding> UpdateBindings(RankBuilder& rank, const Bucket& bucket, Ten
   const Plan& plan = rank.Context().plan;
   const ShardRange shard = ShardOf(bucket);
   const std::int64_t elements = shard.end - shard.begin;
-  std::vector<Binding> bindings = {ParameterRangeOf(rank, bucket, shard.begin, shard.end),
+  std::vector<Binding> bindings = {UpdatedRangeOf(rank, bucket, shard.begin, shard.end),
                                    GradientRangeOf(rank, bucket, shard.begin, shard.end)};
   if (bucket.moment1 >= 0) {
     const bool codes = bucket.absmax1 >= 0;
@@ -65,6 +66,10 @@ void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
     bindings.push_back({bucket.absmax1, 0, scales});
     bindings.push_back({bucket.absmax2, 0, scales});
   }
+  if (HasMasters(plan)) {
+    const ShardRange shard = ShardOf(bucket);
+    bindings.push_back(ParameterRangeOf(rank, bucket, shard.begin, shard.end));
+  }
   rank.Add(key, block, bindings);
 }
 
@@ -83,8 +88,10 @@ void EmitAmendment(RankBuilder& rank, const InstructionKey& key) {
 
 void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const int block = rank.FindCollective({OpKind::kAllGather, "gather.updated", Queue::kGather,
-                                         ShardGroup(bucket), bucket.elements, bucket.shards});
+  CollectiveSpec spec{OpKind::kAllGather, "gather.updated", Queue::kGather,
+                      ShardGroup(bucket), bucket.elements,  bucket.shards};
+  spec.format = bucket.weights;
+  const int block = rank.FindCollective(spec);
   rank.Add(key, block, {OwnShard(rank, bucket, bucket.parameters), rank.Whole(bucket.parameters)});
 }
 
