@@ -28,11 +28,13 @@ std::size_t BaseOf(const Block& block, std::int16_t slot) {
   return static_cast<std::size_t>(base == kNoSlot ? slot : base);
 }
 
-// Each op starts when its queue is free and the tensors it reads are written.
-BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
+// Each op starts when its queue is free and the tensors it reads are written. No block is shorter
+// than its ops take to be issued.
+BlockTime TimeOf(const Block& block, const OpSeconds& seconds, double host_op_s) {
   std::array<double, kQueueCount> free{};
   std::vector<double> written(block.slots.size(), 0.0);
   BlockTime out;
+  out.span_s = host_op_s * static_cast<double>(block.ops.size());
   for (const Op& op : block.ops) {
     double start = free[static_cast<std::size_t>(op.queue)];
     for (const Operand& operand : OperandsOf(block, op)) {
@@ -66,8 +68,12 @@ void Add(BlockTime& sum, const BlockTime& part, double at_least = 0) {
 
 class Estimator {
  public:
-  Estimator(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds)
-      : model_(model), plan_(plan), seconds_(seconds), sharding_(ShardingOf(plan)) {}
+  Estimator(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds, double host_op_s)
+      : model_(model),
+        plan_(plan),
+        seconds_(seconds),
+        host_op_s_(host_op_s),
+        sharding_(ShardingOf(plan)) {}
 
   StageTime Stage(int pp) {
     const foretrain::Stage stage = StageOf(model_, plan_, pp);
@@ -108,7 +114,7 @@ class Estimator {
       request.pass = pass;
       const bool adds = pass != Pass::kRecompute;
       request.accumulate = request.adds_loss = request.accumulate_experts = adds;
-      return TimeOf(BuildBlock(c, request), seconds_);
+      return TimeOf(BuildBlock(c, request), seconds_, host_op_s_);
     };
     const bool split = SplitsBackward(plan_.schedule);
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
@@ -142,13 +148,13 @@ class Estimator {
     const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
     return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
                                    Queue::kReduce, group, bucket.elements, bucket.shards}),
-                  seconds_)
+                  seconds_, host_op_s_)
         .span_s;
   }
   double ReplicaSeconds(const Bucket& bucket) const {
     return TimeOf(CollectiveBlock({OpKind::kAllReduce, "bucket", Queue::kReduce,
                                    GroupKind::kReplica, bucket.elements / bucket.shards}),
-                  seconds_)
+                  seconds_, host_op_s_)
         .span_s;
   }
   double GatherSeconds(const Bucket& bucket) const {
@@ -158,7 +164,7 @@ class Estimator {
             ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather, ShardGroup(bucket),
                                bucket.elements, bucket.shards})
             : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
-    return TimeOf(block, seconds_).span_s;
+    return TimeOf(block, seconds_, host_op_s_).span_s;
   }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
@@ -186,7 +192,7 @@ class Estimator {
       if (GradientsAreAway(plan_)) {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
         slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
-                            TimeOf(HostAddBlock(n), seconds_).span_s});
+                            TimeOf(HostAddBlock(n), seconds_, host_op_s_).span_s});
       }
       sum += slowest / static_cast<double>(blocks);
     }
@@ -205,17 +211,17 @@ class Estimator {
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
-                         seconds_)
+                         seconds_, host_op_s_)
                       .span_s;
       if (plan_.loss_scale > 0)
         update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
-                         seconds_)
+                         seconds_, host_op_s_)
                       .span_s;
       if (plan_.StepsOverlap()) {
-        update += TimeOf(KeepBlock(bucket.elements), seconds_).span_s;
+        update += TimeOf(KeepBlock(bucket.elements), seconds_, host_op_s_).span_s;
       }
       if (elements > 0 && !away)
-        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
+        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_, host_op_s_).span_s;
       if (IsHeldOnce(plan_, bucket)) continue;
       if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
       if (sharding_.each_micro_batch) continue;
@@ -226,7 +232,7 @@ class Estimator {
   }
 
   double CopySeconds(Space from, Space to, std::int64_t elements, bool state) const {
-    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_).span_s;
+    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_, host_op_s_).span_s;
   }
 
   // The slowest hop of what one layer keeps for its backward.
@@ -257,7 +263,7 @@ class Estimator {
       const std::int64_t n = shard.end - shard.begin;
       if (!offload.away || n == 0) continue;
       const Queue queue = offload.stream ? Queue::kCompute : Queue::kCpu;
-      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_).span_s;
+      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_, host_op_s_).span_s;
       // Moments both ways, or parameters in and gradients out; gradients may lie with the state.
       const bool with_state = GradientsAreAway(plan_);
       const std::int64_t to_device = offload.stream ? (with_state ? 3 : 2) * n : n;
@@ -275,39 +281,53 @@ class Estimator {
   const ModelSpec& model_;
   const Plan& plan_;
   const OpSeconds& seconds_;
+  double host_op_s_;
   Sharding sharding_;
 };
 
-double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
+double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
+                   const HostHabits& host) {
   if (plan.pp == 1) return 0;
-  return TimeOf(SendBlock(BoundaryElements(model, plan), true), seconds).span_s;
+  const std::int64_t elements = BoundaryElements(model, plan);
+  if (host.scatter_gather && plan.tp > 1 && !plan.sequence_parallel) {
+    const Block gather =
+        CollectiveBlock({OpKind::kAllGather, "whole", Queue::kTp, GroupKind::kTp, elements});
+    return TimeOf(SendBlock(elements / plan.tp, true), seconds, 0).span_s +
+           TimeOf(gather, seconds, 0).span_s;
+  }
+  return TimeOf(SendBlock(elements, true), seconds, 0).span_s;
 }
 
 }  // namespace
 
-StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
-  Estimator estimator(model, plan, seconds);
+StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
+                          const HostHabits& host) {
+  Estimator estimator(model, plan, seconds, host.op_s);
   const auto m = static_cast<double>(plan.MicroBatches());
-  const double send = SendSeconds(model, plan, seconds);
+  const double send = SendSeconds(model, plan, seconds, host);
+  // Of each chunk, either way.
+  const double waits = host.blocking_sends ? plan.Chunks() * send : 0.0;
   double through = 0, slowest = 0, after = 0, bound = 0;
   double forward = 0, input = 0, weight = 0;
   for (int pp = 0; pp < plan.pp; ++pp) {
     const StageTime stage = estimator.Stage(pp);
-    const double both = stage.forward.span_s + stage.backward.span_s;
-    through += both + (pp > 0 ? 2 * send : 0);
+    const double both = stage.forward.span_s + stage.backward.span_s + 2 * waits;
+    through += both + (pp > 0 && waits == 0 ? 2 * send : 0);
     slowest = std::max(slowest, both);
     after = std::max(after, stage.after_s);
     bound = std::max(bound, m * (stage.forward.compute_s + stage.backward.compute_s));
-    forward = std::max(forward, stage.forward.span_s);
+    forward = std::max(forward, stage.forward.span_s + waits);
     const bool split = SplitsBackward(plan.schedule);
-    input = std::max(input, split ? stage.input.span_s : stage.backward.span_s);
+    input = std::max(input, (split ? stage.input.span_s : stage.backward.span_s) + waits);
     weight = std::max(weight, split ? stage.weight.span_s : 0);
   }
   const bool in_order =
       plan.schedule == ScheduleKind::kGpipe || plan.schedule == ScheduleKind::k1f1b;
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
-  const double pipeline = in_order ? through + (m - 1) * slowest
-                                   : Makespan(plan.schedule, shape, {forward, input, weight, send});
+  const double apart = waits > 0 ? 0.0 : send;
+  const double pipeline = in_order
+                              ? through + (m - 1) * slowest
+                              : Makespan(plan.schedule, shape, {forward, input, weight, apart});
   return {pipeline + (plan.UpdatesEachMicroBatch() ? m : 1) * after, bound};
 }
 

@@ -1,0 +1,64 @@
+#include "sim/spec/system_options.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace foretrain {
+namespace {
+
+constexpr double kMostHostSeconds = 0.1;
+constexpr double kMostSlack = 1.0;
+
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 6> kFlags = {{
+    {"dropout", &SystemOptions::dropout},
+    {"fused_elementwise", &SystemOptions::fused_elementwise},
+    {"fused_norm", &SystemOptions::fused_norm},
+    {"fused_loss", &SystemOptions::fused_loss},
+    {"blocking_sends", &SystemOptions::blocking_sends},
+    {"scatter_gather", &SystemOptions::scatter_gather},
+}};
+
+std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& options) {
+  if (name == "attention") {
+    options.attention = static_cast<AttentionKernel>(option.Choice("value", kAttentionKernelNames));
+    return std::string(Name(options.attention));
+  }
+  if (name == "memory_figure") {
+    options.memory_figure = static_cast<MemoryFigure>(option.Choice("value", kMemoryFigureNames));
+    return std::string(Name(options.memory_figure));
+  }
+  for (const auto& [flag, member] : kFlags) {
+    if (name != flag) continue;
+    options.*member = option.Bool("value");
+    return options.*member ? "on" : "off";
+  }
+  if (name == "host_op_s") {
+    options.host_op_s = option.Number("value", 0, kMostHostSeconds);
+    return fmt::format("{:g}", options.host_op_s);
+  }
+  if (name == "allocator_slack") {
+    options.allocator_slack = option.Number("value", 0, kMostSlack);
+    return fmt::format("{:g}", options.allocator_slack);
+  }
+  option.Refuse(
+      "value",
+      "is of no option; use attention, dropout, fused_elementwise, fused_norm, fused_loss, "
+      "host_op_s, blocking_sends, scatter_gather, memory_figure or allocator_slack");
+  return {};
+}
+
+}  // namespace
+
+std::vector<SystemOptionSource> ReadSystemOptions(JsonFields& fields, SystemOptions& options) {
+  std::vector<SystemOptionSource> sources;
+  for (const std::string& name : fields.names()) {
+    JsonFields option = fields.Object(name);
+    const std::string value = ReadValue(name, option, options);
+    sources.push_back({name, value, option.String("source")});
+    if (const auto finished = option.Finish(); !finished.has_value()) break;
+  }
+  return sources;
+}
+
+}  // namespace foretrain
