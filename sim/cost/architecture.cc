@@ -22,7 +22,7 @@ struct FigureField {
   double low = 0, high = 0;
 };
 
-constexpr std::array<FigureField, 10> kFields = {{
+constexpr std::array<FigureField, 11> kFields = {{
     {"gemm_efficiency", &Architecture::gemm_efficiency, 0.01, 1.0},
     {"tile_s", &Architecture::tile_s, 0.0, 1e-3},
     {"l2_bytes_per_s", &Architecture::l2_bytes_per_s, 1e9, 1e16},
@@ -32,6 +32,7 @@ constexpr std::array<FigureField, 10> kFields = {{
     {"flash_backward", &Architecture::flash_backward, 0.01, 1.0},
     {"cudnn_forward", &Architecture::cudnn_forward, 0.01, 1.0},
     {"cudnn_backward", &Architecture::cudnn_backward, 0.01, 1.0},
+    {"score_efficiency", &Architecture::score_efficiency, 0.01, 1.0},
     {"flash1_share", &Architecture::flash1_share, 0.01, 1.0},
 }};
 

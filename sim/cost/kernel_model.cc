@@ -14,7 +14,7 @@ constexpr std::int64_t kSmallestSplit = 512;  // of k
 constexpr double kSoftmaxWidth = 16;
 constexpr double kReferenceHeadDim = 128;
 constexpr double kAttentionTile = 128;  // queries; the diagonal's tiles are computed in full
-constexpr double kUnalignedFactor = 2;
+constexpr double kSimtShare = 0.5;      // of the fp32 peak
 
 struct Tile {
   std::int64_t rows, cols;
@@ -122,6 +122,13 @@ double DropoutBytes(const KernelModel& model, const Op& op) {
 
 bool IsGemm(OpKind kind) { return kind == OpKind::kGemm || kind == OpKind::kGroupedGemm; }
 
+// Bytes of a product with operands of one byte and a result of two, over all of two.
+double Fp8Share(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const auto operands = static_cast<double>(m * k + k * n);
+  const auto result = static_cast<double>(m * n);
+  return (operands / 2 + result) / (operands + result);
+}
+
 double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
   const std::int64_t experts = std::max<std::int32_t>(1, op.shape.experts);
   const bool grouped = op.kind == OpKind::kGroupedGemm;
@@ -129,8 +136,10 @@ double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
   const std::int64_t batch = grouped ? experts : 1;
   // Rows of all experts are the product's rows, or for a weight's gradient what is summed over.
   if (grouped) (op.trans_a ? k : m) = Ceil(op.trans_a ? k : m, experts);
-  // The head and its gradients stay in 16 bits.
+  // The head and its gradients stay in 16 bits; else operands of fp8 are half as long.
   const bool head = op.name.starts_with("head.");
+  const bool fp8 = !head && model.gemm_flop_per_s > model.half_flop_per_s;
+  if (fp8) bytes *= Fp8Share(m, op.shape.cols, k);
   return GemmSeconds(model, head ? model.half_flop_per_s : model.gemm_flop_per_s, batch, m,
                      op.shape.cols, k, bytes);
 }
@@ -147,8 +156,8 @@ double GemmSeconds(const KernelModel& model, double flop_per_s, std::int64_t bat
   const Architecture& of = model.architecture;
   const std::int64_t units = model.multiprocessors;
   const bool aligned = m % 8 == 0 && n % 8 == 0 && k % 8 == 0;
-  const double rate = of.gemm_efficiency.value * flop_per_s / static_cast<double>(units) /
-                      (aligned ? 1 : kUnalignedFactor);
+  const double rate = (aligned ? of.gemm_efficiency.value * flop_per_s : model.simt_flop_per_s) /
+                      static_cast<double>(units);
   const double l2 = of.l2_bytes_per_s.value / static_cast<double>(units);
   const double element = flop_per_s > model.half_flop_per_s ? kHalfBytes / 2 : kHalfBytes;
   double best = std::numeric_limits<double>::infinity();
@@ -181,14 +190,16 @@ double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, 
     return GemmSeconds(model, model.half_flop_per_s, items, m, n, k,
                        kHalfBytes * (scores + 2 * heads));
   };
-  const bool dropout = model.system.dropout;
-  const double mask = MemorySeconds(model, (2 * kHalfBytes + kMaskBytes) * scores);
+  const Architecture& of = model.architecture;
+  const auto passes = [&](double bytes) {
+    return of.kernel_s.value + bytes / (of.score_efficiency.value * model.memory_bytes_per_s);
+  };
+  const double mask = model.system.dropout ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
   if (forward) {
-    return product(s, s, d) + MemorySeconds(model, 2 * kHalfBytes * scores) + (dropout ? mask : 0) +
-           product(s, d, s);
+    return product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + product(s, d, s);
   }
-  return product(s, s, d) + product(s, d, s) + (dropout ? mask : 0) +
-         MemorySeconds(model, 3 * kHalfBytes * scores) + 2 * product(s, d, s);
+  return product(s, s, d) + product(s, d, s) + mask + passes(3 * kHalfBytes * scores) +
+         2 * product(s, d, s);
 }
 
 std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes) {
@@ -208,16 +219,17 @@ std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
   const DeviceSpec& device = gpu.device;
   const double half = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
   if (architecture == nullptr || gpu.multiprocessors < 1 || half <= 0 ||
-      precision < MathPrecision::kBf16) {
+      device.fp32_flop_per_s <= 0 || precision < MathPrecision::kBf16) {
     return std::nullopt;
   }
   const bool fp8 = precision == MathPrecision::kFp8 && device.fp8_flop_per_s > 0;
-  return KernelModel{*architecture,
-                     system,
-                     gpu.multiprocessors,
-                     fp8 ? device.fp8_flop_per_s : half,
-                     half,
-                     device.memory_bytes_per_s};
+  return KernelModel{.architecture = *architecture,
+                     .system = system,
+                     .multiprocessors = gpu.multiprocessors,
+                     .gemm_flop_per_s = fp8 ? device.fp8_flop_per_s : half,
+                     .half_flop_per_s = half,
+                     .simt_flop_per_s = kSimtShare * device.fp32_flop_per_s,
+                     .memory_bytes_per_s = device.memory_bytes_per_s};
 }
 
 }  // namespace foretrain

@@ -21,6 +21,7 @@ struct KernelModel {
   int multiprocessors = 1;
   double gemm_flop_per_s = 0;     // dense peak of the GEMMs of layers
   double half_flop_per_s = 0;     // dense peak at 16 bits: attention, head
+  double simt_flop_per_s = 0;     // of products that tensor cores cannot load
   double memory_bytes_per_s = 0;  // published
 
   bool operator==(const KernelModel&) const = default;

@@ -61,18 +61,21 @@ struct StageTime {
   double after_s = 0;  // gradient sums that stay exposed, norm, optimizer
 };
 
-void Add(BlockTime& sum, const BlockTime& part, double at_least = 0) {
-  sum.span_s += std::max(part.span_s, at_least);
+// What runs beside the part slows it down while both last.
+void Add(BlockTime& sum, const BlockTime& part, double beside = 0, double slowdown = 1) {
+  const double both = std::min(part.span_s, beside);
+  sum.span_s += std::max(part.span_s + (slowdown - 1) * both, beside);
   sum.compute_s += part.compute_s;
 }
 
 class Estimator {
  public:
-  Estimator(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds, double host_op_s)
+  Estimator(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
+            const SystemHabits& habits)
       : model_(model),
         plan_(plan),
         seconds_(seconds),
-        host_op_s_(host_op_s),
+        habits_(habits),
         sharding_(ShardingOf(plan)) {}
 
   StageTime Stage(int pp) {
@@ -114,18 +117,19 @@ class Estimator {
       request.pass = pass;
       const bool adds = pass != Pass::kRecompute;
       request.accumulate = request.adds_loss = request.accumulate_experts = adds;
-      return TimeOf(BuildBlock(c, request), seconds_, host_op_s_);
+      return TimeOf(BuildBlock(c, request), seconds_, habits_.op_s);
     };
     const bool split = SplitsBackward(plan_.schedule);
+    const double slowdown = habits_.overlap_slowdown;
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
     const double beside = plan_.prefetch_depth > 0 ? gather : 0.0;
     const BlockTime before{gather - beside, 0};
     Add(out.forward, before);
-    Add(out.forward, time(Pass::kForward), beside);
+    Add(out.forward, time(Pass::kForward), beside, slowdown);
     if (of.kind == BlockKind::kEmbedding) {
       if (!HasPass(plan_, of.kind, Pass::kBackward)) return;
-      Add(out.backward, time(Pass::kBackward), reduce);
-      if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
+      Add(out.backward, time(Pass::kBackward), reduce, slowdown);
+      if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce, slowdown);
       return;
     }
     if (of.recompute == RecomputeKind::kFull) {
@@ -134,12 +138,12 @@ class Estimator {
       if (split) Add(out.input, again);
     }
     Add(out.backward, before);
-    Add(out.backward, time(Pass::kBackward), std::max(beside, reduce));
+    Add(out.backward, time(Pass::kBackward), std::max(beside, reduce), slowdown);
     if (!split) return;
     Add(out.input, before);
-    Add(out.input, time(Pass::kBackwardInput), beside);
+    Add(out.input, time(Pass::kBackwardInput), beside, slowdown);
     if (HasPass(plan_, of.kind, Pass::kBackwardWeight)) {
-      Add(out.weight, time(Pass::kBackwardWeight), reduce);
+      Add(out.weight, time(Pass::kBackwardWeight), reduce, slowdown);
     }
   }
 
@@ -148,13 +152,13 @@ class Estimator {
     const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
     return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
                                    Queue::kReduce, group, bucket.elements, bucket.shards}),
-                  seconds_, host_op_s_)
+                  seconds_, habits_.op_s)
         .span_s;
   }
   double ReplicaSeconds(const Bucket& bucket) const {
     return TimeOf(CollectiveBlock({OpKind::kAllReduce, "bucket", Queue::kReduce,
                                    GroupKind::kReplica, bucket.elements / bucket.shards}),
-                  seconds_, host_op_s_)
+                  seconds_, habits_.op_s)
         .span_s;
   }
   double GatherSeconds(const Bucket& bucket) const {
@@ -164,7 +168,7 @@ class Estimator {
             ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather, ShardGroup(bucket),
                                bucket.elements, bucket.shards})
             : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
-    return TimeOf(block, seconds_, host_op_s_).span_s;
+    return TimeOf(block, seconds_, habits_.op_s).span_s;
   }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
@@ -192,7 +196,7 @@ class Estimator {
       if (GradientsAreAway(plan_)) {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
         slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
-                            TimeOf(HostAddBlock(n), seconds_, host_op_s_).span_s});
+                            TimeOf(HostAddBlock(n), seconds_, habits_.op_s).span_s});
       }
       sum += slowest / static_cast<double>(blocks);
     }
@@ -211,17 +215,17 @@ class Estimator {
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
-                         seconds_, host_op_s_)
+                         seconds_, habits_.op_s)
                       .span_s;
       if (plan_.loss_scale > 0)
         update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
-                         seconds_, host_op_s_)
+                         seconds_, habits_.op_s)
                       .span_s;
       if (plan_.StepsOverlap()) {
-        update += TimeOf(KeepBlock(bucket.elements), seconds_, host_op_s_).span_s;
+        update += TimeOf(KeepBlock(bucket.elements), seconds_, habits_.op_s).span_s;
       }
       if (elements > 0 && !away)
-        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_, host_op_s_).span_s;
+        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_, habits_.op_s).span_s;
       if (IsHeldOnce(plan_, bucket)) continue;
       if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
       if (sharding_.each_micro_batch) continue;
@@ -232,7 +236,7 @@ class Estimator {
   }
 
   double CopySeconds(Space from, Space to, std::int64_t elements, bool state) const {
-    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_, host_op_s_).span_s;
+    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_, habits_.op_s).span_s;
   }
 
   // The slowest hop of what one layer keeps for its backward.
@@ -263,7 +267,7 @@ class Estimator {
       const std::int64_t n = shard.end - shard.begin;
       if (!offload.away || n == 0) continue;
       const Queue queue = offload.stream ? Queue::kCompute : Queue::kCpu;
-      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_, host_op_s_).span_s;
+      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_, habits_.op_s).span_s;
       // Moments both ways, or parameters in and gradients out; gradients may lie with the state.
       const bool with_state = GradientsAreAway(plan_);
       const std::int64_t to_device = offload.stream ? (with_state ? 3 : 2) * n : n;
@@ -281,15 +285,15 @@ class Estimator {
   const ModelSpec& model_;
   const Plan& plan_;
   const OpSeconds& seconds_;
-  double host_op_s_;
+  SystemHabits habits_;
   Sharding sharding_;
 };
 
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
-                   const HostHabits& host) {
+                   const SystemHabits& habits) {
   if (plan.pp == 1) return 0;
   const std::int64_t elements = BoundaryElements(model, plan);
-  if (host.scatter_gather && plan.tp > 1 && !plan.sequence_parallel) {
+  if (habits.scatter_gather && plan.tp > 1 && !plan.sequence_parallel) {
     const Block gather =
         CollectiveBlock({OpKind::kAllGather, "whole", Queue::kTp, GroupKind::kTp, elements});
     return TimeOf(SendBlock(elements / plan.tp, true), seconds, 0).span_s +
@@ -301,12 +305,12 @@ double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& se
 }  // namespace
 
 StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
-                          const HostHabits& host) {
-  Estimator estimator(model, plan, seconds, host.op_s);
+                          const SystemHabits& habits) {
+  Estimator estimator(model, plan, seconds, habits);
   const auto m = static_cast<double>(plan.MicroBatches());
-  const double send = SendSeconds(model, plan, seconds, host);
+  const double send = SendSeconds(model, plan, seconds, habits);
   // Of each chunk, either way.
-  const double waits = host.blocking_sends ? plan.Chunks() * send : 0.0;
+  const double waits = habits.blocking_sends ? plan.Chunks() * send : 0.0;
   double through = 0, slowest = 0, after = 0, bound = 0;
   double forward = 0, input = 0, weight = 0;
   for (int pp = 0; pp < plan.pp; ++pp) {

@@ -19,11 +19,13 @@ struct StepEstimate {
   double bound_s = 0;  // no execution of the plan takes less: the busiest rank's compute alone
 };
 
-// What a system's host does beside the program's order.
-struct HostHabits {
+// What a system does beside the program's order.
+struct SystemHabits {
   double op_s = 0;              // to issue one op: no block is shorter than its ops take
   bool blocking_sends = false;  // sends and receives between stages are waited for
   bool scatter_gather = false;  // each tensor-parallel rank sends a part, the whole is gathered
+  // Compute takes this many times as long while gathers and sums run beside it.
+  double overlap_slowdown = 1.0;
 };
 
 // Closed form of a valid plan of a valid model. Blocks: list schedule of a block's ops over its
@@ -33,6 +35,6 @@ struct HostHabits {
 //
 // O(stages * blocks of a stage); safe from any thread.
 StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
-                          const HostHabits& host = {});
+                          const SystemHabits& habits = {});
 
 }  // namespace foretrain

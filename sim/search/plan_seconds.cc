@@ -13,11 +13,19 @@ const GroupPlace& PlanSeconds::PlaceOfGroup(GroupKind group) {
   return *place;
 }
 
+double PlanSeconds::Seconds(const Op& op) {
+  const GroupPlace& place = PlaceOfGroup(op.group);
+  const double seconds = costs_.CostOf(op, place).Alone();
+  if (op.op_class == OpClass::kTpComm) return (1 - system_.tp_overlap) * seconds;
+  if (op.op_class == OpClass::kDpComm && place.nodes > 1) return seconds / system_.network_share;
+  return seconds;
+}
+
 double PlanSeconds::operator()(const Op& op) {
   const OpKey key{op.kind,    op.queue,   op.op_class, op.from,   op.to,    op.state, op.accumulate,
                   op.trans_a, op.trans_b, op.rms,      op.format, op.shape, op.group};
   const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
-  if (is_new) found->second = costs_.CostOf(op, PlaceOfGroup(op.group)).Alone();
+  if (is_new) found->second = Seconds(op);
   return found->second;
 }
 

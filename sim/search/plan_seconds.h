@@ -9,15 +9,18 @@
 #include "sim/cost/cost_model.h"
 #include "sim/program/op.h"
 #include "sim/spec/plan.h"
+#include "sim/spec/system_options.h"
 
 namespace foretrain {
 
 // Borrows both for its life. Not thread-safe.
 class PlanSeconds {
  public:
-  PlanSeconds(const CostModel& costs, const Plan& plan) : costs_(costs), plan_(plan) {}
+  PlanSeconds(const CostModel& costs, const Plan& plan, const SystemOptions& system)
+      : costs_(costs), plan_(plan), system_(system) {}
 
-  // Of the op alone on its device, its group placed as that of the plan's first rank.
+  // Of the op alone on its device, its group placed as that of the plan's first rank; of its
+  // collectives what the system neither hides nor speeds up (tp_overlap, network_share).
   double operator()(const Op& op);
 
  private:
@@ -26,9 +29,11 @@ class PlanSeconds {
                            NumberFormat, OpShape, GroupKind>;
 
   const GroupPlace& PlaceOfGroup(GroupKind group);
+  double Seconds(const Op& op);
 
   const CostModel& costs_;
   const Plan& plan_;
+  SystemOptions system_;
   std::array<std::optional<GroupPlace>, kGroupKindCount> places_;
   std::map<OpKey, double> seconds_;
 };

@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kMostHostSeconds = 0.1;
 constexpr double kMostSlack = 1.0;
+constexpr double kLeastShare = 0.001;
 
 constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 6> kFlags = {{
     {"dropout", &SystemOptions::dropout},
@@ -37,6 +38,14 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
     options.host_op_s = option.Number("value", 0, kMostHostSeconds);
     return fmt::format("{:g}", options.host_op_s);
   }
+  if (name == "tp_overlap") {
+    options.tp_overlap = option.Number("value", 0, 1);
+    return fmt::format("{:g}", options.tp_overlap);
+  }
+  if (name == "network_share") {
+    options.network_share = option.Number("value", kLeastShare, 1);
+    return fmt::format("{:g}", options.network_share);
+  }
   if (name == "allocator_slack") {
     options.allocator_slack = option.Number("value", 0, kMostSlack);
     return fmt::format("{:g}", options.allocator_slack);
@@ -44,7 +53,8 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   option.Refuse(
       "value",
       "is of no option; use attention, dropout, fused_elementwise, fused_norm, fused_loss, "
-      "host_op_s, blocking_sends, scatter_gather, memory_figure or allocator_slack");
+      "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure or "
+      "allocator_slack");
   return {};
 }
 

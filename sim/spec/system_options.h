@@ -43,6 +43,12 @@ struct SystemOptions {
   bool blocking_sends = false;
   // Tensor-parallel ranks send a part each between stages and gather the whole behind it.
   bool scatter_gather = false;
+  // Share of tensor-parallel collectives hidden by kernels that cut them and their product in
+  // pieces; the pieces cost no more than the whole.
+  double tp_overlap = 0.0;
+  // Share of the network's rate that collectives of data parallelism between nodes reach, beside
+  // what a well-tuned library does.
+  double network_share = 1.0;
   MemoryFigure memory_figure = MemoryFigure::kAllocated;
   double allocator_slack = 0.0;  // held unused, as a share of what is in use
 

@@ -16,10 +16,15 @@ RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel&
   const std::int64_t bytes = PredictFullestRank(run.model, plan).peak.total;
   out.peak_gib = GibFromBytes(bytes);
   out.fits = bytes <= run.cluster.device.memory_bytes;
-  PlanSeconds seconds(costs, plan);
-  const HostHabits host{run.system.host_op_s, run.system.blocking_sends, run.system.scatter_gather};
+  // Pieces that hide collectives are priced as the whole product.
+  Plan priced = plan;
+  if (run.system.tp_overlap > 0) priced.tp_tiles = 1;
+  PlanSeconds seconds(costs, priced, run.system);
+  const SystemHabits habits{run.system.host_op_s, run.system.blocking_sends,
+                            run.system.scatter_gather,
+                            costs.profile().rates.overlap_slowdown.value};
   const OpSeconds of_op = [&seconds](const Op& op) { return seconds(op); };
-  out.step_s = EstimateStep(run.model, plan, of_op, host).step_s;
+  out.step_s = EstimateStep(run.model, priced, of_op, habits).step_s;
   return out;
 }
 
