@@ -7,6 +7,7 @@
 #include "sim/cost/derive_profile.h"
 #include "sim/cost/profile_json.h"
 #include "sim/cost/step_flops.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -60,9 +61,8 @@ Result<ForecastContext> MakeContext(const ModelFlags& model_flags,
 
 MetricOptions MetricOptionsFor(const ForecastContext& context, const Plan& plan, int warmup_steps) {
   const StepFlops flops = FlopsOfStep(context.model, plan);
-  const double peak = context.cluster.device.fp32_flop_per_s > 0
-                          ? context.cluster.device.fp32_flop_per_s
-                          : BestGemmRate(context.costs.profile()).value;
+  const double published = PublishedPeak(context.cluster.device, ProductFormat(plan));
+  const double peak = published > 0 ? published : BestGemmRate(context.costs.profile()).value;
   MetricOptions options;
   options.pipelines = PipelinesOf(plan.World(), plan.pp);
   options.warmup_steps = warmup_steps;

@@ -33,9 +33,12 @@ Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const 
   for (const std::string_view part : Split(text, ',')) {
     const auto found = std::find(choices.begin(), choices.end(), ToLower(Trim(part)));
     if (found == choices.end()) {
+      constexpr std::size_t kMostShown = 20;
+      const auto shown = choices.first(std::min(choices.size(), kMostShown));
       return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: \"{}\" is none of {}{}", option, Printable(part),
-                              fmt::join(choices, ", "), DidYouMean(part, choices)));
+                  fmt::format("{}: \"{}\" is none of {}{}{}", option, Printable(part),
+                              fmt::join(shown, ", "), shown.size() < choices.size() ? ", ..." : "",
+                              DidYouMean(part, choices)));
     }
     values.push_back(found - choices.begin());
   }
@@ -188,6 +191,20 @@ void ClusterFlags::Declare(Arguments& arguments) {
   arguments.Option("--max-memory", max_memory, "SIZE", "Memory a device may use, e.g. 72GiB");
   arguments.Option("--device-profile", device_profile, "FILE",
                    "Measured rates; default: what `foretrain calibrate` stored for this machine");
+  DeclareClusterOptions(arguments, options);
+}
+
+void DeclareClusterOptions(Arguments& arguments, ClusterOptions& options) {
+  arguments.Option("--nic", options.nic, "NxRATE",
+                   "Network adapters of a node and the rate of each, e.g. 8x400Gb");
+  arguments.Option("--oversubscription", options.oversubscription, "R[@NODES],...",
+                   "Network R times slower beyond units of NODES nodes; without NODES, beyond one");
+  arguments.Option("--host-memory", options.host_memory, "SIZE", "Memory of a node, e.g. 1TiB");
+  arguments.Option("--cpu-cores", options.cpu_cores, "N", "Cores of a node");
+  arguments.Option("--pcie", options.pcie, "GENxLANES", "PCIe of a device, e.g. 4x16");
+  arguments.Option("--collectives", options.collectives, "NAME",
+                   "Algorithm of collectives between devices: auto, ring, tree, hierarchical, "
+                   "in-network, parameter-server");
 }
 
 Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
@@ -209,6 +226,7 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
   } else {
     FT_ASSIGN(spec, ParseCluster(cluster, catalogue));
   }
+  FT_TRY(RefineCluster(options, spec));
   if (!max_memory.empty()) {
     FT_ASSIGN(const std::int64_t bytes, ParseBytes("--max-memory", max_memory));
     spec.device.memory_bytes = std::min(spec.device.memory_bytes, bytes);

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "sim/search/search.h"
 #include "sim/spec/catalogue.h"
+#include "sim/spec/cluster_options.h"
 #include "sim/spec/cluster_spec.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
@@ -34,10 +35,13 @@ struct ClusterFlags {
   std::int64_t ranks = 0;      // of a local cluster; 0: one per core
   std::string max_memory;      // of a device; empty: all of it
   std::string device_profile;  // file; empty: the calibrated one of this machine, else derived
+  ClusterOptions options;
 
   void Declare(Arguments& arguments);
   Result<ClusterSpec> Resolve(const Catalogue& catalogue) const;
 };
+
+void DeclareClusterOptions(Arguments& arguments, ClusterOptions& options);
 
 // The plan: a text for each of its fields (PlanFields()), because `plan` takes lists, ranges and
 // auto.

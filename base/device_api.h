@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 4 };
+enum { FT_DEVICE_API_VERSION = 5 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -89,7 +89,9 @@ typedef enum FtKernel {
 typedef struct FtQueue FtQueue;  // a stream, or the scratch memory of a host thread
 typedef struct FtEvent FtEvent;
 
-// ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it.
+// ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it. `dtype` is that
+// of all tensors but those that have one of their own (`c_dtype`, ...) and those of a C type.
+// Kernels compute in fp32 and round what they store to nearest, halves to even.
 // -------------------------------------
 
 // `rows` rows from `row` on, at positions of their sequence from `position` on: a piece of a
@@ -109,6 +111,7 @@ typedef struct FtGemm {
   int32_t trans_a, trans_b, accumulate;
   float scale;
   FtDtype dtype;
+  FtDtype bias_dtype, c_dtype;
 } FtGemm;
 
 // grad[cols] (+)= sum over rows of dy[rows, cols].
@@ -118,6 +121,7 @@ typedef struct FtBiasGrad {
   int64_t rows, cols;
   int32_t accumulate;
   FtDtype dtype;
+  FtDtype grad_dtype;
 } FtBiasGrad;
 
 // out[rows, cols] = table[ids[row]] + positions[(first_row + row) % sequence]; positions may be
@@ -134,6 +138,7 @@ typedef struct FtEmbeddingForward {
   FtDtype dtype;
   const FtRun* runs;
   int64_t run_count;
+  FtDtype table_dtype;  // of positions too
 } FtEmbeddingForward;
 
 // table_grad[vocab, cols] (+)= scatter of dy by ids; positions_grad[sequence, cols] (+)= sum over
@@ -150,6 +155,7 @@ typedef struct FtEmbeddingBackward {
   FtDtype dtype;
   const FtRun* runs;
   int64_t run_count;
+  FtDtype grad_dtype;
 } FtEmbeddingBackward;
 
 // LayerNorm (rms == 0): y = (x - mean) * rstd * weight + bias. RMSNorm (rms == 1): y = x * rstd *
@@ -165,6 +171,7 @@ typedef struct FtNormForward {
   float epsilon;
   int32_t rms;
   FtDtype dtype;
+  FtDtype weight_dtype;  // of bias too
 } FtNormForward;
 
 // dx[rows, cols] = gradient of the norm's input + residual[rows, cols]; residual may be NULL, and
@@ -180,6 +187,7 @@ typedef struct FtNormBackwardInput {
   int64_t rows, cols;
   int32_t rms;
   FtDtype dtype;
+  FtDtype weight_dtype;
 } FtNormBackwardInput;
 
 // weight_grad[cols], bias_grad[cols] (+)= ...; bias_grad NULL for RMSNorm.
@@ -193,6 +201,7 @@ typedef struct FtNormBackwardWeight {
   int64_t rows, cols;
   int32_t rms, accumulate;
   FtDtype dtype;
+  FtDtype grad_dtype;
 } FtNormBackwardWeight;
 
 // Rotates the first `heads` heads of each row in place, halves split as in Llama: (x1, x2) -> (x1 c
@@ -319,6 +328,7 @@ typedef struct FtAdd {
   void* out;
   int64_t rows, cols;
   FtDtype dtype;
+  FtDtype bias_dtype;
 } FtAdd;
 
 // sum[rows, cols] = a + b + bias, and the norm of sum as FtNormForward has it; bias may be NULL,
@@ -337,6 +347,7 @@ typedef struct FtAddNormForward {
   float epsilon;
   int32_t rms;
   FtDtype dtype;
+  FtDtype weight_dtype;  // of both biases too
 } FtAddNormForward;
 
 // loss[0] (+)= scale * sum over rows of (lse - logits[row, target]); lse [rows] fp32 is written. A
@@ -505,6 +516,7 @@ typedef struct FtGroupedGemm {
   FtGroupedMode mode;
   int32_t accumulate;
   FtDtype dtype;
+  FtDtype c_dtype;
 } FtGroupedGemm;
 
 // out[0] (+)= sum of squares, summed in fp64; out is fp32.
@@ -539,7 +551,10 @@ typedef struct FtAdamW {
   float lr, beta1, beta2, epsilon, weight_decay, max_norm;
   float loss_scale;  // 0: as 1
   FtDtype moments;
-  FtDtype dtype;
+  FtDtype dtype;  // of param
+  FtDtype grad_dtype;
+  FtDtype weights_dtype;
+  void* weights;  // what param is in weights_dtype, written with it; NULL: nobody wants it
 } FtAdamW;
 
 // param -= lr * (g + weight_decay * param), decay and the other arguments as of FtAdamW.
@@ -551,6 +566,9 @@ typedef struct FtSgd {
   int64_t elements, decayed;
   float lr, weight_decay, max_norm, loss_scale;
   FtDtype dtype;
+  FtDtype grad_dtype;
+  FtDtype weights_dtype;
+  void* weights;
 } FtSgd;
 
 // Makes of an update that was done as `update` says, but with squared_norm_then and not_finite_then
@@ -590,11 +608,11 @@ typedef struct FtCountSkipped {
   float* skipped;
 } FtCountSkipped;
 
-// Numbers of dtype FT_F32 to `format` and back, in `pieces` pieces of elements / pieces each. A
+// Numbers of `dtype` to `format` and back, in `pieces` pieces of elements / pieces each. A
 // quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
-// number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 has
-// no scales. Rounds to nearest, halves to even. A block with a number that is not finite has none
-// that is, and one without any above 1e-35 becomes zeros.
+// number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 and
+// FT_F16 have no scales. Rounds to nearest, halves to even. A block with a number that is not
+// finite has none that is, and one without any above 1e-35 becomes zeros.
 typedef struct FtQuantize {
   const void* x;
   void* out;

@@ -54,8 +54,12 @@ std::string ShortString(std::size_t max_bytes) {
 }
 
 std::string OneOf(std::span<const std::string_view> choices) {
+  constexpr std::size_t kMostShown = 20;
   std::vector<std::string> quoted;
-  for (const std::string_view choice : choices) quoted.push_back("\"" + std::string(choice) + "\"");
+  for (const std::string_view choice : choices.first(std::min(choices.size(), kMostShown))) {
+    quoted.push_back("\"" + std::string(choice) + "\"");
+  }
+  if (choices.size() > kMostShown) quoted.emplace_back("...");
   return "one of " + Join(quoted, ", ");
 }
 

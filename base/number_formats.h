@@ -31,6 +31,29 @@ FT_FORMAT_FUNCTION float FloatOfBf16(uint16_t x) {
   return FloatOfBits(static_cast<uint32_t>(x) << 16);
 }
 
+// binary16 (IEEE 754), the nearest, halves to even; NaN stays NaN, what is too large infinity.
+FT_FORMAT_FUNCTION uint16_t Fp16OfFloat(float x) {
+  const uint32_t bits = BitsOfFloat(x);
+  const uint32_t size = bits & 0x7fffffffU;
+  const uint32_t normal = ((size + 0xfffU + ((size >> 13) & 1U)) >> 13) - (112U << 10);
+  // Below 2^-14 codes are 2^-24 apart: adding 2^23 leaves the nearest integer in the low bits.
+  const float spread = FloatOfBits(size < 0x38800000U ? size : 0U) * 16777216.0F + 8388608.0F;
+  const uint32_t small = BitsOfFloat(spread) - 0x4b000000U;
+  const uint32_t finite = size < 0x38800000U ? small : normal;
+  const uint32_t code = size >= 0x477ff000U ? 0x7c00U : finite;  // from 65520 on
+  const uint32_t any = size > 0x7f800000U ? 0x7e00U : code;
+  return static_cast<uint16_t>((bits >> 16 & 0x8000U) | any);
+}
+FT_FORMAT_FUNCTION float FloatOfFp16(uint16_t code) {
+  const uint32_t size = code & 0x7fffU;
+  const float small = static_cast<float>(static_cast<int32_t>(size)) * 0x1p-24F;
+  const uint32_t normal = (size << 13) + (112U << 23);
+  const uint32_t special = (size << 13) + (224U << 23);  // infinity and NaN
+  const uint32_t large = size >= 0x7c00U ? special : normal;
+  const uint32_t sign = static_cast<uint32_t>(code & 0x8000U) << 16;
+  return FloatOfBits((size < 0x400U ? BitsOfFloat(small) : large) | sign);
+}
+
 // e4m3 (OCP 2023: bias 7, largest 448, no infinities) of |x| <= 448, the nearest, halves to even.
 FT_FORMAT_FUNCTION uint8_t Fp8OfFloat(float x) {
   const uint32_t bits = BitsOfFloat(x);

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "app/commands/commands.h"
+#include "app/plan_flags.h"
 #include "base/json.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -20,6 +22,7 @@ class Clusters final : public Command {
 
   void Declare(Arguments& arguments) override {
     arguments.Positional("cluster", cluster_, "Show this cluster as JSON, e.g. 64x8xA100-80GB-SXM");
+    DeclareClusterOptions(arguments, options_);
     DeclareJson(arguments);
     arguments.Footer(
         "A cluster is written NODESxGPUSxGPU, GPUSxGPU or GPU: 64x8xA100-80GB-SXM, 8xh100, h100.\n"
@@ -29,7 +32,8 @@ class Clusters final : public Command {
   Result<Exit> Run() override {
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     if (!cluster_.empty()) {
-      FT_ASSIGN(const ClusterSpec cluster, ParseCluster(cluster_, catalogue));
+      FT_ASSIGN(ClusterSpec cluster, ParseCluster(cluster_, catalogue));
+      FT_TRY(RefineCluster(options_, cluster));
       std::puts(ToJson(cluster).c_str());
       return Exit::kDone;
     }
@@ -42,25 +46,54 @@ class Clusters final : public Command {
     return value > 0 ? FormatSi(value, unit) : "-";
   }
 
+  // "450 GB/s switch, sums", "300 GB/s pairs", "-": how devices reach each other without PCIe.
+  static std::string LinksOf(const DeviceSpec& device) {
+    if (device.link_bytes_per_s == 0) return device.peer_access ? "-" : "- (no peer access)";
+    std::string text = FormatSi(device.link_bytes_per_s, "B/s");
+    if (device.torus_axes > 0) return text + " torus " + std::to_string(device.torus_axes) + "D";
+    if (device.link_peer_bytes_per_s > 0) {
+      return text + " mesh, " + FormatSi(device.link_peer_bytes_per_s, "B/s") + " a peer";
+    }
+    text += device.link_devices == 2 ? " pairs" : " switch";
+    if (device.link_devices > 2) text += " of " + std::to_string(device.link_devices);
+    return device.link_reduces ? text + ", sums" : text;
+  }
+
   static void PrintTable(const Catalogue& catalogue) {
     Table table({{"name"},
                  {"memory", Align::kRight},
                  {"bandwidth", Align::kRight},
                  {"bf16", Align::kRight},
-                 {"fp32", Align::kRight},
-                 {"link", Align::kRight},
-                 {"aliases", Align::kLeft, 24},
-                 {"not usable: why", Align::kLeft, 30}});
+                 {"fp8", Align::kRight},
+                 {"fp4", Align::kRight},
+                 {"links", Align::kLeft, 34},
+                 {"PCIe", Align::kRight},
+                 {"network", Align::kRight},
+                 {"aliases", Align::kLeft, 24}});
+    std::string unusable;
     for (const GpuEntry& gpu : catalogue.gpus) {
       const DeviceSpec& device = gpu.device;
-      table.AddRow({gpu.name, FormatBytes(device.memory_bytes),
-                    Rate(device.memory_bytes_per_s, "B/s"), Rate(device.bf16_flop_per_s, "FLOP/s"),
-                    Rate(device.fp32_flop_per_s, "FLOP/s"), Rate(device.link_bytes_per_s, "B/s"),
-                    Join(gpu.aliases, " "), gpu.unusable});
+      if (!gpu.unusable.empty()) unusable += "  " + gpu.name + ": " + gpu.unusable + "\n";
+      const double bf16 = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
+      const double network = device.torus_axes > 0 ? 0 : DefaultNetwork(device.name);
+      table.AddRow({gpu.unusable.empty() ? gpu.name : gpu.name + " *",
+                    FormatBytes(device.memory_bytes), Rate(device.memory_bytes_per_s, "B/s"),
+                    Rate(bf16, "FLOP/s"), Rate(device.fp8_flop_per_s, "FLOP/s"),
+                    Rate(device.fp4_flop_per_s, "FLOP/s"), LinksOf(device),
+                    Rate(device.pcie_bytes_per_s, "B/s"), Rate(network, "B/s"),
+                    Join(gpu.aliases, " ")});
     }
     std::fputs(table.Text().c_str(), stdout);
     std::puts(
-        "\nPeaks are dense and as published; link is per direction. No figure here was measured.");
+        "\nPeaks are dense and as published (bf16: fp16 where there is no bf16); rates of links, "
+        "PCIe "
+        "and "
+        "network are a device's, per direction.\nThe network is what is assumed where --nic says "
+        "nothing. No figure here was measured.");
+    if (unusable.empty()) return;
+    std::printf(
+        "\n* no forecasts until their rates are known, by a cluster file or calibrated:\n%s",
+        unusable.c_str());
   }
 
   static void PrintJson(const Catalogue& catalogue) {
@@ -74,6 +107,8 @@ class Clusters final : public Command {
       json.Field("memory_bytes_per_s", device.memory_bytes_per_s);
       json.Field("bf16_flop_per_s", device.bf16_flop_per_s);
       json.Field("fp32_flop_per_s", device.fp32_flop_per_s);
+      json.Field("fp8_flop_per_s", device.fp8_flop_per_s);
+      json.Field("fp4_flop_per_s", device.fp4_flop_per_s);
       json.Field("link_bytes_per_s", device.link_bytes_per_s);
       json.Field("usable", gpu.unusable.empty()).Field("why_not", gpu.unusable).EndObject();
     }
@@ -81,6 +116,7 @@ class Clusters final : public Command {
   }
 
   std::string cluster_;
+  ClusterOptions options_;
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "app/commands/commands.h"
@@ -6,6 +7,7 @@
 #include "app/stored_runs.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "sim/cost/plan_place.h"
 
 namespace foretrain {
 namespace {
@@ -57,11 +59,32 @@ class Predict final : public Command {
   }
 
  private:
+  static bool FitsDevice(const ForecastContext& context, const Forecast& forecast) {
+    return std::all_of(forecast.memory.begin(), forecast.memory.end(), [&](const auto& peak) {
+      return peak.total <= context.cluster.device.memory_bytes;
+    });
+  }
+
+  // What the ranks of a node keep in its memory, all as much as the fullest. On a CPU devices lie
+  // in it too and are counted as such.
+  static std::int64_t HostBytes(const ForecastContext& context, const Forecast& forecast) {
+    const auto& peaks = OffloadFiguresOf(forecast.program).peak_bytes;
+    const int ranks = std::min(context.cluster.devices_per_node, forecast.program.plan.World());
+    return ranks * (peaks[static_cast<std::size_t>(Space::kHost)] +
+                    peaks[static_cast<std::size_t>(Space::kPinned)]);
+  }
+
+  static bool FitsHost(const ForecastContext& context, const Forecast& forecast) {
+    const std::int64_t has = context.cluster.host_memory_bytes;
+    return context.cluster.is_cpu || has == 0 || HostBytes(context, forecast) <= has;
+  }
+
   static bool Fits(const ForecastContext& context, const Forecast& forecast) {
-    for (const PeakMemory& peak : forecast.memory) {
-      if (peak.total > context.cluster.device.memory_bytes) return false;
-    }
-    return true;
+    return FitsDevice(context, forecast) && FitsHost(context, forecast);
+  }
+
+  static std::vector<DegreePlace> Places(const ForecastContext& context, const Forecast& forecast) {
+    return PlacesOf(context.cluster, context.costs.fabric(), forecast.program.plan);
   }
 
   static std::vector<NamedPeak> Peaks(const Forecast& forecast) {
@@ -77,9 +100,15 @@ class Predict final : public Command {
 
   static void Print(const ForecastContext& context, const Forecast& forecast,
                     const Metrics& metrics, RunId run) {
-    std::printf("%s, %s on %s\nrates: %s\n\n", context.model.name.c_str(),
-                foretrain::Describe(forecast.program.plan).c_str(), context.cluster.name.c_str(),
+    const Plan& plan = forecast.program.plan;
+    std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
+                foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
                 context.profile_origin.c_str());
+    if (!context.cluster.assumptions.empty()) {
+      std::printf("assumed: %s\n", context.cluster.assumptions.c_str());
+    }
+    std::printf("placement %s: %s\n\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
+                foretrain::Describe(Places(context, forecast)).c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
     std::fputs(ParametersText(CountParameters(context.model, forecast.program.plan)).c_str(),
                stdout);
@@ -92,7 +121,15 @@ class Predict final : public Command {
     std::fputs(
         TimelineText(forecast.simulation.timeline, metrics.overall->step, kTimelineWidth).c_str(),
         stdout);
-    if (!Fits(context, forecast)) {
+    if (!FitsHost(context, forecast)) {
+      std::printf(
+          "\nIt does not fit: the ranks of a node keep %s in its memory, which has %s. Offload "
+          "less, "
+          "or to nvme.\n",
+          FormatBytes(HostBytes(context, forecast)).c_str(),
+          FormatBytes(context.cluster.host_memory_bytes).c_str());
+    }
+    if (!FitsDevice(context, forecast)) {
       std::printf(
           "\nIt does not fit: a device has %s. Try a smaller --micro-batch, --zero 1 or "
           "--recompute full.\n",
@@ -109,7 +146,15 @@ class Predict final : public Command {
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteOffload(json, OffloadFiguresOf(forecast.program));
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
-    json.Field("rates", context.profile_origin).Field("run", run);
+    json.Field("rates", context.profile_origin).Field("assumed", context.cluster.assumptions);
+    json.Field("rank_order", NameOfRankOrder(forecast.program.plan.rank_order));
+    json.Name("placement").BeginArray();
+    for (const DegreePlace& place : Places(context, forecast)) {
+      json.BeginObject().Field("degree", place.degree).Field("ranks", place.ranks);
+      json.Field("tier", place.tier).Field("nodes", place.place.nodes);
+      json.Field("bytes_per_s", place.bytes_per_s).EndObject();
+    }
+    json.EndArray().Field("run", run);
     std::puts(json.EndObject().Take().c_str());
   }
 

@@ -7,8 +7,27 @@
 namespace foretrain {
 namespace {
 
+// The loss and amendments of updates are fp32 whatever else is shorter.
+bool TakesShortTensors(FtKernel kernel) {
+  switch (kernel) {
+    case FT_KERNEL_CROSS_ENTROPY_FORWARD:
+    case FT_KERNEL_CROSS_ENTROPY_BACKWARD:
+    case FT_KERNEL_VOCAB_MAX:
+    case FT_KERNEL_VOCAB_SUMS:
+    case FT_KERNEL_VOCAB_LOSS:
+    case FT_KERNEL_ADAMW_AMEND:
+    case FT_KERNEL_SGD_AMEND:
+    case FT_KERNEL_COUNT_SKIPPED:
+      return false;
+    default:
+      return true;
+  }
+}
+
 std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
-  return kernel >= FT_KERNEL_GEMM && kernel < FT_KERNEL_COUNT && dtype == FT_F32 ? 1 : 0;
+  if (kernel < FT_KERNEL_GEMM || kernel >= FT_KERNEL_COUNT) return 0;
+  if (dtype == FT_BF16 || dtype == FT_F16) return TakesShortTensors(kernel) ? 1 : 0;
+  return dtype == FT_F32 ? 1 : 0;
 }
 
 }  // namespace
@@ -25,6 +44,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetRouterEntries(api);
   SetMoeEntries(api);
   SetUpdateEntries(api);
+  SetShortTensorEntries(api);
 }
 
 }  // namespace foretrain

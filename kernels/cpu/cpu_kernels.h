@@ -7,10 +7,10 @@
 namespace foretrain {
 
 // Sets the kernel entries and `supports` of `api`. Every entry refuses, with a sentence in the
-// queue's text and without touching a tensor: a dtype other than FT_F32 (FT_UNSUPPORTED), a
-// head_dim over kMaxHeadDim (FT_UNSUPPORTED), a negative size, a row stride below the row's length,
-// a null tensor that the sizes make needed, an id outside the vocabulary (FT_FAILED). A tensor of
-// no elements may be null and is left alone.
+// queue's text and without touching a tensor: a dtype that `supports` does not name
+// (FT_UNSUPPORTED), a head_dim over kMaxHeadDim (FT_UNSUPPORTED), a negative size, a row stride
+// below the row's length, a null tensor that the sizes make needed, an id outside the vocabulary
+// (FT_FAILED). A tensor of no elements may be null and is left alone.
 void SetCpuKernels(FtDeviceApi& api);
 
 }  // namespace foretrain

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "base/device_api.h"
 #include "kernels/cpu/vector_kernels.h"
@@ -25,6 +27,12 @@ struct FreeDeleter {
   void operator()(void* pointer) const { std::free(pointer); }
 };
 
+// Room for fp32 copies of a tensor.
+struct WideBuffer {
+  std::unique_ptr<float, FreeDeleter> at;
+  std::int64_t floats = 0;
+};
+
 // Makes a queue that runs the given kernels; what queue_create of the table makes is the fastest of
 // them with oneDNN where the build has it. Tests and benchmarks name others.
 //
@@ -41,5 +49,6 @@ struct FtQueue {
   const foretrain::VectorKernels* kernels = nullptr;
   foretrain::GemmBackend gemm = foretrain::GemmBackend::kBuiltIn;
   std::unique_ptr<float, foretrain::FreeDeleter> scratch;
+  std::vector<foretrain::WideBuffer> wide;  // of entries on 16-bit tensors, as long as the longest
   char error[512] = "";
 };

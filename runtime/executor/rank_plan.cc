@@ -116,7 +116,7 @@ class Planner {
   std::int64_t MovedBytes(const Op& op, OpRef ref) const {
     const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
     if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
-    if (op.kind == OpKind::kAllToAllV) return op.shape.elements * std::int64_t{sizeof(float)};
+    if (op.kind == OpKind::kAllToAllV) return BytesIn(op.formats[0], op.shape.elements);
     std::int64_t bytes = 0;
     for (int i = 0; i < op.operand_count; ++i) {
       bytes += OperandBinding(program_, rank_, ref, i).bytes;
@@ -153,6 +153,8 @@ class Planner {
     FT_ASSIGN(comm.communicator,
               communicators_.Open(program_.groups[Index(group)], op.group, op.queue, op.kind));
     comm.call.kind = op.kind;
+    FT_CHECK(DtypeOf(op.formats[0]));  // WhyUnsupported
+    comm.call.dtype = *DtypeOf(op.formats[0]);
     comm.call.elements = op.shape.elements;
     comm.call.accumulate = op.accumulate;
     comm.call.maximum = op.maximum;
@@ -162,7 +164,8 @@ class Planner {
       comm.shape = op.shape;
       comm.home = op.inverse;
       comm.member = ExpertMember();
-      comm.out_room = OperandBinding(program_, rank_, ref, 1).bytes / std::int64_t{sizeof(float)};
+      comm.each = BytesIn(op.formats[0], 1);
+      comm.out_room = OperandBinding(program_, rank_, ref, 1).bytes / comm.each;
     }
     // Members of these groups run the same instructions; of others, each its own.
     if (MembersAreAlike(op.group)) comm.call.tag = planned.id;
@@ -181,7 +184,7 @@ class Planner {
   // A collective moves what its shape says, not what its operands hold: the two must agree.
   Result<void> CheckExtent(const Op& op, OpRef ref, OpId id) const {
     if (op.kind == OpKind::kAllToAllV) return {};  // before each call
-    const std::int64_t whole = op.shape.elements * std::int64_t{sizeof(float)};
+    const std::int64_t whole = BytesIn(op.formats[0], op.shape.elements);
     const auto members = static_cast<std::int64_t>(
         program_.groups[Index(rank_.groups[static_cast<std::size_t>(op.group)])].size());
     const auto needs = [&](int i) {
@@ -314,7 +317,7 @@ Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
   for (const Block& block : program.blocks) {
     for (const Op& op : block.ops) {
       const FtDeviceApi& runs_on = op.queue == Queue::kCpu ? HostApi(api) : api;
-      if (const auto why = WhyUnsupported(runs_on, op.kind)) {
+      if (const auto why = WhyUnsupported(runs_on, op)) {
         return Fail(ErrorCode::kUnsupported,
                     *why + ", which op " + op.name + " of " + block.name + " needs");
       }

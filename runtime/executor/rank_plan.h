@@ -60,6 +60,7 @@ struct PlannedComm {
   bool home = false;
   int member = 0;
   std::int64_t out_room = 0;  // elements
+  std::int64_t each = 4;      // bytes of one
 };
 
 // Within memory or, where the one address is null, from or to a place in the rank's file.

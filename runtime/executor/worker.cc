@@ -280,7 +280,7 @@ Result<void> Worker::MeasureParts(const PlannedComm& planned, CommCall& call, Sp
   }
   call.in_parts = in_parts_.data();
   call.out_parts = out_parts_.data();
-  span.bytes = sent * std::int64_t{sizeof(float)};
+  span.bytes = sent * planned.each;
   return {};
 }
 

@@ -20,7 +20,7 @@ KernelCall Gelu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
                     .dy = dy,
                     .out = out,
                     .elements = (s.members > 0 ? 1 : s.rows) * s.cols,
-                    .dtype = FT_F32};
+                    .dtype = op.Dtype(0)};
   FollowCounts(op, counts, call);
   return call;
 }
@@ -32,7 +32,7 @@ KernelCall Swiglu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
                       .out = out,
                       .rows = op.op.shape.rows,
                       .cols = op.op.shape.cols,
-                      .dtype = FT_F32};
+                      .dtype = op.Dtype(0)};
   FollowCounts(op, counts, call);
   return call;
 }
@@ -96,7 +96,8 @@ KernelCall MakeAdd(const BoundOp& op) {
                    .out = op.Pointer(3),
                    .rows = op.op.shape.rows,
                    .cols = op.op.shape.cols,
-                   .dtype = FT_F32};
+                   .dtype = op.Dtype(0),
+                   .bias_dtype = op.Dtype(2)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.add(queue, &args.add); };
   return call;
@@ -104,7 +105,7 @@ KernelCall MakeAdd(const BoundOp& op) {
 
 KernelCall MakeFill(const BoundOp& op) {
   KernelCall call;
-  call.args.fill = {op.Pointer(0), op.op.shape.elements * std::int64_t{sizeof(float)}};
+  call.args.fill = {op.Pointer(0), BytesIn(op.op.formats[0], op.op.shape.elements)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.fill(queue, args.fill.to, 0, args.fill.bytes); };
   return call;

@@ -15,7 +15,7 @@ KernelCall MakeRope(const BoundOp& op) {
                     .head_dim = s.head_dim,
                     .inverse = op.op.inverse,
                     .theta = op.op.parameter,
-                    .dtype = FT_F32,
+                    .dtype = op.Dtype(0),
                     .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
                     .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
@@ -26,11 +26,10 @@ KernelCall MakeRope(const BoundOp& op) {
 KernelCall MakeAttentionForward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns packed(s);
-  const float* const qkv = op.Pointer<float>(0);
   KernelCall call;
-  call.args.attention_forward = {.q = qkv,
-                                 .k = qkv + packed.k,
-                                 .v = qkv + packed.v,
+  call.args.attention_forward = {.q = op.Pointer(0),
+                                 .k = op.Element(0, packed.k),
+                                 .v = op.Element(0, packed.v),
                                  .out = op.Pointer(1),
                                  .lse = op.Pointer<float>(2),
                                  .batch = s.batch,
@@ -39,7 +38,7 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
                                  .heads = s.heads,
                                  .kv_heads = s.kv_heads,
                                  .head_dim = s.head_dim,
-                                 .dtype = FT_F32,
+                                 .dtype = op.Dtype(0),
                                  .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
@@ -51,25 +50,23 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
 KernelCall MakeAttentionBackward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns packed(s);
-  const float* const qkv = op.Pointer<float>(0);
-  float* const dqkv = op.Pointer<float>(4);
   KernelCall call;
-  call.args.attention_backward = {.q = qkv,
-                                  .k = qkv + packed.k,
-                                  .v = qkv + packed.v,
+  call.args.attention_backward = {.q = op.Pointer(0),
+                                  .k = op.Element(0, packed.k),
+                                  .v = op.Element(0, packed.v),
                                   .out = op.Pointer(1),
                                   .lse = op.Pointer<float>(2),
                                   .dout = op.Pointer(3),
-                                  .dq = dqkv,
-                                  .dk = dqkv + packed.k,
-                                  .dv = dqkv + packed.v,
+                                  .dq = op.Pointer(4),
+                                  .dk = op.Element(4, packed.k),
+                                  .dv = op.Element(4, packed.v),
                                   .batch = s.batch,
                                   .sequence = s.sequence,
                                   .row_stride = packed.stride,
                                   .heads = s.heads,
                                   .kv_heads = s.kv_heads,
                                   .head_dim = s.head_dim,
-                                  .dtype = FT_F32,
+                                  .dtype = op.Dtype(0),
                                   .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {

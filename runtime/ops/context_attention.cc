@@ -29,11 +29,10 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns q(s), kv(s, !Same(op, 0, 1));
   const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
-  const float* const keys_at = op.Pointer<float>(1);
   KernelCall call;
   call.args.attention_part_forward = {.q = op.Pointer(0),
-                                      .k = keys_at + kv.k,
-                                      .v = keys_at + kv.v,
+                                      .k = op.Element(1, kv.k),
+                                      .v = op.Element(1, kv.v),
                                       .out = op.Pointer(2),
                                       .lse = op.Pointer<float>(3),
                                       .query_runs = queries.at,
@@ -48,7 +47,7 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
                                       .kv_heads = s.kv_heads,
                                       .head_dim = s.head_dim,
                                       .merge = op.op.accumulate,
-                                      .dtype = FT_F32,
+                                      .dtype = op.Dtype(0),
                                       .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
@@ -61,18 +60,16 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns q(s), kv(s, !Same(op, 0, 1)), dkv(s, !Same(op, 5, 6));
   const Runs queries = RunsOf(op, s.rows, 0), keys = RunsOf(op, s.inner, s.turn);
-  const float* const keys_at = op.Pointer<float>(1);
-  float* const grads_at = op.Pointer<float>(6);
   KernelCall call;
   call.args.attention_part_backward = {.q = op.Pointer(0),
-                                       .k = keys_at + kv.k,
-                                       .v = keys_at + kv.v,
+                                       .k = op.Element(1, kv.k),
+                                       .v = op.Element(1, kv.v),
                                        .out = op.Pointer(2),
                                        .lse = op.Pointer<float>(3),
                                        .dout = op.Pointer(4),
                                        .dq = op.Pointer(5),
-                                       .dk = grads_at + dkv.k,
-                                       .dv = grads_at + dkv.v,
+                                       .dk = op.Element(6, dkv.k),
+                                       .dv = op.Element(6, dkv.v),
                                        .query_runs = queries.at,
                                        .key_runs = keys.at,
                                        .query_run_count = queries.count,
@@ -86,7 +83,7 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .kv_heads = s.kv_heads,
                                        .head_dim = s.head_dim,
                                        .accumulate_dq = op.op.accumulate,
-                                       .dtype = FT_F32,
+                                       .dtype = op.Dtype(0),
                                        .window = s.window};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
@@ -99,8 +96,8 @@ KernelCall MakeKeyColumns(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const QkvColumns packed(s), own(s, /*own=*/true);
   const std::size_t packed_operand = op.op.inverse ? 1 : 0;
-  float* const columns = op.Pointer<float>(packed_operand) + packed.k;
-  float* const keys = op.Pointer<float>(1 - packed_operand);
+  void* const columns = op.Element(packed_operand, packed.k);
+  void* const keys = op.Pointer(1 - packed_operand);
   KernelCall call;
   call.args.copy_rows = {.from = op.op.inverse ? keys : columns,
                          .to = op.op.inverse ? columns : keys,
@@ -108,7 +105,7 @@ KernelCall MakeKeyColumns(const BoundOp& op) {
                          .cols = own.stride,
                          .from_stride = op.op.inverse ? own.stride : packed.stride,
                          .to_stride = op.op.inverse ? packed.stride : own.stride,
-                         .dtype = FT_F32};
+                         .dtype = op.Dtype(0)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.copy_rows(queue, &args.copy_rows); };
   return call;
@@ -121,36 +118,38 @@ KernelCall MakeHeadParts(const BoundOp& op) {
   const std::int64_t kv = std::int64_t{s.kv_heads} * s.head_dim;
   const std::size_t whole_operand = op.op.inverse ? 1 : 0;
   KernelCall call;
-  call.args.head_parts = {.whole = op.Pointer<float>(whole_operand),
-                          .parts = op.Pointer<float>(1 - whole_operand),
+  call.args.head_parts = {.whole = op.Pointer<std::byte>(whole_operand),
+                          .parts = op.Pointer<std::byte>(1 - whole_operand),
                           .rows = s.rows,
                           .widths = {q, kv, kv},
                           .count = s.cp,
+                          .each = BytesIn(op.op.formats[0], 1),
+                          .dtype = op.Dtype(0),
                           .inverse = op.op.inverse};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     const HeadPartsCall& g = args.head_parts;
     const std::int64_t stride = g.widths[0] + g.widths[1] + g.widths[2];
-    float* part = g.parts;
+    std::byte* part = g.parts;
     for (std::int64_t p = 0; p < g.count; ++p) {
       std::int64_t whole_column = 0, part_column = 0;
       for (const std::int64_t width : g.widths) {
         const std::int64_t cols = width / g.count;
-        float* const whole = g.whole + whole_column + p * cols;
-        float* const in_part = part + part_column;
+        std::byte* const whole = g.whole + (whole_column + p * cols) * g.each;
+        std::byte* const in_part = part + part_column * g.each;
         const FtCopyRows copy{g.inverse ? in_part : whole,
                               g.inverse ? whole : in_part,
                               g.rows,
                               cols,
                               g.inverse ? stride / g.count : stride,
                               g.inverse ? stride : stride / g.count,
-                              FT_F32};
+                              g.dtype};
         const FtStatus status = api.copy_rows(queue, &copy);
         if (status != FT_OK) return status;
         whole_column += width;
         part_column += cols;
       }
-      part += g.rows * (stride / g.count);
+      part += g.rows * (stride / g.count) * g.each;
     }
     return FT_OK;
   };

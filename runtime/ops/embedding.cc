@@ -18,9 +18,10 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
                                  .first_row = op.op.own_rows ? op.tp * s.rows : 0,
                                  .first_id = op.FirstId(),
                                  .all_ids = s.vocab_total,
-                                 .dtype = FT_F32,
+                                 .dtype = op.Dtype(3),
                                  .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
-                                 .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
+                                 .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
+                                 .table_dtype = op.Dtype(1)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_forward(queue, &args.embedding_forward);
@@ -45,9 +46,10 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op) {
                                   .all_ids = s.vocab_total,
                                   .accumulate_table = op.op.accumulate,
                                   .accumulate_positions = 1,
-                                  .dtype = FT_F32,
+                                  .dtype = op.Dtype(1),
                                   .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
-                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
+                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
+                                  .grad_dtype = op.Dtype(2)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_backward(queue, &args.embedding_backward);

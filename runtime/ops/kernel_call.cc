@@ -1,6 +1,8 @@
 #include "runtime/ops/kernel_call.h"
 
 #include <array>
+#include <string>
+#include <vector>
 
 namespace foretrain {
 namespace {
@@ -137,22 +139,69 @@ Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& op
   return row->make(op);
 }
 
-std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind) {
-  const auto missing = [&](FtKernel kernel, bool present) -> std::optional<std::string> {
-    if (present && api.supports(kernel, FT_F32) != 0) return std::nullopt;
-    return std::string(api.name) + " has no kernel " + std::string(Name(kind)) + " for f32";
-  };
-  if (kind == OpKind::kAdamW) return missing(FT_KERNEL_ADAMW, api.adamw != nullptr);
-  if (kind == OpKind::kSgd) return missing(FT_KERNEL_SGD, api.sgd != nullptr);
-  if (kind == OpKind::kAdamWAmend)
-    return missing(FT_KERNEL_ADAMW_AMEND, api.adamw_amend != nullptr);
-  if (kind == OpKind::kSgdAmend) return missing(FT_KERNEL_SGD_AMEND, api.sgd_amend != nullptr);
-  if (kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter) {
-    return missing(FT_KERNEL_SUM_RANKS, api.sum_ranks != nullptr);
+std::optional<FtDtype> DtypeOf(NumberFormat format) {
+  switch (format) {
+    case NumberFormat::kFp32:
+      return FT_F32;
+    case NumberFormat::kBf16:
+      return FT_BF16;
+    case NumberFormat::kFp16:
+      return FT_F16;
+    default:
+      return std::nullopt;
+  }
+}
+
+namespace {
+
+// The kernel of the table that the op needs, and whether it is there.
+struct Needed {
+  FtKernel kernel;
+  bool present;
+};
+std::optional<Needed> NeededBy(const FtDeviceApi& api, OpKind kind) {
+  switch (kind) {
+    case OpKind::kAdamW:
+      return Needed{FT_KERNEL_ADAMW, api.adamw != nullptr};
+    case OpKind::kSgd:
+      return Needed{FT_KERNEL_SGD, api.sgd != nullptr};
+    case OpKind::kAdamWAmend:
+      return Needed{FT_KERNEL_ADAMW_AMEND, api.adamw_amend != nullptr};
+    case OpKind::kSgdAmend:
+      return Needed{FT_KERNEL_SGD_AMEND, api.sgd_amend != nullptr};
+    case OpKind::kAllReduce:
+    case OpKind::kReduceScatter:
+      return Needed{FT_KERNEL_SUM_RANKS, api.sum_ranks != nullptr};
+    default:
+      break;
   }
   const Row* const row = RowOf(kind);
   if (row == nullptr) return std::nullopt;
-  return missing(row->kernel, row->present(api));
+  return Needed{row->kernel, row->present(api)};
+}
+
+// What the op computes in and all that its operands are stored in; twice does no harm.
+std::vector<NumberFormat> FormatsNeeded(const Op& op) {
+  std::vector<NumberFormat> formats = {NumberFormat::kFp32};
+  formats.insert(formats.end(), op.formats.begin(), op.formats.end());
+  const bool computes = op.op_class == OpClass::kGemm || op.op_class == OpClass::kAttention;
+  if (computes) formats.push_back(op.format);
+  return formats;
+}
+
+}  // namespace
+
+std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, const Op& op) {
+  const std::optional<Needed> needed = NeededBy(api, op.kind);
+  for (const NumberFormat format : FormatsNeeded(op)) {
+    const std::optional<FtDtype> dtype = DtypeOf(format);
+    const bool has =
+        dtype && (!needed || (needed->present && api.supports(needed->kernel, *dtype) != 0));
+    if (has) continue;
+    const std::string name = format == NumberFormat::kFp32 ? "f32" : std::string(Name(format));
+    return std::string(api.name) + " has no kernel " + std::string(Name(op.kind)) + " for " + name;
+  }
+  return std::nullopt;
 }
 
 }  // namespace foretrain

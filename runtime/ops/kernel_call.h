@@ -32,6 +32,9 @@ struct StepValues {
 
 class SequenceRuns;
 
+// What the device table calls it; nothing where it has no name for it.
+std::optional<FtDtype> DtypeOf(NumberFormat format);
+
 // An op with the addresses of its operands, in the op's order; null where one is left out.
 struct BoundOp {
   const Op& op;
@@ -57,6 +60,12 @@ struct BoundOp {
   T* Pointer(std::size_t i) const {
     return i < at.size() ? static_cast<T*>(static_cast<void*>(at[i])) : nullptr;
   }
+  // Of operand i, which WhyUnsupported has let pass.
+  FtDtype Dtype(std::size_t i) const { return DtypeOf(op.formats[i]).value_or(FT_F32); }
+  // Number `element` of operand i.
+  void* Element(std::size_t i, std::int64_t element) const {
+    return Pointer<std::byte>(i) + BytesIn(op.formats[i], element);
+  }
 };
 
 // Update `update` of the `updates` of each step.
@@ -73,11 +82,13 @@ struct FillCall {
 
 // Rows [q | k | v], of `widths`, and `count` parts of them one behind the other.
 struct HeadPartsCall {
-  float* whole;
-  float* parts;
+  std::byte* whole;
+  std::byte* parts;
   std::int64_t rows;
   std::int64_t widths[3];
   std::int64_t count;
+  std::int64_t each;  // bytes of a number
+  FtDtype dtype;
   bool inverse;
 };
 
@@ -139,7 +150,7 @@ struct KernelCall {
 // The kernel that an op of this kind calls, if it is one entry of the table.
 std::optional<FtKernel> KernelOf(OpKind kind);
 
-// Fills the call for an op on tensors of fp32. One per family, in the file of that name:
+// Fills the call for an op. One per family, in the file of that name:
 // runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, context_attention.cc, activation.cc,
 // loss.cc, moe.cc, optimizer.cc, quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
@@ -189,8 +200,8 @@ KernelCall MakeFill(const BoundOp& op);
 // Errors: kInvalidArgument, an operand or the runs of a shared-out sequence are missing.
 Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& optimizer);
 
-// Nothing, or why the device cannot run an op of this kind: "cpu has no kernel gemm for f32".
+// Nothing, or why the device cannot run the op: "cpu has no kernel gemm for fp8-tensor".
 // Collectives that sum need the device's sum over ranks.
-std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, OpKind kind);
+std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, const Op& op);
 
 }  // namespace foretrain

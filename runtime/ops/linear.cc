@@ -20,7 +20,9 @@ KernelCall MakeGemm(const BoundOp& op) {
                     .trans_b = op.op.trans_b,
                     .accumulate = op.op.accumulate,
                     .scale = op.op.scale,
-                    .dtype = FT_F32};
+                    .dtype = op.Dtype(0),
+                    .bias_dtype = op.Dtype(2),
+                    .c_dtype = op.Dtype(3)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.gemm(queue, &args.gemm); };
   return call;
@@ -33,7 +35,8 @@ KernelCall MakeBiasGrad(const BoundOp& op) {
                          .rows = op.op.shape.rows,
                          .cols = op.op.shape.cols,
                          .accumulate = op.op.accumulate,
-                         .dtype = FT_F32};
+                         .dtype = op.Dtype(0),
+                         .grad_dtype = op.Dtype(1)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.bias_grad(queue, &args.bias_grad); };
   return call;

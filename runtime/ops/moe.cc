@@ -23,7 +23,7 @@ KernelCall MakeRoute(const BoundOp& op) {
                      .group_limit = op.op.shape.group_limit,
                      .softmax_first = op.op.softmax_first,
                      .replay = 0,
-                     .dtype = FT_F32};
+                     .dtype = op.Dtype(0)};
   call.chooses = true;
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.route(queue, &args.route); };
@@ -44,7 +44,7 @@ KernelCall MakeRouteBackward(const BoundOp& op) {
                               .balance_rows = op.op.shape.balance_rows,
                               .balance = op.op.scale,
                               .softmax_first = op.op.softmax_first,
-                              .dtype = FT_F32};
+                              .dtype = op.Dtype(5)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.route_backward(queue, &args.route_backward); };
   return call;
@@ -60,7 +60,7 @@ KernelCall MakeExpertGather(const BoundOp& op) {
                              .expert_rows = op.op.shape.rows,
                              .cols = op.op.shape.cols,
                              .per_token = op.op.shape.per_token,
-                             .dtype = FT_F32};
+                             .dtype = op.Dtype(0)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.expert_gather(queue, &args.expert_gather); };
   return call;
@@ -76,7 +76,7 @@ KernelCall MakeExpertCombine(const BoundOp& op) {
                               .expert_rows = op.op.shape.elements,
                               .cols = op.op.shape.cols,
                               .per_token = op.op.shape.per_token,
-                              .dtype = FT_F32};
+                              .dtype = op.Dtype(0)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.expert_combine(queue, &args.expert_combine); };
   return call;
@@ -92,7 +92,7 @@ KernelCall MakeExpertDots(const BoundOp& op) {
                            .expert_rows = op.op.shape.elements,
                            .cols = op.op.shape.cols,
                            .per_token = op.op.shape.per_token,
-                           .dtype = FT_F32};
+                           .dtype = op.Dtype(0)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.expert_dots(queue, &args.expert_dots); };
   return call;
@@ -119,7 +119,8 @@ KernelCall MakeGroupedGemm(const BoundOp& op) {
        .count_stride = 0,
        .mode = mode,
        .accumulate = op.op.accumulate,
-       .dtype = FT_F32};
+       .dtype = op.Dtype(0),
+       .c_dtype = op.Dtype(3)};
   if (s.capacity > 0) g.groups = g.rows / s.capacity;
   if (s.members > 0) {
     // A run of each member's rows for each expert here; rows: as many as there is room for.

@@ -15,7 +15,8 @@ KernelCall MakeNormForward(const BoundOp& op) {
                             .cols = op.op.shape.cols,
                             .epsilon = op.op.parameter,
                             .rms = op.op.rms,
-                            .dtype = FT_F32};
+                            .dtype = op.Dtype(0),
+                            .weight_dtype = op.Dtype(1)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.norm_forward(queue, &args.norm_forward); };
   return call;
@@ -33,7 +34,8 @@ KernelCall MakeNormBackwardInput(const BoundOp& op) {
                                    .rows = op.op.shape.rows,
                                    .cols = op.op.shape.cols,
                                    .rms = op.op.rms,
-                                   .dtype = FT_F32};
+                                   .dtype = op.Dtype(0),
+                                   .weight_dtype = op.Dtype(2)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.norm_backward_input(queue, &args.norm_backward_input);
@@ -53,7 +55,8 @@ KernelCall MakeNormBackwardWeight(const BoundOp& op) {
                                     .cols = op.op.shape.cols,
                                     .rms = op.op.rms,
                                     .accumulate = op.op.accumulate,
-                                    .dtype = FT_F32};
+                                    .dtype = op.Dtype(0),
+                                    .grad_dtype = op.Dtype(4)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.norm_backward_weight(queue, &args.norm_backward_weight);
@@ -76,7 +79,8 @@ KernelCall MakeAddNormForward(const BoundOp& op) {
                                 .cols = op.op.shape.cols,
                                 .epsilon = op.op.parameter,
                                 .rms = op.op.rms,
-                                .dtype = FT_F32};
+                                .dtype = op.Dtype(0),
+                                .weight_dtype = op.Dtype(3)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.add_norm_forward(queue, &args.add_norm_forward);

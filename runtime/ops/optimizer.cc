@@ -9,7 +9,7 @@ KernelCall MakeSquaredNorm(const BoundOp& op) {
                             .out = op.Pointer<float>(1),
                             .elements = op.op.shape.elements,
                             .accumulate = op.op.accumulate,
-                            .dtype = FT_F32};
+                            .dtype = op.Dtype(0)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.squared_norm(queue, &args.squared_norm); };
   return call;
@@ -26,7 +26,7 @@ FtDtype DtypeOfMoments(NumberFormat format) {
 
 namespace {
 
-// `scales`: operands 7 and 8 are scales of moments.
+// `scales`: operands 7 and 8 are scales of moments, 9 the weights; an amendment has others there.
 FtAdamW AdamWOf(const BoundOp& op, const OptimizerSettings& optimizer, bool scales) {
   return {.param = op.Pointer(0),
           .grad = op.Pointer(1),
@@ -48,10 +48,13 @@ FtAdamW AdamWOf(const BoundOp& op, const OptimizerSettings& optimizer, bool scal
           .max_norm = op.op.parameter,
           .loss_scale = op.op.scale,
           .moments = DtypeOfMoments(op.op.format),
-          .dtype = FT_F32};
+          .dtype = op.Dtype(0),
+          .grad_dtype = op.Dtype(1),
+          .weights_dtype = scales ? op.Dtype(9) : FT_F32,
+          .weights = scales ? op.Pointer(9) : nullptr};
 }
 
-FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer) {
+FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer, bool weights) {
   return {.param = op.Pointer(0),
           .grad = op.Pointer(1),
           .squared_norm = op.op.parameter > 0.0F ? op.Pointer<float>(2) : nullptr,
@@ -62,7 +65,10 @@ FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer) {
           .weight_decay = optimizer.weight_decay,
           .max_norm = op.op.parameter,
           .loss_scale = op.op.scale,
-          .dtype = FT_F32};
+          .dtype = op.Dtype(0),
+          .grad_dtype = op.Dtype(1),
+          .weights_dtype = weights ? op.Dtype(4) : FT_F32,
+          .weights = weights ? op.Pointer(4) : nullptr};
 }
 
 }  // namespace
@@ -95,7 +101,7 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
 
 KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer) {
   KernelCall call;
-  call.args.sgd = SgdOf(op, optimizer);
+  call.args.sgd = SgdOf(op, optimizer, /*weights=*/true);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues& values) {
     FtSgd sgd = args.sgd;
@@ -124,7 +130,7 @@ KernelCall MakeAdamWAmend(const BoundOp& op, const OptimizerSettings& optimizer)
 KernelCall MakeSgdAmend(const BoundOp& op, const OptimizerSettings& optimizer) {
   KernelCall call;
   call.args.sgd_amend = {
-      .update = SgdOf(op, optimizer),
+      .update = SgdOf(op, optimizer, /*weights=*/false),
       .squared_norm_then = op.op.parameter > 0.0F ? op.Pointer<float>(4) : nullptr,
       .not_finite_then = op.Pointer<float>(5)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
@@ -142,7 +148,7 @@ KernelCall MakeCountNotFinite(const BoundOp& op) {
                                 .out = op.Pointer<float>(1),
                                 .elements = op.op.shape.elements,
                                 .accumulate = op.op.accumulate,
-                                .dtype = FT_F32};
+                                .dtype = op.Dtype(0)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.count_not_finite(queue, &args.count_not_finite);

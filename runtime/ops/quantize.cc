@@ -1,26 +1,27 @@
-// Parameters in the format in which they are gathered.
+// Numbers in a shorter format: casts of products' operands, parameters as they are gathered.
 #include "runtime/ops/kernel_call.h"
 
 namespace foretrain {
 namespace {
 
-FtQuantize ArgumentsOf(const BoundOp& op) {
+// `whole`: the operand of the longer numbers.
+FtQuantize ArgumentsOf(const BoundOp& op, std::size_t whole) {
   const NumberFormat format = op.op.format;
   return {.x = op.Pointer(0),
           .out = op.Pointer(1),
           .elements = op.op.shape.elements,
           .pieces = op.op.shape.rows,
-          .format = format == NumberFormat::kBf16  ? FT_BF16
-                    : format == NumberFormat::kFp8 ? FT_FP8
-                                                   : FT_I8,
-          .dtype = FT_F32};
+          .format = format == NumberFormat::kFp8    ? FT_FP8
+                    : format == NumberFormat::kInt8 ? FT_I8
+                                                    : DtypeOf(format).value_or(FT_F32),
+          .dtype = op.Dtype(whole)};
 }
 
 }  // namespace
 
 KernelCall MakeQuantize(const BoundOp& op) {
   KernelCall call;
-  call.args.quantize = ArgumentsOf(op);
+  call.args.quantize = ArgumentsOf(op, 0);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.quantize(queue, &args.quantize); };
   return call;
@@ -28,7 +29,7 @@ KernelCall MakeQuantize(const BoundOp& op) {
 
 KernelCall MakeDequantize(const BoundOp& op) {
   KernelCall call;
-  call.args.quantize = ArgumentsOf(op);
+  call.args.quantize = ArgumentsOf(op, 1);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.dequantize(queue, &args.quantize); };
   return call;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/number_formats.h"
 #include "base/random.h"
 #include "sim/program/lower/stage.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -40,36 +42,72 @@ struct StateBuffer {
   std::int32_t buffer = -1;
   std::int64_t first = 0;
 };
+// Whether a buffer holds all of a bucket, in its own format.
+bool HoldsAll(const RankProgram& rank, const Bucket& bucket, std::int32_t buffer) {
+  const Buffer& of = rank.buffers[static_cast<std::size_t>(buffer)];
+  return of.bytes == BytesIn(of.format, bucket.elements);
+}
 StateBuffer BufferOf(const RankProgram& rank, const Bucket& bucket, StateKind kind) {
   const std::int32_t buffers[] = {bucket.parameters, bucket.gradients, bucket.moment1,
                                   bucket.moment2};
   const std::int32_t buffer = buffers[static_cast<int>(kind)];
   const std::int64_t shard = bucket.elements / bucket.shards;
   const bool moments = kind == StateKind::kMoment1 || kind == StateKind::kMoment2;
-  const bool whole = !moments && rank.buffers[static_cast<std::size_t>(buffer)].bytes ==
-                                     bucket.elements * static_cast<std::int64_t>(sizeof(float));
+  const bool whole = !moments && HoldsAll(rank, bucket, buffer);
   return {buffer, whole ? 0 : shard * bucket.shard};
 }
+// The shard that updates are made on where parameters are a shorter copy of it.
+StateBuffer MasterOf(const Bucket& bucket) {
+  return {bucket.master, bucket.elements / bucket.shards * bucket.shard};
+}
 
-// A buffer as floats wherever it lies: what is on a disk is read, and written back when another is
-// opened or by Flush.
+// A buffer wherever it lies, by numbers in fp32: what is on a disk is read, and written back when
+// another is opened or by Flush.
 class StateView {
  public:
   StateView(RankArena& arena, const RankProgram& rank) : arena_(arena), rank_(rank) {}
 
-  Result<float*> Open(std::int32_t buffer) {
-    if (std::byte* const at = arena_.BufferAt(buffer)) return reinterpret_cast<float*>(at);
+  // Opens a buffer of fp32, bf16 or fp16.
+  Result<void> Open(std::int32_t buffer) {
+    format_ = rank_.buffers[static_cast<std::size_t>(buffer)].format;
+    if ((at_ = arena_.BufferAt(buffer)) != nullptr) return {};
     if (buffer != open_) {
       FT_TRY(Flush());
-      values_.resize(static_cast<std::size_t>(Whole(buffer).bytes) / sizeof(float));
-      FT_TRY(arena_.ReadState(Whole(buffer), values_.data()));
+      bytes_.resize(static_cast<std::size_t>(Whole(buffer).bytes));
+      FT_TRY(arena_.ReadState(Whole(buffer), bytes_.data()));
       open_ = buffer;
     }
-    return values_.data();
+    at_ = bytes_.data();
+    return {};
   }
-  void Changed() { changed_ = true; }
+  // Numbers from `first` on of the open buffer; rounded to its format.
+  void Read(std::int64_t first, std::span<float> out) const {
+    const std::byte* const from = at_ + BytesIn(format_, first);
+    if (format_ == NumberFormat::kFp32) {
+      std::memcpy(out.data(), from, out.size_bytes());
+      return;
+    }
+    const auto* const codes = reinterpret_cast<const std::uint16_t*>(from);
+    const bool bf16 = format_ == NumberFormat::kBf16;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = bf16 ? FloatOfBf16(codes[i]) : FloatOfFp16(codes[i]);
+    }
+  }
+  void Write(std::int64_t first, std::span<const float> numbers) {
+    std::byte* const to = at_ + BytesIn(format_, first);
+    changed_ = true;
+    if (format_ == NumberFormat::kFp32) {
+      std::memcpy(to, numbers.data(), numbers.size_bytes());
+      return;
+    }
+    auto* const codes = reinterpret_cast<std::uint16_t*>(to);
+    const bool bf16 = format_ == NumberFormat::kBf16;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      codes[i] = bf16 ? Bf16OfFloat(numbers[i]) : Fp16OfFloat(numbers[i]);
+    }
+  }
   Result<void> Flush() {
-    if (open_ >= 0 && changed_) FT_TRY(arena_.WriteState(Whole(open_), values_.data()));
+    if (open_ >= 0 && changed_) FT_TRY(arena_.WriteState(Whole(open_), bytes_.data()));
     changed_ = false;
     return {};
   }
@@ -81,30 +119,26 @@ class StateView {
 
   RankArena& arena_;
   const RankProgram& rank_;
+  NumberFormat format_ = NumberFormat::kFp32;
+  std::byte* at_ = nullptr;
   std::int32_t open_ = -1;
   bool changed_ = false;
-  std::vector<float> values_;
+  std::vector<std::byte> bytes_;
 };
 
 // Elements `range` of the bucket in `state`, as far as they are the tensor's.
 Result<void> FillPlace(StateView& view, const ParameterPlace& place, ShardRange range,
                        const StateBuffer& state, const TensorSource& source) {
-  FT_ASSIGN(float* const values, view.Open(state.buffer));
-  view.Changed();
+  FT_TRY(view.Open(state.buffer));
   Result<void> result;
+  std::vector<float> row;
   ForEachPiece(place, range, state.first, [&](const Piece& piece) {
     if (!result.has_value()) return;
-    result = source(place, piece.row, piece.col,
-                    std::span(values + piece.at, static_cast<std::size_t>(piece.count)));
+    row.resize(static_cast<std::size_t>(piece.count));
+    result = source(place, piece.row, piece.col, row);
+    if (result.has_value()) view.Write(piece.at, row);
   });
   return result;
-}
-
-// Values of a buffer wherever it lies, until the next call.
-const float* ValuesOf(StateView& view, std::int32_t buffer) {
-  const auto opened = view.Open(buffer);
-  FT_CHECK(opened.has_value());  // a disk that has just been written
-  return *opened;
 }
 
 // The moments of a bucket's shard, in fp32: in a shorter format they lie on the device.
@@ -164,13 +198,11 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       const StateBuffer state = BufferOf(rank, bucket, StateKind::kParameters);
       const bool whole =
-          state.first == 0 && bucket.shards > 1 &&
-          rank.buffers[static_cast<std::size_t>(state.buffer)].bytes / 4 == bucket.elements;
+          state.first == 0 && bucket.shards > 1 && HoldsAll(rank, bucket, state.buffer);
       const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
       FT_TRY(FillPlace(view, place, range, state, source));
       if (bucket.master < 0) continue;
-      const StateBuffer master{bucket.master, bucket.elements / bucket.shards * bucket.shard};
-      FT_TRY(FillPlace(view, place, ShardOf(bucket), master, source));
+      FT_TRY(FillPlace(view, place, ShardOf(bucket), MasterOf(bucket), source));
     }
     FT_TRY(view.Flush());
   }
@@ -190,7 +222,8 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       if (bucket.frozen && kind != StateKind::kParameters) continue;
-      const StateBuffer state = BufferOf(rank, bucket, kind);
+      const bool master = kind == StateKind::kParameters && HasMasters(plan) && !bucket.frozen;
+      const StateBuffer state = master ? MasterOf(bucket) : BufferOf(rank, bucket, kind);
       Tensor& tensor = tensors[place.name];
       tensor.rows = place.rows;
       tensor.cols = place.cols;
@@ -200,11 +233,15 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
         decoded =
             DecodeMoments(executor.Arena(r), plan.moments, bucket, kind == StateKind::kMoment1);
       }
-      const float* const values = encoded ? decoded.data() : ValuesOf(view, state.buffer);
+      if (!encoded) FT_CHECK(view.Open(state.buffer).has_value());  // a disk just written to
       // Each rank's own shard is the part that it has reduced and updated.
       ForEachPiece(place, ShardOf(bucket), state.first, [&](const Piece& piece) {
-        std::copy_n(values + piece.at, piece.count,
-                    tensor.values.begin() + piece.row * place.cols + piece.col);
+        const auto to = tensor.values.begin() + piece.row * place.cols + piece.col;
+        if (encoded) {
+          std::copy_n(decoded.data() + piece.at, piece.count, to);
+        } else {
+          view.Read(piece.at, std::span(to, static_cast<std::size_t>(piece.count)));
+        }
       });
     }
   }

@@ -2,56 +2,258 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "sim/cost/torus_cost.h"
 
 namespace foretrain {
 namespace {
 
-double SharedSeconds(const ProfileRates& rates, OpKind kind, double bytes, double n) {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::array<Protocol, kProtocolCount> kAllProtocols = {Protocol::kLl, Protocol::kLl128,
+                                                                Protocol::kSimple};
+
+std::size_t At(Wire wire) { return static_cast<std::size_t>(wire); }
+
+// Hops on one level, and seconds in which all bytes pass at full rate.
+struct Hops {
+  const Level* level = nullptr;
+  double count = 0;
+};
+
+class Group {
+ public:
+  Group(const Fabric& fabric, const GroupPlace& place)
+      : fabric_(fabric),
+        n_(place.members),
+        one_node_(place.nodes == 1),
+        place_(place),
+        crossings_(CrossingsOf(fabric, place)) {}
+
+  CommunicationTime Of(OpKind kind, double bytes) const {
+    if (!IsCollective(kind) || kind == OpKind::kRotate) return Rotate(kind, bytes);
+    if (kind == OpKind::kAllToAll || kind == OpKind::kAllToAllV) return AllToAll(bytes);
+    return Cheapest(kind, bytes);
+  }
+
+ private:
+  // What moves through each member for a ring to go around once, or twice for an all-reduce.
+  static double Rounds(OpKind kind) { return kind == OpKind::kAllReduce ? 2 : 1; }
+
+  CommunicationTime Cheapest(OpKind kind, double bytes) const {
+    using Algorithm = CollectiveAlgorithm;
+    CommunicationTime best = Ring(kind, bytes);
+    const auto consider = [&](Algorithm algorithm, CommunicationTime time) {
+      const bool asked = fabric_.algorithm == algorithm && time.seconds < kNever;
+      const bool better = fabric_.algorithm == Algorithm::kAuto && time.seconds < best.seconds;
+      if (!asked && !better) return;
+      best = time;
+      best.algorithm = algorithm;
+    };
+    consider(Algorithm::kTree, Tree(kind, bytes));
+    // Libraries have no hierarchical gathers unless one asks for them.
+    if (kind == OpKind::kAllReduce || fabric_.algorithm == Algorithm::kHierarchical) {
+      consider(Algorithm::kHierarchical, Hierarchical(kind, bytes));
+    }
+    consider(Algorithm::kInNetwork, InNetwork(kind, bytes));
+    if (fabric_.algorithm == Algorithm::kParameterServer) {
+      consider(Algorithm::kParameterServer, ParameterServer(kind, bytes));
+    }
+    return best;
+  }
+
+  // The start, the hops and the bytes under the fastest protocol.
+  double Fastest(Pattern pattern, std::span<const Hops> hops, double full_rate_s) const {
+    const NetworkConstants& constants = Networks();
+    double fastest = kNever;
+    for (const Protocol protocol : kAllProtocols) {
+      if (protocol == Protocol::kLl128 && !fabric_.ll128) continue;
+      const double share = constants.Share(pattern, protocol);
+      double seconds = constants.Base(pattern, protocol);
+      if (share <= 0 || seconds < 0) continue;
+      seconds *= one_node_ ? fabric_.link_base_scale : fabric_.network_base_scale;
+      bool possible = true;
+      for (const Hops& hop : hops) {
+        const double each = hop.level->Hop(pattern, protocol);
+        possible = possible && each >= 0;
+        seconds += hop.count * each;
+      }
+      if (possible) fastest = std::min(fastest, seconds + full_rate_s / share);
+    }
+    return fastest;
+  }
+
+  CommunicationTime Ring(OpKind kind, double bytes) const {
+    const double moved = Rounds(kind) * (n_ - 1) / n_ * bytes;
+    CommunicationTime time;
+    time.algorithm = CollectiveAlgorithm::kRing;
+    std::vector<Hops> hops;
+    double longest = 0;
+    for (const Crossing& crossing : crossings_) {
+      hops.push_back({crossing.level, Rounds(kind) * crossing.Steps()});
+      const double busy = moved / crossing.Rate();
+      Occupy(time, crossing, busy);
+      longest = std::max(longest, busy);
+    }
+    time.seconds = Fastest(Pattern::kRing, hops, longest);
+    return time;
+  }
+
+  CommunicationTime Tree(OpKind kind, double bytes) const {
+    CommunicationTime time;
+    time.seconds = kNever;
+    if (kind != OpKind::kAllReduce) return time;
+    std::vector<Hops> hops;
+    double longest = 0;
+    for (const Crossing& crossing : crossings_) {
+      const bool inside = crossing.level->wire != Wire::kNetwork;
+      const double depth = inside ? crossing.Fan() - 1 : std::ceil(std::log2(crossing.Fan()));
+      hops.push_back({crossing.level, 2 * depth});
+      const double busy = 2 * bytes / crossing.Rate();
+      Occupy(time, crossing, busy);
+      longest = std::max(longest, busy);
+    }
+    time.seconds = Fastest(Pattern::kTree, hops, longest);
+    return time;
+  }
+
+  CommunicationTime Hierarchical(OpKind kind, double bytes) const {
+    CommunicationTime time;
+    if (crossings_.size() < 2 || crossings_.back().carriers < 2) {
+      time.seconds = kNever;
+      return time;
+    }
+    for (const Crossing& crossing : crossings_) {
+      const int units = crossing.Fan();
+      const double busy = (units - 1.0) / units * bytes / crossing.Rate();
+      const std::array<Hops, 1> hops = {Hops{crossing.level, units - 1.0}};
+      time.seconds += Rounds(kind) * Fastest(Pattern::kRing, hops, busy);
+      Occupy(time, crossing, Rounds(kind) * busy);
+    }
+    return time;
+  }
+
+  CommunicationTime InNetwork(OpKind kind, double bytes) const {
+    CommunicationTime time;
+    time.seconds = kNever;
+    const bool sums = !crossings_.empty() && crossings_.back().level->sums;
+    const bool between = sums && crossings_.back().level->wire == Wire::kNetwork;
+    if (kind != OpKind::kAllReduce || !sums || (!between && crossings_.size() > 1)) return time;
+    std::vector<Hops> hops;
+    double longest = 0;
+    for (const Crossing& crossing : crossings_) {
+      const bool outermost = &crossing == &crossings_.back();
+      const double units = crossing.Fan();
+      double parts = between ? 1 : 1 + 1 / n_;
+      if (!outermost) parts = 2 * (units - 1) / units;
+      hops.push_back({crossing.level, outermost ? 2 : 2 * (units - 1)});
+      const double busy = parts * bytes / crossing.Rate();
+      Occupy(time, crossing, busy);
+      longest = std::max(longest, busy);
+    }
+    // Switches between devices have a share of their own, that of the pattern is a network's.
+    if (!between) {
+      longest *= Networks().Share(Pattern::kInNetwork, Protocol::kSimple) / Networks().link_sums;
+    }
+    time.seconds = Fastest(Pattern::kInNetwork, hops, longest);
+    return time;
+  }
+
+  CommunicationTime ParameterServer(OpKind kind, double bytes) const {
+    CommunicationTime time;
+    if (crossings_.empty()) return time;
+    const Level& level = *crossings_.back().level;
+    const double servers = fabric_.parameter_servers > 0 ? fabric_.parameter_servers
+                           : one_node_                   ? 1
+                                                         : place_.nodes;
+    const double serve = n_ * bytes / (servers * level.bytes_per_s * fabric_.devices_per_node);
+    const double busy = std::max(bytes / level.bytes_per_s, serve);
+    const std::array<Hops, 1> hops = {Hops{&level, 1}};
+    time.seconds = Rounds(kind) * Fastest(Pattern::kRing, hops, busy);
+    time.busy_s[At(level.wire)] = Rounds(kind) * busy;
+    return time;
+  }
+
+  CommunicationTime AllToAll(double bytes) const {
+    CommunicationTime time;
+    std::vector<Hops> hops;
+    double longest = 0;
+    double inside = 1;  // members of this one's unit below the level
+    for (const Crossing& crossing : crossings_) {
+      const double above = n_ / crossing.after;
+      hops.push_back({crossing.level, std::ceil((above - inside) / Networks().messages_at_once)});
+      // Adapters carry all that leaves a node, wherever it goes; other levels what ends there.
+      const bool adapters = crossing.level->wire == Wire::kNetwork;
+      const double part = ((adapters ? n_ : above) - inside) / n_;
+      const double busy = part * bytes / (crossing.Rate() / crossing.carriers);
+      Occupy(time, crossing, busy);
+      longest = std::max(longest, busy);
+      inside = above;
+    }
+    time.seconds = Fastest(Pattern::kRing, hops, longest);
+    return time;
+  }
+
+  // Every member, or one, sends all its bytes to one other; of a node one crosses to the next.
+  CommunicationTime Rotate(OpKind kind, double bytes) const {
+    CommunicationTime time;
+    if (crossings_.empty()) return time;
+    const bool p2p = !IsCollective(kind);
+    std::vector<Hops> hops;
+    double longest = 0;
+    for (const Crossing& crossing : crossings_) {
+      const Level& level = *crossing.level;
+      double rate = level.bytes_per_s;
+      if (level.peer_bytes_per_s > 0) rate = std::min(rate, level.peer_bytes_per_s);
+      if (p2p && level.wire == Wire::kNetwork) rate *= ShareOfAdapters();
+      const double busy = bytes / rate;
+      Occupy(time, crossing, busy);
+      hops.push_back({&level, 1});
+      longest = std::max(longest, busy);
+    }
+    time.seconds = Fastest(Pattern::kRing, hops, longest);
+    return time;
+  }
+
+  // What one of `senders` has, in devices' shares: its part of the node's adapters, at most one
+  // adapter or a device's share, whichever is more.
+  double ShareOfAdapters() const {
+    if (place_.senders <= 0) return 1;
+    const double devices = fabric_.devices_per_node;
+    const double adapters = fabric_.adapters_per_node > 0 ? fabric_.adapters_per_node : devices;
+    return std::min(devices / place_.senders, std::max(1.0, devices / adapters));
+  }
+
+  static void Occupy(CommunicationTime& time, const Crossing& crossing, double busy) {
+    time.busy_s[At(crossing.level->wire)] += busy;
+  }
+
+  const Fabric& fabric_;
+  double n_;
+  bool one_node_;
+  GroupPlace place_;
+  std::vector<Crossing> crossings_;
+};
+
+}  // namespace
+
+CommunicationTime TimeOfCommunication(const Fabric& fabric, OpKind kind, double bytes,
+                                      const GroupPlace& place) {
+  if (place.members < 2) return {};
+  if (!fabric.torus.empty()) return TimeOnTorus(fabric, kind, bytes, place);
+  return Group(fabric, place).Of(kind, bytes);
+}
+
+double SharedMemorySeconds(const ProfileRates& rates, OpKind kind, double bytes, int members) {
+  if (members < 2) return 0;
+  const double n = members;
   double traffic = 2 * bytes;
   if (kind == OpKind::kReduceScatter) traffic = bytes * (1 + 1 / n);
   if (kind == OpKind::kAllGather) traffic = 2 * bytes * (n - 1) / n;
   if (kind == OpKind::kAllReduce) traffic = bytes * (1 + 1 / n) + 2 * bytes * (n - 1) / n;
   return rates.link_base_s.value + traffic / rates.link_bytes_per_s.value;
-}
-
-}  // namespace
-
-GroupPlace PlaceOf(const ClusterSpec& cluster, const std::vector<int>& members) {
-  std::map<int, int> on_node;
-  for (const int rank : members) ++on_node[rank / cluster.devices_per_node];
-  GroupPlace place;
-  place.members = static_cast<int>(members.size());
-  place.nodes = static_cast<int>(on_node.size());
-  place.per_node = place.members;
-  for (const auto& [node, count] : on_node) place.per_node = std::min(place.per_node, count);
-  return place;
-}
-
-double CommunicationSeconds(const ProfileRates& rates, OpKind kind, double bytes,
-                            const GroupPlace& place, bool shared) {
-  const double n = place.members;
-  const bool p2p = !IsCollective(kind) || kind == OpKind::kRotate;
-  if (place.members < 2) return 0.0;
-  if (shared && place.nodes == 1) return SharedSeconds(rates, kind, bytes, n);
-  const double m = place.nodes;
-  const double k = p2p ? 1.0 : static_cast<double>(place.per_node);
-  const double a = rates.link_hop_s.value;
-  const double b = rates.network_hop_s.value;
-  const bool one_node = place.nodes == 1;
-  const double base = one_node ? rates.link_base_s.value : rates.network_base_s.value;
-  const double link = rates.link_bytes_per_s.value;
-  const double rate = one_node ? link : std::min(link, k * rates.network_bytes_per_s.value);
-  if (p2p) return base + bytes / rate;
-  if (kind == OpKind::kAllToAll) {
-    const double inside = (k - 1) / n * bytes / link;
-    const double outside = one_node ? 0 : (n - k) / n * bytes / rates.network_bytes_per_s.value;
-    return base + (one_node ? a : b) + std::max(inside, outside);
-  }
-  const double ring = (one_node ? (n - 1) * a : (n - m) * a + m * b) + (n - 1) / n * bytes / rate;
-  if (kind != OpKind::kAllReduce) return base + ring;
-  const double tree = 2 * ((k - 1) * a + std::log2(m) * b) + 2 * bytes / rate;
-  return base + std::min(2 * ring, tree);
 }
 
 }  // namespace foretrain

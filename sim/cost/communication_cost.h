@@ -2,48 +2,65 @@
 // Leaves out measured tables (cost_model.h).
 #pragma once
 
-#include <vector>
+#include <array>
 
-#include "sim/cost/device_profile.h"
+#include "sim/cost/fabric.h"
+#include "sim/cost/group_place.h"
 #include "sim/program/op.h"
-#include "sim/spec/cluster_spec.h"
 
 namespace foretrain {
 
-// How the members of a group lie on the machines.
-struct GroupPlace {
-  int members = 1;
-  int nodes = 1;     // that they lie on
-  int per_node = 1;  // members on the node that has fewest
-
-  bool operator==(const GroupPlace&) const = default;
+// What a collective or transfer takes from its last arrival on.
+struct CommunicationTime {
+  double seconds = 0;
+  // For how long each wire of a device is busy with it, at its full rate; by Wire.
+  std::array<double, kWireCount> busy_s{};
+  // kAuto for all-to-all, rotations and transfers, which have one.
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
 };
 
-// Ranks fill one node after the other in order of their number.
-GroupPlace PlaceOf(const ClusterSpec& cluster, const std::vector<int>& members);
-
-// Seconds from the last arrival.
+// The cheapest of the algorithms that `fabric` has, or the one that it asks for, where the kind of
+// collective has it; else a ring.
 //
 //   kind   a collective, kSend or kRecv
-//   bytes  of the whole tensor: what all-reduce sums, reduce-scatter takes in, all-gather ends with
-//   shared members are threads of one machine that work on each other's memory
+//   bytes  of the whole tensor, B: what all-reduce sums, reduce-scatter takes in, all-gather ends
+//          with
 //
-// n members, m nodes, k members a node, hop latencies a (links) and b (network), base latency of
-// the slowest tier, B bytes. Rate R: that of a link in one node, else the smaller of a link's and k
-// times a device's network rate, since k devices of a node carry k rings [1].
-//   all-gather, reduce-scatter   base + (n - m) a + m b + (n - 1) / n B / R      (one node: (n-1)
-//   a) all-reduce                   the smaller of twice that ring, base once, and a tree:
-//                                base + 2 ((k - 1) a + log2(m) b) + 2 B / R
-//   all-to-all                   base + a or b + the longer of (k - 1) / n B / a link's rate and
-//                                (n - k) / n B / a device's network rate: all pairs at once
-//   rotate                       base + B / R, k = 1: one member of a node sends to the next node
-//   p2p                          base + B / R, k = 1
-// Shared: base + the bytes that one member reads and writes / link rate, the sum taken in parts:
-//   all-reduce B (1 + 1/n) + 2 B (n - 1) / n, reduce-scatter B (1 + 1/n),
-//   all-gather 2 B (n - 1) / n, all-to-all, rotate and p2p 2 B
+// n members. A group crosses levels (CrossingsOf), from the innermost outwards: between u units
+// below and v above, f = ceil(u / v) of them in one unit above, at rate R = carriers x a device's.
+// h is a hop and b the start of a pattern and protocol (network_constants.h); each algorithm takes
+// the protocol that is fastest, which has a share s of the rates.
+//   ring          b + sum (u - v) h + (n - 1) / n B / (s min R): all-gather, reduce-scatter;
+//                 all-reduce twice all but b [1, 2]
+//   tree          all-reduce: b + 2 (sum of (f - 1) h inside nodes, of ceil(log2 f) h between) +
+//                 2 B / (s min R) [2]
+//   hierarchical  a reduce-scatter at each level, an all-reduce at the outermost, all-gathers back,
+//                 one after the other; each phase a ring of f units with B / carriers. Gathers and
+//                 scatters go the one way, and only where the fabric asks for it
+//   in-network    all-reduce of a node whose switches sum: b + 2 h + B (1 + 1 / n) / (link_sums R);
+//                 between nodes whose network sums: b + sum of 2 (f - 1) h below, 2 h there + the
+//                 longest of 2 (f - 1) / f B / (s R) below and B / (s R) there [2]
+//   parameter server  all-reduce: twice b + h + max(B / a device's rate, n B / all servers' rate):
+//                 push, then pull; scatters and gathers one of the two [3]
+//   all-to-all    b + sum over levels of ceil(peers beyond it / 8) h + the longest of (what goes
+//                 beyond it) / rate: each member sends B / n to each other one, 8 at a time
+//   rotate, p2p   b + sum h + B / (s R) with one carrier; transfers between nodes share the node's
+//                 adapters among `senders`
+// On a torus each axis is a ring both ways where the group goes all around it, else a line:
+//   gathers       b + hops + (n - 1) / n B / sum of the axes' rates; all-reduce twice
+//   all-to-all    the longest axis: B e / 8 over a link, a line B e / 4, e its extent
 //
-// [1] Thakur et al. 2005, s. 3 and 4; Hu et al. 2025, "Demystifying NCCL", s. V
-double CommunicationSeconds(const ProfileRates& rates, OpKind kind, double bytes,
-                            const GroupPlace& place, bool shared);
+// O(levels); safe from any thread.
+//
+// [1] Thakur et al. 2005, s. 3 and 4   [2] NVIDIA/nccl src/graph/tuning.cc; Hu et al. 2025,
+// "Demystifying NCCL", s. V   [3] Li et al., OSDI 2014; Jiang et al., OSDI 2020 (BytePS), s. 2
+CommunicationTime TimeOfCommunication(const Fabric& fabric, OpKind kind, double bytes,
+                                      const GroupPlace& place);
+
+// Seconds of members that are threads of one machine and work on each other's memory: the start and
+// the bytes that one of them reads and writes, the sum taken in parts, over the link's rate:
+// all-reduce B (1 + 1/n) + 2 B (n - 1) / n, reduce-scatter B (1 + 1/n), all-gather 2 B (n - 1) / n,
+// all-to-all, rotate and p2p 2 B.
+double SharedMemorySeconds(const ProfileRates& rates, OpKind kind, double bytes, int members);
 
 }  // namespace foretrain

@@ -26,15 +26,10 @@ std::size_t ClassOf(OpKind kind) {
   return arithmetic ? 0 : 1;
 }
 
-// Bytes that the op moves at the profile's element size. Optimizer state and the sums of gradients
-// stay in fp32 whatever the GEMMs compute in [Micikevicius et al. 2018].
-double BytesOf(const Op& op, const ProfileRates& rates) {
-  const bool sums = op.kind == OpKind::kAllReduce || op.kind == OpKind::kReduceScatter;
-  const bool updates = op.kind >= OpKind::kSquaredNorm && op.kind <= OpKind::kFill;
-  const bool state = op.state || op.queue == Queue::kCpu;
-  const bool fixed = op.format != NumberFormat::kFp32 || updates || state;
-  const bool fp32 = fixed || (sums && op.op_class == OpClass::kDpComm);
-  return WorkOf(op).bytes * (fp32 ? 1.0 : rates.element_bytes.value / 4);
+// Seconds of attention's products at the rate that fp32 has, in proportion to GEMMs of its format.
+double AttentionSeconds(const Op& op, double flop, const Figure& rate, const ProfileRates& rates) {
+  const double faster = GemmRate(rates, op.format).value / rates.gemm_flop_per_s.value;
+  return flop / (rate.value * faster);
 }
 
 // Between host and device the slower of the two directions counts; a disk has a rate for each. On
@@ -170,7 +165,7 @@ CostModel::Estimate CostModel::FromTable(const Table& table, const Op& op) const
     estimate.provenance = Provenance::kMeasured;
     for (const ProfilePoint& point : profile_.points) {
       if (point.kind != op.kind || point.shape != op.shape || point.p90_s <= 0 ||
-          VariantOf(OpOf(point)) != VariantOf(op)) {
+          point.formats != op.formats || VariantOf(OpOf(point)) != VariantOf(op)) {
         continue;
       }
       estimate.error = (point.p90_s - point.p10_s) / kDeviationsBetweenDeciles / point.seconds;
@@ -186,7 +181,7 @@ CostModel::Estimate CostModel::FromTable(const Table& table, const Op& op) const
 CostModel::Estimate CostModel::FromRates(const Op& op) const {
   const ProfileRates& rates = profile_.rates;
   const OpWork work = WorkOf(op);
-  const double bytes = BytesOf(op, rates);
+  const double bytes = work.bytes;
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
   if (kernels_.has_value()) {
     if (const auto seconds = KernelSeconds(*kernels_, op, bytes)) {
@@ -197,12 +192,12 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
   if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
-    flop_s = work.flop / rates.gemm_flop_per_s.value;
+    flop_s = work.flop / GemmRate(rates, op.format).value;
     fixed_s += rates.gemm_fill_s.value;
   } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {
-    flop_s = work.flop / rates.attention_forward_flop_per_s.value;
+    flop_s = AttentionSeconds(op, work.flop, rates.attention_forward_flop_per_s, rates);
   } else if (op.kind == OpKind::kAttentionBackward || op.kind == OpKind::kAttentionPartBackward) {
-    flop_s = work.flop / rates.attention_backward_flop_per_s.value;
+    flop_s = AttentionSeconds(op, work.flop, rates.attention_backward_flop_per_s, rates);
   }
   estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);
   if (op.kind == OpKind::kLoadBatch) {
@@ -231,6 +226,13 @@ const CostModel::Table* CostModel::FindGroup(OpKind kind, int group, bool many_n
   return nullptr;
 }
 
+CommunicationTime CostModel::AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const {
+  if (!cluster_.is_cpu || place.nodes > 1) return TimeOfCommunication(fabric_, kind, bytes, place);
+  CommunicationTime time;
+  time.seconds = SharedMemorySeconds(profile_.rates, kind, bytes, place.members);
+  return time;
+}
+
 CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& place) const {
   if (place.members < 2) return {0, Provenance::kMeasured, 0};
   // An exchange of unequal parts costs what one of equal ones of as many bytes does: the part that
@@ -241,9 +243,8 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
     return Communication(equal, place);
   }
   const bool many = place.nodes > 1;
-  const double bytes = BytesOf(op, profile_.rates);
-  const double assumed =
-      CommunicationSeconds(profile_.rates, op.kind, bytes, place, cluster_.is_cpu);
+  const double bytes = WorkOf(op).bytes;
+  const double assumed = AssumedTime(op.kind, bytes, place).seconds;
   if (const Table* table = FindGroup(op.kind, place.members, many)) return FromTable(*table, op);
   int below = 0;
   int above = 0;
@@ -265,12 +266,11 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
   const int nearest = below > 1 ? below : above;
   if (nearest < 2) return {assumed, Provenance::kDefault, kDefaultCommunicationError};
   Estimate estimate = FromTable(*FindGroup(op.kind, nearest, many), op);
-  GroupPlace measured = place;
+  GroupPlace measured;
   measured.members = nearest;
   measured.nodes = std::min(place.nodes, nearest);
   measured.per_node = std::max(1, nearest / measured.nodes);
-  estimate.seconds *=
-      assumed / CommunicationSeconds(profile_.rates, op.kind, bytes, measured, cluster_.is_cpu);
+  estimate.seconds *= assumed / AssumedTime(op.kind, bytes, measured).seconds;
   estimate.provenance = Provenance::kExtrapolated;
   estimate.error = std::max(kDefaultError, estimate.error);
   return estimate;
@@ -319,12 +319,46 @@ double CostModel::LoadOf(const Op& op) const {
   return cluster_.is_cpu && op.kind == OpKind::kSend ? 0.0 : 1.0;
 }
 
+double CostModel::Straggling(int devices) const {
+  const NetworkConstants& constants = Networks();
+  if (cluster_.is_cpu || devices <= constants.straggler_from) return 1;
+  const auto largest = [](double n) { return std::sqrt(2 * std::log(n)); };
+  return 1 + constants.straggler_sigma * (largest(devices) - largest(constants.straggler_from));
+}
+
+// Copies between host and device, and what communication keeps busy of each wire: a transfer one
+// way, a collective both.
+WireDemand CostModel::DemandOf(const Op& op, const GroupPlace& place, double seconds) const {
+  WireDemand demand{};
+  if (cluster_.is_cpu || seconds <= 0) return demand;
+  const auto use = [&](SharedWire out, SharedWire in, double busy_s) {
+    const double share = std::min(1.0, busy_s / seconds);
+    if (op.kind != OpKind::kRecv) demand[static_cast<std::size_t>(out)] += share;
+    if (op.kind != OpKind::kSend) demand[static_cast<std::size_t>(in)] += share;
+  };
+  const double bytes = WorkOf(op).bytes;
+  if (IsCommunication(op.kind)) {
+    const auto busy = AssumedTime(op.kind, bytes, place).busy_s;
+    const auto at = [&](Wire wire) { return busy[static_cast<std::size_t>(wire)]; };
+    use(SharedWire::kLinkOut, SharedWire::kLinkIn, at(Wire::kLink) + at(Wire::kTorus));
+    use(SharedWire::kPcieOut, SharedWire::kPcieIn, at(Wire::kPcie));
+    use(SharedWire::kNetworkOut, SharedWire::kNetworkIn, at(Wire::kNetwork));
+    return demand;
+  }
+  if (op.kind != OpKind::kCopy || op.queue == Queue::kNvme || op.from == op.to) return demand;
+  const SharedWire wire = op.from == Space::kDevice ? SharedWire::kPcieOut : SharedWire::kPcieIn;
+  demand[static_cast<std::size_t>(wire)] =
+      std::min(1.0, bytes / profile_.rates.copy_bytes_per_s.value / seconds);
+  return demand;
+}
+
 OpCost CostModel::CostOf(const Op& op, const GroupPlace& place) const {
   const Estimate base = Base(op, place);
   OpCost cost;
   cost.provenance = base.provenance;
   cost.error = base.error;
   cost.load = LoadOf(op);
+  cost.demand = DemandOf(op, place, base.seconds);
   cost.launch_s = kernels_.has_value() ? kernels_->system.host_op_s
                                        : Overhead(OverheadKind::kLaunch,
                                                   cluster_.is_cpu ? cluster_.devices_per_node : 1);

@@ -23,6 +23,7 @@ struct OpCost {
   double launch_s = 0;          // host
   double load = 1;              // threads it keeps busy
   double measured_threads = 1;  // busy threads at the last level
+  WireDemand demand{};          // of the device's connections; all 0 on a CPU
   Provenance provenance = Provenance::kDefault;
   double error = 0;  // relative, one standard deviation
 
@@ -49,7 +50,7 @@ class CostModel {
   //   attention  law of {flop, 1, bytes} over (log sequence, log batch * heads, log head_dim)
   //   all else   law of {bytes, 1} over log bytes (WorkOf); collectives by kind and group size,
   //              straight in log group size between two, beyond them in the ratio of
-  //              CommunicationSeconds
+  //              TimeOfCommunication
   // as TimeSurface makes of it. Higher concurrencies multiply that by the slowdown measured there,
   // interpolated alike, or where the kind has none by the mean one of its class. A layout or
   // accumulation without points borrows another's. A kind without points costs kernel_s + max(flop
@@ -57,16 +58,22 @@ class CostModel {
   // level. O(points of the kind); safe from any thread.
   OpCost CostOf(const Op& op, const GroupPlace& place = {}) const;
 
+  // By how much the slowest of `devices` devices, for which all wait, is slower than the slowest of
+  // as many as the rates hold for (networks.csv, straggler_from and straggler_sigma): the expected
+  // largest of n normal deviates is about sqrt(2 ln n). 1 on a CPU.
+  double Straggling(int devices) const;
+
   // Seconds of an overhead with `concurrency` busy ranks: straight between measured ones.
   double Overhead(OverheadKind kind, double concurrency) const;
 
   // The costs of all ops of a linked program on this cluster. Ranks are placed by PlaceOf; on a CPU
-  // those of one node share it, on an accelerator each has its own.
+  // those of one node share it, on an accelerator each has its own, and compute is Straggling.
   // Errors: kInvalidArgument, more ranks than devices. O(ops + rows * points).
   Result<ProgramCosts> CostsOf(const Program& program) const;
 
   const ClusterSpec& cluster() const { return cluster_; }
   const DeviceProfile& profile() const { return profile_; }
+  const Fabric& fabric() const { return fabric_; }
 
  private:
   // kind and what else has a table of its own: layout bits, or group and nodes.
@@ -85,7 +92,10 @@ class CostModel {
 
   CostModel(const ClusterSpec& cluster, const DeviceProfile& profile,
             const std::optional<KernelModel>& kernels)
-      : cluster_(cluster), profile_(profile), kernels_(kernels) {}
+      : cluster_(cluster),
+        profile_(profile),
+        kernels_(kernels),
+        fabric_(MakeFabric(cluster, profile.rates)) {}
 
   void MakeLevels();
   void MakeTables();
@@ -96,14 +106,18 @@ class CostModel {
   Estimate FromTable(const Table& table, const Op& op) const;
   Estimate FromRates(const Op& op) const;
   Estimate Communication(const Op& op, const GroupPlace& place) const;
+  // Without measurements.
+  CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
   Estimate Base(const Op& op, const GroupPlace& place) const;
   double Slowdown(const Op& op, const Table* table, std::size_t level) const;
   double LoadOf(const Op& op) const;
+  WireDemand DemandOf(const Op& op, const GroupPlace& place, double seconds) const;
   const Figure& OverheadFigure(OverheadKind kind) const;
 
   ClusterSpec cluster_;
   DeviceProfile profile_;
   std::optional<KernelModel> kernels_;
+  Fabric fabric_;
   std::vector<double> levels_{1.0};
   std::map<Key, Table> tables_;
   std::vector<std::vector<double>> class_slowdown_;  // [level][0 arithmetic, 1 memory]

@@ -7,13 +7,9 @@
 
 namespace foretrain {
 
-// In what the GEMMs compute. The bytes of an element follow: 4, 4, 2, 2, 1.
-enum class MathPrecision : std::uint8_t { kFp32, kTf32, kBf16, kFp16, kFp8 };
-std::string_view Name(MathPrecision precision);  // "fp32", ...
-
 // The profile of a device of `cluster` by assumption: every figure is marked kDefault, and
-// `assumptions` says so for people. Where the peak of `precision` is not published, the next known
-// one stands in: fp8, bf16, fp16, tf32, fp32, each way, and `assumptions` names it.
+// `assumptions` says so for people. Where the peak of a format is not published, the next known one
+// stands in: fp8, bf16, fp16, tf32, fp32, each way, and `assumptions` names it.
 //
 // Efficiencies on GPUs, all unproven on the machine at hand:
 //   GEMM       0.75 of the dense peak for large ones (of 183 shapes on A100 published by SimuMax,
@@ -22,12 +18,19 @@ std::string_view Name(MathPrecision precision);  // "fp32", ...
 //   attention  0.5 forward, 0.4 backward of the peak, causal half counted (Dao 2023, figure 4)
 //   memory     0.85 of the peak bandwidth (Calculon 0.90 from 100 MB, SimuMax 0.91 on A100)
 //   kernel     3 us each; launch 4 us on the host; 1.5 us between kernels; 2 us to wake
-//   links      0.80 of the rate and the spec's latency for a collective, a fifth of it for each
-//              further hop; network 0.85, a third. Without links, PCIe at 0.7 shared by two.
+//   links, PCIe, network   a share of the rate and hops by networks.csv and collectives.csv.
+//   Devices
+//              behind one PCIe switch share its connection to the host; devices without access to
+//              each other pass all through the host's memory, twice over PCIe.
+//   host       0.7 of its memory's rate (200 GB/s where it is not known), shared by the ranks of a
+//              node; 10 GB/s a core where these are known
 //   overlap    compute takes 1.1 times as long while communication runs beside it: between the 2 %
 //              and 15 % of multiprocessors that Calculon charges for network and links
 // A CPU rank whose rates are unknown is taken to have 50 GFLOP/s and 8 GB/s.
-DeviceProfile DeriveProfile(const ClusterSpec& cluster,
-                            MathPrecision precision = MathPrecision::kFp32);
+DeviceProfile DeriveProfile(const ClusterSpec& cluster);
+
+// The published peak of products in `format`, or the one that stands in for it; of fp32 its own.
+// FLOP/s, 0: unknown.
+double PublishedPeak(const DeviceSpec& device, NumberFormat format);
 
 }  // namespace foretrain

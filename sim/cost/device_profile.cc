@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "sim/cost/op_features.h"
 
@@ -13,6 +14,31 @@ constexpr std::array<std::string_view, kOverheadKindCount> kOverheadNames{"launc
 }  // namespace
 
 std::string_view Name(OverheadKind kind) { return kOverheadNames[static_cast<std::size_t>(kind)]; }
+
+Figure GemmRate(const ProfileRates& rates, NumberFormat format) {
+  const auto first = [&](std::initializer_list<Figure> figures) {
+    for (const Figure& figure : figures) {
+      if (figure.value > 0) return figure;
+    }
+    return rates.gemm_flop_per_s;
+  };
+  const Figure &tf32 = rates.gemm_tf32_flop_per_s, &fp16 = rates.gemm_fp16_flop_per_s,
+               &bf16 = rates.gemm_bf16_flop_per_s, &fp8 = rates.gemm_fp8_flop_per_s;
+  switch (format) {
+    case NumberFormat::kFp32:
+      return rates.gemm_flop_per_s;
+    case NumberFormat::kTf32:
+      return first({tf32});
+    case NumberFormat::kFp16:
+      return first({fp16, bf16, tf32});
+    case NumberFormat::kBf16:
+      return first({bf16, fp16, tf32});
+    case NumberFormat::kFp4:
+      return first({rates.gemm_fp4_flop_per_s, fp8, bf16, fp16, tf32});
+    default:
+      return first({fp8, bf16, fp16, tf32});
+  }
+}
 
 ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
   ProfilePoint point;
@@ -27,6 +53,7 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
     point.to = op.to;
   }
   point.format = op.format;
+  point.formats = op.formats;
   point.group = group;
   point.nodes = nodes;
   point.concurrency = concurrency;
@@ -36,8 +63,8 @@ ProfilePoint PointOf(const Op& op, int group, int nodes, int concurrency) {
 bool SameKey(const ProfilePoint& a, const ProfilePoint& b) {
   return a.kind == b.kind && a.shape == b.shape && a.accumulate == b.accumulate &&
          a.trans_a == b.trans_a && a.trans_b == b.trans_b && a.rms == b.rms &&
-         a.format == b.format && a.from == b.from && a.to == b.to && a.group == b.group &&
-         a.nodes == b.nodes && a.concurrency == b.concurrency;
+         a.format == b.format && a.formats == b.formats && a.from == b.from && a.to == b.to &&
+         a.group == b.group && a.nodes == b.nodes && a.concurrency == b.concurrency;
 }
 
 void AddPoint(DeviceProfile& profile, const ProfilePoint& point) {

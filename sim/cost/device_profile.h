@@ -33,6 +33,7 @@ struct ProfilePoint {
   bool trans_b = false;
   bool rms = false;
   NumberFormat format = NumberFormat::kFp32;
+  OperandFormats formats{};
   Space from = Space::kDevice;  // copy
   Space to = Space::kDevice;    // copy
   int group = 1;                // members of a collective; 2 for p2p
@@ -86,12 +87,17 @@ struct ProfileRates {
   Figure network_base_s;
   Figure network_hop_s;
   Figure overlap_slowdown;  // of compute while communication runs beside it; >= 1
-  Figure element_bytes;     // of weights and activations; optimizer state always has 4
   // Of the host, one rank's share where all ranks of a node are at work. Files may leave them out.
   Figure host_bytes_per_s{25e9};  // of its memory, to ops of the queue cpu
   Figure nvme_read_bytes_per_s{1.5e9};
   Figure nvme_write_bytes_per_s{0.75e9};
   Figure nvme_base_s{100e-6};  // added to each read and write
+  // Of a large GEMM in other formats than fp32; 0: not known. Files may leave them out.
+  Figure gemm_tf32_flop_per_s;
+  Figure gemm_fp16_flop_per_s;
+  Figure gemm_bf16_flop_per_s;
+  Figure gemm_fp8_flop_per_s;
+  Figure gemm_fp4_flop_per_s;
 
   bool operator==(const ProfileRates&) const = default;
 };
@@ -118,6 +124,10 @@ struct DeviceProfile {
 
   bool operator==(const DeviceProfile&) const = default;
 };
+
+// The rate of a large GEMM that computes in `format`, where it is not known that of the next longer
+// one that is: fp4, fp8, bf16 or fp16, tf32, fp32. Attention runs in proportion.
+Figure GemmRate(const ProfileRates& rates, NumberFormat format);
 
 // The point that a measurement of `op` makes; times are left to the caller.
 ProfilePoint PointOf(const Op& op, int group = 1, int nodes = 1, int concurrency = 1);

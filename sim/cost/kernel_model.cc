@@ -122,13 +122,6 @@ double DropoutBytes(const KernelModel& model, const Op& op) {
 
 bool IsGemm(OpKind kind) { return kind == OpKind::kGemm || kind == OpKind::kGroupedGemm; }
 
-// Bytes of a product with operands of one byte and a result of two, over all of two.
-double Fp8Share(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const auto operands = static_cast<double>(m * k + k * n);
-  const auto result = static_cast<double>(m * n);
-  return (operands / 2 + result) / (operands + result);
-}
-
 double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
   const std::int64_t experts = std::max<std::int32_t>(1, op.shape.experts);
   const bool grouped = op.kind == OpKind::kGroupedGemm;
@@ -136,12 +129,12 @@ double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
   const std::int64_t batch = grouped ? experts : 1;
   // Rows of all experts are the product's rows, or for a weight's gradient what is summed over.
   if (grouped) (op.trans_a ? k : m) = Ceil(op.trans_a ? k : m, experts);
-  // The head and its gradients stay in 16 bits; else operands of fp8 are half as long.
-  const bool head = op.name.starts_with("head.");
-  const bool fp8 = !head && model.gemm_flop_per_s > model.half_flop_per_s;
-  if (fp8) bytes *= Fp8Share(m, op.shape.cols, k);
-  return GemmSeconds(model, head ? model.half_flop_per_s : model.gemm_flop_per_s, batch, m,
-                     op.shape.cols, k, bytes);
+  return GemmSeconds(model, op.format, batch, m, op.shape.cols, k, bytes);
+}
+
+// Whether it computes in 16 bits or fewer.
+bool IsShort(NumberFormat format) {
+  return format != NumberFormat::kFp32 && format != NumberFormat::kTf32;
 }
 
 bool IsHostOrCopy(OpKind kind) {
@@ -151,15 +144,17 @@ bool IsHostOrCopy(OpKind kind) {
 
 }  // namespace
 
-double GemmSeconds(const KernelModel& model, double flop_per_s, std::int64_t batch, std::int64_t m,
-                   std::int64_t n, std::int64_t k, double bytes) {
+double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
+                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes) {
   const Architecture& of = model.architecture;
   const std::int64_t units = model.multiprocessors;
+  const bool fp8 = LayoutOf(format).bits <= 8;
+  const double flop_per_s = fp8 ? model.fp8_flop_per_s : model.half_flop_per_s;
   const bool aligned = m % 8 == 0 && n % 8 == 0 && k % 8 == 0;
   const double rate = (aligned ? of.gemm_efficiency.value * flop_per_s : model.simt_flop_per_s) /
                       static_cast<double>(units);
   const double l2 = of.l2_bytes_per_s.value / static_cast<double>(units);
-  const double element = flop_per_s > model.half_flop_per_s ? kHalfBytes / 2 : kHalfBytes;
+  const double element = fp8 ? kHalfBytes / 2 : kHalfBytes;
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const std::int64_t tiles = batch * Ceil(m, tile.rows) * Ceil(n, tile.cols);
@@ -187,7 +182,7 @@ double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, 
       static_cast<double>(items) * static_cast<double>(s) * static_cast<double>(s);
   const double heads = static_cast<double>(items) * static_cast<double>(s) * static_cast<double>(d);
   const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    return GemmSeconds(model, model.half_flop_per_s, items, m, n, k,
+    return GemmSeconds(model, NumberFormat::kBf16, items, m, n, k,
                        kHalfBytes * (scores + 2 * heads));
   };
   const Architecture& of = model.architecture;
@@ -204,8 +199,12 @@ double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, 
 
 std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes) {
   if (IsHostOrCopy(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
-  if (IsGemm(op.kind)) return GemmOpSeconds(model, op, bytes);
+  if (IsGemm(op.kind)) {
+    if (!IsShort(op.format)) return std::nullopt;
+    return GemmOpSeconds(model, op, bytes);
+  }
   if (op.kind >= OpKind::kAttentionForward && op.kind <= OpKind::kAttentionPartBackward) {
+    if (!IsShort(op.formats[0])) return std::nullopt;
     return AttentionSeconds(model, op, bytes);
   }
   if (const auto eager = EagerLossBytes(model, op)) return MemorySeconds(model, *eager);
@@ -214,20 +213,19 @@ std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, doub
 
 std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
                                          const std::vector<Architecture>& architectures,
-                                         MathPrecision precision, const SystemOptions& system) {
+                                         const SystemOptions& system) {
   const Architecture* architecture = FindArchitecture(architectures, gpu.device.name);
   const DeviceSpec& device = gpu.device;
   const double half = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
   if (architecture == nullptr || gpu.multiprocessors < 1 || half <= 0 ||
-      device.fp32_flop_per_s <= 0 || precision < MathPrecision::kBf16) {
+      device.fp32_flop_per_s <= 0) {
     return std::nullopt;
   }
-  const bool fp8 = precision == MathPrecision::kFp8 && device.fp8_flop_per_s > 0;
   return KernelModel{.architecture = *architecture,
                      .system = system,
                      .multiprocessors = gpu.multiprocessors,
-                     .gemm_flop_per_s = fp8 ? device.fp8_flop_per_s : half,
                      .half_flop_per_s = half,
+                     .fp8_flop_per_s = std::max(half, device.fp8_flop_per_s),
                      .simt_flop_per_s = kSimtShare * device.fp32_flop_per_s,
                      .memory_bytes_per_s = device.memory_bytes_per_s};
 }

@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "sim/cost/architecture.h"
-#include "sim/cost/derive_profile.h"
 #include "sim/program/op.h"
 #include "sim/spec/catalogue.h"
 #include "sim/spec/system_options.h"
@@ -27,13 +26,13 @@ struct KernelModel {
   bool operator==(const KernelModel&) const = default;
 };
 
-// The model of `gpu` computing in `precision`; nothing where its architecture, multiprocessors or
-// peaks are not known.
+// The model of `gpu`; nothing where its architecture, multiprocessors or peaks are not known.
 std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
                                          const std::vector<Architecture>& architectures,
-                                         MathPrecision precision, const SystemOptions& system);
+                                         const SystemOptions& system);
 
-// Seconds of a compute op that moves `bytes`; nothing for ops that are no kernel of arithmetic.
+// Seconds of a compute op that moves `bytes`; nothing for ops that are no kernel of arithmetic and
+// for products and attention of more than 16 bits.
 //
 //   GEMM       kernel_s + max(waves * tile, bytes / bandwidth), the best of eight tile shapes and
 //              four splits of k: GemmSeconds
@@ -42,15 +41,15 @@ std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
 //   all else   kernel_s + bytes * passes / bandwidth, passes for what the system does not fuse
 std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes);
 
-// `batch` products [m, k] x [k, n] in 16 bits or fewer.
+// `batch` products [m, k] x [k, n] in `format`, of 16 bits or fewer.
 //
 // A tile [tm, tn] takes tile_s + max(2 tm tn k / rate of a multiprocessor, 2 (tm + tn) k / its
 // share of L2); tiles run in waves of one a multiprocessor, the last of which counts in full [1].
 // Where m, n and k are no multiples of 8 the tensor cores are fed by halves: the rate halves.
 //
 // [1] NVIDIA, Matrix Multiplication Background User's Guide, tile and wave quantization
-double GemmSeconds(const KernelModel& model, double flop_per_s, std::int64_t batch, std::int64_t m,
-                   std::int64_t n, std::int64_t k, double bytes);
+double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
+                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes);
 
 // Attention that writes its scores out, a 16-bit number each, all of them though half are masked:
 // forward QK^T, scale + mask + softmax, dropout, PV; backward the four products of their

@@ -57,8 +57,8 @@ OpFeatures FeaturesOf(const Op& op) {
 
 int VariantOf(const Op& op) {
   return (op.accumulate ? kAccumulateBit : 0) + (op.trans_a ? 2 : 0) + (op.trans_b ? 4 : 0) +
-         (op.rms ? 8 : 0) + 16 * static_cast<int>(op.format) + 64 * static_cast<int>(op.from) +
-         256 * static_cast<int>(op.to);
+         (op.rms ? 8 : 0) + 16 * static_cast<int>(op.from) + 64 * static_cast<int>(op.to) +
+         256 * static_cast<int>(op.format);
 }
 
 Op OpOf(const ProfilePoint& point) {
@@ -70,6 +70,7 @@ Op OpOf(const ProfilePoint& point) {
   op.trans_b = point.trans_b;
   op.rms = point.rms;
   op.format = point.format;
+  op.formats = point.formats;
   op.from = point.from;
   op.to = point.to;
   return op;

@@ -1,6 +1,8 @@
 #include "sim/cost/profile_json.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include "base/checked.h"
@@ -22,7 +24,7 @@ struct Field {
   Member T::*member;
 };
 
-constexpr std::array<Field<ProfileRates, Figure>, 19> kRates{{
+constexpr std::array<Field<ProfileRates, Figure>, 18> kRates{{
     {"gemm_flop_per_s", &ProfileRates::gemm_flop_per_s},
     {"gemm_fill_s", &ProfileRates::gemm_fill_s},
     {"attention_forward_flop_per_s", &ProfileRates::attention_forward_flop_per_s},
@@ -41,14 +43,18 @@ constexpr std::array<Field<ProfileRates, Figure>, 19> kRates{{
     {"network_base_s", &ProfileRates::network_base_s},
     {"network_hop_s", &ProfileRates::network_hop_s},
     {"overlap_slowdown", &ProfileRates::overlap_slowdown},
-    {"element_bytes", &ProfileRates::element_bytes},
 }};
 // Of profiles from before there were any: read where they are.
-constexpr std::array<Field<ProfileRates, Figure>, 4> kHostRates{{
+constexpr std::array<Field<ProfileRates, Figure>, 9> kLaterRates{{
     {"host_bytes_per_s", &ProfileRates::host_bytes_per_s},
     {"nvme_read_bytes_per_s", &ProfileRates::nvme_read_bytes_per_s},
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
+    {"gemm_tf32_flop_per_s", &ProfileRates::gemm_tf32_flop_per_s},
+    {"gemm_fp16_flop_per_s", &ProfileRates::gemm_fp16_flop_per_s},
+    {"gemm_bf16_flop_per_s", &ProfileRates::gemm_bf16_flop_per_s},
+    {"gemm_fp8_flop_per_s", &ProfileRates::gemm_fp8_flop_per_s},
+    {"gemm_fp4_flop_per_s", &ProfileRates::gemm_fp4_flop_per_s},
 }};
 constexpr std::array<Field<OpShape, std::int64_t>, 12> kSizes{{
     {"rows", &OpShape::rows},
@@ -86,13 +92,40 @@ constexpr std::array<Field<ProfilePoint, bool>, 4> kFlags{{
     {"rms", &ProfilePoint::rms},
 }};
 
-constexpr std::array<std::string_view, 4> kFormats{"fp32", "bf16", "fp8", "int8"};
-
 template <class Enum, int kCount>
 std::array<std::string_view, kCount> Names() {
   std::array<std::string_view, kCount> names;
   for (int i = 0; i < kCount; ++i) names[static_cast<std::size_t>(i)] = Name(static_cast<Enum>(i));
   return names;
+}
+
+// "bf16,fp32": of the operands up to the last that is not fp32.
+std::string TextOf(const OperandFormats& formats) {
+  std::string text;
+  std::size_t count = formats.size();
+  while (count > 0 && formats[count - 1] == NumberFormat::kFp32) --count;
+  for (std::size_t i = 0; i < count; ++i) {
+    text += (i > 0 ? "," : "") + std::string(Name(formats[i]));
+  }
+  return text;
+}
+
+void ReadFormats(JsonFields& fields, OperandFormats& formats) {
+  const std::string text = fields.StringOr("operands", "");
+  std::size_t begin = 0;
+  for (std::size_t i = 0; begin < text.size(); ++i) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view name = std::string_view(text).substr(begin, end - begin);
+    int format = 0;
+    while (format < kNumberFormatCount && Name(static_cast<NumberFormat>(format)) != name) ++format;
+    if (format == kNumberFormatCount || i >= formats.size()) {
+      return fields.Refuse("operands", "\"" + text + "\" must be at most " +
+                                           std::to_string(formats.size()) +
+                                           " formats such as bf16,fp32, a comma between two");
+    }
+    formats[i] = static_cast<NumberFormat>(format);
+    begin = end + 1;
+  }
 }
 
 template <class Point>
@@ -121,9 +154,8 @@ void WritePoint(const ProfilePoint& point, JsonWriter& json) {
   for (const auto& [name, member] : kFlags) {
     if (point.*member) json.Field(name, true);
   }
-  if (point.format != NumberFormat::kFp32) {
-    json.Field("format", kFormats[static_cast<std::size_t>(point.format)]);
-  }
+  if (point.format != NumberFormat::kFp32) json.Field("format", Name(point.format));
+  if (point.formats != OperandFormats{}) json.Field("operands", TextOf(point.formats));
   if (point.kind == OpKind::kCopy) {
     json.Field("from", Name(point.from)).Field("to", Name(point.to));
   }
@@ -144,7 +176,9 @@ ProfilePoint ReadPoint(JsonFields& fields) {
     point.shape.*member = static_cast<std::int32_t>(fields.IntegerOr(name, 0, 0, kMostRanks));
   }
   for (const auto& [name, member] : kFlags) point.*member = fields.BoolOr(name, false);
+  static const auto kFormats = Names<NumberFormat, kNumberFormatCount>();
   point.format = static_cast<NumberFormat>(fields.ChoiceOr("format", 0, kFormats));
+  ReadFormats(fields, point.formats);
   if (point.kind == OpKind::kCopy) {
     static const auto kSpaces = Names<Space, kSpaceCount>();
     point.from = static_cast<Space>(fields.Choice("from", kSpaces));
@@ -164,9 +198,12 @@ Result<void> ReadRates(JsonFields fields, ProfileRates& rates) {
     return figure.Finish();
   };
   for (const auto& [name, member] : kRates) FT_TRY(read(fields.Object(name), rates.*member));
-  for (const auto& [name, member] : kHostRates) {
+  for (const auto& [name, member] : kLaterRates) {
     if (auto figure = fields.ObjectOr(name)) FT_TRY(read(std::move(*figure), rates.*member));
   }
+  // Ops say themselves how long their numbers are.
+  Figure unused;
+  if (auto figure = fields.ObjectOr("element_bytes")) FT_TRY(read(std::move(*figure), unused));
   return fields.Finish();
 }
 
@@ -214,7 +251,7 @@ std::string ProfileToJson(const DeviceProfile& profile) {
     }
   };
   write(kRates);
-  write(kHostRates);
+  write(kLaterRates);
   json.EndObject().Name("overheads").BeginArray();
   for (const OverheadPoint& point : profile.overheads) {
     json.BeginObject().Field("kind", Name(point.kind));

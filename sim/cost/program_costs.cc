@@ -1,5 +1,6 @@
 #include "sim/cost/program_costs.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "sim/cost/cost_model.h"
+#include "sim/cost/plan_place.h"
 #include "sim/spec/refuse.h"
 
 namespace foretrain {
@@ -17,18 +19,23 @@ std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 // Rows of a program, each made once.
 class Rows {
  public:
-  Rows(const CostModel& model, ProgramCosts& costs) : model_(model), costs_(costs) {}
+  Rows(const CostModel& model, int ranks, ProgramCosts& costs)
+      : model_(model), straggling_(model.Straggling(ranks)), costs_(costs) {}
 
   std::int32_t Of(std::int32_t block, std::int32_t number, const Op& op, const GroupPlace& place) {
-    const auto key = std::tuple(block, number, place.members, place.nodes, place.per_node);
+    const auto key = std::tuple(block, number, place);
     const auto [found, is_new] =
         rows_.try_emplace(key, static_cast<std::int32_t>(costs_.launch_s.size()));
     if (!is_new) return found->second;
-    const OpCost cost = model_.CostOf(op, place);
+    OpCost cost = model_.CostOf(op, place);
+    if (IsCompute(op.op_class) && op.kind != OpKind::kOpaque) {
+      for (double& seconds : cost.seconds) seconds *= straggling_;
+    }
     costs_.seconds.insert(costs_.seconds.end(), cost.seconds.begin(), cost.seconds.end());
     costs_.launch_s.push_back(cost.launch_s);
     costs_.load.push_back(cost.load);
     costs_.measured_threads.push_back(cost.measured_threads);
+    costs_.demand.push_back(cost.demand);
     costs_.provenance.push_back(cost.provenance);
     costs_.error.push_back(cost.error);
     return found->second;
@@ -36,8 +43,9 @@ class Rows {
 
  private:
   const CostModel& model_;
+  double straggling_;
   ProgramCosts& costs_;
-  std::map<std::tuple<std::int32_t, std::int32_t, int, int, int>, std::int32_t> rows_;
+  std::map<std::tuple<std::int32_t, std::int32_t, GroupPlace>, std::int32_t> rows_;
 };
 
 // Rows of the ops of one rank, block by block.
@@ -57,18 +65,20 @@ class RankRows {
     const std::vector<Op>& ops = program_.blocks[At(block)].ops;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       GroupPlace place;
-      if (IsCommunication(ops[i].kind)) place = PlaceOfGroup(ops[i].group);
+      if (IsCommunication(ops[i].kind)) place = PlaceOf(ops[i].group);
       known->push_back(rows_.Of(block, static_cast<std::int32_t>(i), ops[i], place));
     }
     return *known;
   }
 
  private:
-  GroupPlace PlaceOfGroup(GroupKind kind) {
+  GroupPlace PlaceOf(GroupKind kind) {
     std::optional<GroupPlace>& place = places_[static_cast<std::size_t>(kind)];
     if (!place.has_value()) {
       const std::int32_t group = rank_.groups[static_cast<std::size_t>(kind)];
-      place = group < 0 ? GroupPlace{} : PlaceOf(cluster_, program_.groups[At(group)]);
+      place = group < 0 ? GroupPlace{}
+                        : PlaceOfGroup(cluster_, program_.plan, rank_.Coordinates(), kind,
+                                       program_.groups[At(group)]);
     }
     return *place;
   }
@@ -103,7 +113,7 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
   }
   ProgramCosts costs;
   costs.levels = levels_;
-  Rows rows(*this, costs);
+  Rows rows(*this, program.plan.World(), costs);
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
     RankRows rank_rows(program, rank, cluster_, rows);
@@ -117,6 +127,10 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
                                            : static_cast<std::int32_t>(r));
     costs.weight.push_back(cluster_.is_cpu ? WeightOf(program, rank, cluster_.devices_per_node)
                                            : 1.0);
+  }
+  if (!std::any_of(costs.demand.begin(), costs.demand.end(),
+                   [](const WireDemand& demand) { return demand != WireDemand{}; })) {
+    costs.demand.clear();
   }
   const double busy =
       cluster_.is_cpu ? std::min(program.plan.World(), cluster_.devices_per_node) : 1;

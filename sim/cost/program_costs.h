@@ -10,6 +10,19 @@
 
 namespace foretrain {
 
+// What ops of one rank share beside threads: a device's connections, each way.
+enum class SharedWire : std::uint8_t {
+  kLinkOut,
+  kLinkIn,
+  kNetworkOut,
+  kNetworkIn,
+  kPcieOut,
+  kPcieIn,
+};
+inline constexpr int kSharedWireCount = 6;
+// Share of its time alone in which an op keeps each connection busy; from 0 to 1.
+using WireDemand = std::array<double, kSharedWireCount>;
+
 // Ops that cost the same share a row. An op that runs while its domain (the ranks that share a
 // machine) has `n` busy threads progresses at the rate of its cost at concurrency `n`, which is
 // interpolated between `levels` and, beyond the cores, shared out among the threads (contention.h).
@@ -19,6 +32,7 @@ struct ProgramCosts {
   std::vector<double> launch_s;          // [row]: host time that issues the op
   std::vector<double> load;              // [row]: threads it keeps busy; 0: none
   std::vector<double> measured_threads;  // [row]: busy threads at the highest level
+  std::vector<WireDemand> demand;        // [row]; empty: none has any
   std::vector<Provenance> provenance;    // [row]
   std::vector<double> error;             // [row]: relative, one standard deviation
 
@@ -33,7 +47,7 @@ struct ProgramCosts {
   double wake_s = 0.0;  // from the last input of an op to its start where its queue had gone idle
   double gap_s = 0.0;   // from the end of an op to the start of the next on its queue
 
-  bool contended() const { return levels.size() > 1 || cores > 0; }
+  bool contended() const { return levels.size() > 1 || cores > 0 || !demand.empty(); }
   double Alone(std::int32_t row) const {
     return seconds[static_cast<std::size_t>(row) * levels.size()];
   }

@@ -40,11 +40,15 @@ Result<void> ValidateRates(const ProfileRates& rates) {
       {"network_base_s", &rates.network_base_s, 0, kLongest},
       {"network_hop_s", &rates.network_hop_s, 0, kLongest},
       {"overlap_slowdown", &rates.overlap_slowdown, 1, 100},
-      {"element_bytes", &rates.element_bytes, 0.125, 16},
       {"host_bytes_per_s", &rates.host_bytes_per_s, kSlowest, kFastest},
       {"nvme_read_bytes_per_s", &rates.nvme_read_bytes_per_s, kSlowest, kFastest},
       {"nvme_write_bytes_per_s", &rates.nvme_write_bytes_per_s, kSlowest, kFastest},
-      {"nvme_base_s", &rates.nvme_base_s, 0, kLongest}};
+      {"nvme_base_s", &rates.nvme_base_s, 0, kLongest},
+      {"gemm_tf32_flop_per_s", &rates.gemm_tf32_flop_per_s, 0, kFastest},
+      {"gemm_fp16_flop_per_s", &rates.gemm_fp16_flop_per_s, 0, kFastest},
+      {"gemm_bf16_flop_per_s", &rates.gemm_bf16_flop_per_s, 0, kFastest},
+      {"gemm_fp8_flop_per_s", &rates.gemm_fp8_flop_per_s, 0, kFastest},
+      {"gemm_fp4_flop_per_s", &rates.gemm_fp4_flop_per_s, 0, kFastest}};
   for (const auto& [name, figure, low, high] : ranges) {
     if (!(figure->value >= low) || !(figure->value <= high)) {
       return Refuse("rates.{} {}: must be from {} to {}", name, figure->value, low, high);

@@ -14,6 +14,7 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.format).Add(op.maximum).Add(op.own_rows).Add(op.softmax_first).Add(op.updates);
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
+  for (const NumberFormat format : op.formats) hash.Add(format);
   hash.Add(op.covers.size());
   for (const std::string& name : op.covers) hash.Add(name);
   const OpShape& shape = op.shape;
@@ -33,7 +34,7 @@ std::uint64_t HashOfBlock(const Block& block) {
   hash.Add(block.name).Add(block.slots.size()).Add(block.ops.size()).Add(block.operands.size());
   for (const TensorSlot& slot : block.slots) {
     hash.Add(slot.name).Add(slot.bytes).Add(slot.category).Add(slot.role).Add(slot.index);
-    hash.Add(slot.base).Add(slot.offset).Add(slot.rank_offset);
+    hash.Add(slot.base).Add(slot.offset).Add(slot.rank_offset).Add(slot.format);
   }
   for (const Op& op : block.ops) AddOp(op, hash);
   for (const Operand& operand : block.operands) hash.Add(operand.slot).Add(operand.access);

@@ -72,7 +72,12 @@ constexpr std::array<std::string_view, kGroupKindCount> kGroupNames = {
 };
 static_assert(static_cast<int>(GroupKind::kPrev) + 1 == kGroupKindCount);
 
-constexpr double kElementBytes = 4;  // fp32, i32
+constexpr std::array<std::string_view, kNumberFormatCount> kFormatNames = {
+    "fp32", "bf16", "fp8", "int8", "tf32", "fp16", "fp8-tensor", "fp8-block", "fp4",
+};
+static_assert(static_cast<int>(NumberFormat::kFp4) + 1 == kNumberFormatCount);
+
+constexpr double kWord = 4;  // bytes: fp32, i32
 
 // Sizes of an op as doubles: products of five counts may pass 2^63.
 struct Sizes {
@@ -96,15 +101,20 @@ struct Sizes {
   double vectors;        // LayerNorm has a mean beside rstd and a bias beside the weight
 };
 
-OpWork GemmWork(const Sizes& s) {
-  return {2 * s.rows * s.cols * s.inner,
-          s.rows * s.inner + s.inner * s.cols + s.output_passes * s.matrix};
+// Bytes of a number of operand `i`.
+double Each(const Op& op, std::size_t i) { return BytesEach(op.formats[i]); }
+
+OpWork GemmWork(const Op& op, const Sizes& s) {
+  return {2 * s.rows * s.cols * s.inner, s.rows * s.inner * Each(op, 0) +
+                                             s.inner * s.cols * Each(op, 1) +
+                                             s.output_passes * s.matrix * Each(op, 3)};
 }
 
 // `gemms` products over the pairs of a query and a key (attention_pairs.h), each of head_dim
 // multiplications and additions. Leaves out the softmax: about 5 flop a pair, under 2 %
-// from head_dim 64 on. `outputs`: tensors of the output's shape; `inputs`: of qkv's.
-OpWork AttentionWork(const Op& op, double gemms, double inputs, double outputs) {
+// from head_dim 64 on. `of_outputs`, `of_inputs`: bytes of a number of all tensors of the output's
+// shape, and of qkv's.
+OpWork AttentionWork(const Op& op, double gemms, double of_inputs, double of_outputs) {
   const OpShape& shape = op.shape;
   const double pairs = static_cast<double>(shape.batch) * shape.heads *
                        PairsOfSequence(shape.sequence, shape.window);
@@ -113,7 +123,7 @@ OpWork AttentionWork(const Op& op, double gemms, double inputs, double outputs) 
   const double width = heads * shape.head_dim;
   const double qkv_width = (heads + 2.0 * shape.kv_heads) * shape.head_dim;
   return {gemms * 2 * pairs * shape.head_dim,
-          rows * (inputs * qkv_width + outputs * width + heads)};
+          rows * (of_inputs * qkv_width + of_outputs * width + heads * Each(op, 2))};
 }
 
 // A part that adds to earlier ones reads what it adds to: out and lse, or dq.
@@ -124,17 +134,22 @@ OpWork AttentionPartWork(const Op& op) {
   const double heads = shape.heads;
   const double query = static_cast<double>(shape.rows) * heads * shape.head_dim;
   const double keys = static_cast<double>(shape.inner) * 2.0 * shape.kv_heads * shape.head_dim;
-  const double lse = static_cast<double>(shape.rows) * heads;
+  const double lse = static_cast<double>(shape.rows) * heads * Each(op, 3);
   const double passes = op.accumulate ? 2 : 1;
-  if (forward) return {4 * pairs * shape.head_dim, query + keys + passes * (query + lse)};
-  return {10 * pairs * shape.head_dim, 3 * query + 2 * keys + lse + passes * query};
+  if (forward) {
+    return {4 * pairs * shape.head_dim,
+            query * Each(op, 0) + keys * Each(op, 1) + passes * (query * Each(op, 2) + lse)};
+  }
+  return {10 * pairs * shape.head_dim, query * (Each(op, 0) + Each(op, 2) + Each(op, 4)) +
+                                           keys * (Each(op, 1) + Each(op, 6)) + lse +
+                                           passes * query * Each(op, 5)};
 }
 
 // What is copied is read and written.
 OpWork CopyWork(const Op& op) {
   const double heads = op.kind == OpKind::kKeyColumns ? 0.0 : op.shape.heads;
-  return {0, 2.0 * static_cast<double>(op.shape.rows) * (heads + 2.0 * op.shape.kv_heads) *
-                 op.shape.head_dim};
+  return {0, (Each(op, 0) + Each(op, 1)) * static_cast<double>(op.shape.rows) *
+                 (heads + 2.0 * op.shape.kv_heads) * op.shape.head_dim};
 }
 
 // Query and key heads are read and written.
@@ -142,44 +157,53 @@ OpWork RopeWork(const Op& op) {
   const double rotated = static_cast<double>(op.shape.rows) *
                          (static_cast<double>(op.shape.heads) + op.shape.kv_heads) *
                          op.shape.head_dim;
-  return {3 * rotated, 2 * rotated};
+  return {3 * rotated, 2 * rotated * Each(op, 0)};
 }
 
 // Flops of the memory-bound kinds are counts of the multiplications, additions, divisions and
 // exponentials of one element.
 OpWork EmbeddingWork(const Op& op, const Sizes& s) {
+  const double ids = s.rows * kWord;
   if (op.kind == OpKind::kEmbeddingForward) {  // the rows that are looked up, not the whole table
-    return {s.matrix, s.rows + 2 * s.matrix};
+    return {s.matrix, ids + s.matrix * (Each(op, 1) + Each(op, 3))};
   }
   // Rows that are added to; a table that starts at 0 is filled.
-  return {s.matrix, s.rows + 3 * s.matrix + (op.accumulate ? 0 : s.vocab * s.cols)};
+  return {s.matrix, ids + s.matrix * (Each(op, 1) + 2 * Each(op, 2)) +
+                        (op.accumulate ? 0 : s.vocab * s.cols * Each(op, 2))};
 }
 
 OpWork NormWork(const Op& op, const Sizes& s) {
   if (op.kind == OpKind::kNormForward) {
-    return {(op.rms ? 4 : 8) * s.matrix, 2 * s.matrix + s.vectors * (s.cols + s.rows)};
+    return {(op.rms ? 4 : 8) * s.matrix,
+            s.matrix * (Each(op, 0) + Each(op, 3)) +
+                s.vectors * (s.cols * Each(op, 1) + s.rows * Each(op, 5))};
   }
   if (op.kind == OpKind::kNormBackwardInput) {  // with the residual's gradient
-    return {(op.rms ? 8 : 11) * s.matrix, 4 * s.matrix + s.cols + s.vectors * s.rows};
+    return {(op.rms ? 8 : 11) * s.matrix, s.matrix * (Each(op, 0) + Each(op, 1) + 2 * Each(op, 6)) +
+                                              s.cols * Each(op, 2) +
+                                              s.vectors * s.rows * Each(op, 4)};
   }
   return {(op.rms ? 3 : 5) * s.matrix,
-          2 * s.matrix + s.vectors * (s.rows + s.output_passes * s.cols)};
+          s.matrix * (Each(op, 0) + Each(op, 1)) +
+              s.vectors * (s.rows * Each(op, 3) + s.output_passes * s.cols * Each(op, 4))};
 }
 
+// SwiGLU has a gate beside what goes up: its x and dx are twice as wide.
 OpWork ActivationWork(const Op& op, const Sizes& s) {
-  if (op.kind == OpKind::kGeluForward) return {9 * s.matrix, 2 * s.matrix};
-  if (op.kind == OpKind::kGeluBackward) return {16 * s.matrix, 3 * s.matrix};
-  if (op.kind == OpKind::kSwigluForward) return {5 * s.matrix, 3 * s.matrix};  // gate and up -> y
-  return {11 * s.matrix, 5 * s.matrix};  // gate, up, dy -> both gradients
+  const double first = Each(op, 0), second = Each(op, 1), third = Each(op, 2);
+  if (op.kind == OpKind::kGeluForward) return {9 * s.matrix, s.matrix * (first + second)};
+  if (op.kind == OpKind::kGeluBackward) return {16 * s.matrix, s.matrix * (first + second + third)};
+  if (op.kind == OpKind::kSwigluForward) return {5 * s.matrix, s.matrix * (2 * first + second)};
+  return {11 * s.matrix, s.matrix * (2 * first + second + 2 * third)};
 }
 
 OpWork CrossEntropyWork(const Op& op, const Sizes& s) {
-  const double logits = s.rows * s.vocab;
-  if (op.kind == OpKind::kCrossEntropyForward) return {4 * logits, logits + 2 * s.rows};
-  if (op.kind == OpKind::kVocabMax) return {logits, logits + s.rows};
-  if (op.kind == OpKind::kVocabSums) return {3 * logits, logits + 4 * s.rows};
-  if (op.kind == OpKind::kVocabLoss) return {4 * s.rows, 5 * s.rows};
-  return {3 * logits, 2 * logits + 2 * s.rows};
+  const double logits = s.rows * s.vocab, bytes = logits * Each(op, 0), row_bytes = s.rows * kWord;
+  if (op.kind == OpKind::kCrossEntropyForward) return {4 * logits, bytes + 2 * row_bytes};
+  if (op.kind == OpKind::kVocabMax) return {logits, bytes + row_bytes};
+  if (op.kind == OpKind::kVocabSums) return {3 * logits, bytes + 4 * row_bytes};
+  if (op.kind == OpKind::kVocabLoss) return {4 * s.rows, 5 * row_bytes};
+  return {3 * logits, 2 * bytes + 2 * row_bytes};
 }
 
 // The choice compares each score once for each expert of the token. Rows of experts come and go
@@ -189,46 +213,94 @@ OpWork ExpertWork(const Op& op, const Sizes& s) {
   const double pairs = s.rows * per_token;
   switch (op.kind) {
     case OpKind::kRoute:
-      return {(5 + per_token) * s.rows * experts,
-              2 * s.rows * experts + 3 * pairs + s.elements + experts};
+      return {(5 + per_token) * s.rows * experts, s.rows * experts * (Each(op, 0) + Each(op, 1)) +
+                                                      (3 * pairs + s.elements + experts) * kWord};
     case OpKind::kRouteBackward:
-      return {6 * s.rows * experts, 2 * s.rows * experts + 3 * pairs + experts};
+      return {6 * s.rows * experts,
+              s.rows * experts * (Each(op, 0) + Each(op, 5)) + (3 * pairs + experts) * kWord};
     case OpKind::kExpertGather:
-      return {s.matrix, 2 * s.matrix + s.rows};
+      return {s.matrix, s.matrix * (Each(op, 0) + Each(op, 3)) + s.rows * kWord};
     case OpKind::kExpertCombine:
-      return {2 * pairs * s.cols, (pairs + s.rows) * s.cols + 2 * pairs};
+      return {2 * pairs * s.cols,
+              (pairs * Each(op, 0) + s.rows * Each(op, 3)) * s.cols + 2 * pairs * kWord};
     case OpKind::kExpertDots:
-      return {2 * pairs * s.cols, (pairs + s.rows) * s.cols + 2 * pairs};
+      return {2 * pairs * s.cols,
+              (pairs * Each(op, 1) + s.rows * Each(op, 0)) * s.cols + 2 * pairs * kWord};
     default:  // kGroupedGemm: of all rows, and each expert's weights once
       break;
   }
-  const double weights = op.trans_a ? s.output_passes * s.matrix : s.inner * s.cols;
-  const double rows = op.trans_a ? s.inner * (s.rows + s.cols) : s.rows * (s.inner + s.cols);
+  const double weights =
+      op.trans_a ? s.output_passes * s.matrix * Each(op, 3) : s.inner * s.cols * Each(op, 1);
+  const double rows = op.trans_a ? s.inner * (s.rows * Each(op, 0) + s.cols * Each(op, 1))
+                                 : s.rows * (s.inner * Each(op, 0) + s.cols * Each(op, 3));
   return {2 * s.rows * s.cols * s.inner, rows + experts * weights};
 }
 
-// Bytes of a number in the format over those of fp32, without scales.
-double BytesPerFloat(NumberFormat format) {
-  if (format == NumberFormat::kFp32) return 1.0;
-  return format == NumberFormat::kBf16 ? 0.5 : 0.25;
+// Parameters and moments are read and written, the gradient read, a shorter copy written.
+OpWork UpdateWork(const Op& op, const Sizes& s) {
+  const bool adam = op.kind == OpKind::kAdamW;
+  const NumberFormat copy = op.formats[adam ? 9 : 4];
+  const double moments = adam ? 4 * static_cast<double>(LayoutOf(op.format).bits) / 8 : 0;
+  const double each =
+      2 * Each(op, 0) + Each(op, 1) + moments + (copy == NumberFormat::kFp32 ? 0 : BytesEach(copy));
+  return {(adam ? 14 : 4) * s.elements, each * s.elements};
 }
 
-// The quantized side of kQuantize and kDequantize, in units of 4 bytes.
-double QuantizedElements(const Op& op) {
+// Numbers of the long side, and what they are in the other format.
+OpWork QuantizeWork(const Op& op, const Sizes& s) {
   const std::int64_t pieces = op.shape.rows;
-  if (pieces == 0) return 0;
-  return static_cast<double>(pieces) *
-         static_cast<double>(BytesIn(op.format, op.shape.elements / pieces)) / kElementBytes;
+  const double bytes =
+      pieces == 0 ? 0
+                  : static_cast<double>(pieces) *
+                        static_cast<double>(BytesIn(op.format, op.shape.elements / pieces));
+  return {2 * s.elements, s.elements * Each(op, op.kind == OpKind::kQuantize ? 0 : 1) + bytes};
 }
 
-// flop, and *elements* moved.
-OpWork ElementWork(const Op& op) {
+}  // namespace
+
+std::span<const Operand> OperandsOf(const Block& block, const Op& op) {
+  const std::int64_t end = std::int64_t{op.first_operand} + op.operand_count;
+  FT_CHECK(op.first_operand >= 0 && op.operand_count >= 0 &&
+           end <= static_cast<std::int64_t>(block.operands.size()));
+  return {block.operands.data() + op.first_operand, static_cast<std::size_t>(op.operand_count)};
+}
+
+OperandFormats FormatsOf(const Block& block, const Op& op) {
+  OperandFormats formats{};
+  const std::span<const Operand> operands = OperandsOf(block, op);
+  FT_CHECK(operands.size() <= kMostOperands || op.kind == OpKind::kOpaque);
+  for (std::size_t i = 0; i < operands.size() && i < kMostOperands; ++i) {
+    if (operands[i].slot == kNoSlot) continue;
+    formats[i] = block.slots[static_cast<std::size_t>(operands[i].slot)].format;
+  }
+  return formats;
+}
+
+std::string_view Name(OpKind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  FT_CHECK(index < kKindNames.size());
+  return kKindNames[index];
+}
+
+std::string_view Name(GroupKind group) {
+  const auto index = static_cast<std::size_t>(group);
+  FT_CHECK(index < kGroupNames.size());
+  return kGroupNames[index];
+}
+
+std::string_view Name(NumberFormat format) {
+  const auto index = static_cast<std::size_t>(format);
+  FT_CHECK(index < kFormatNames.size());
+  return kFormatNames[index];
+}
+
+OpWork WorkOf(const Op& op) {
   const Sizes s(op);
   switch (op.kind) {
     case OpKind::kGemm:
-      return GemmWork(s);
+      return GemmWork(op, s);
     case OpKind::kBiasGrad:
-      return {s.matrix, s.matrix + s.output_passes * s.cols};
+      return {s.matrix, s.matrix * Each(op, 0) + s.output_passes * s.cols * Each(op, 1)};
     case OpKind::kEmbeddingForward:
     case OpKind::kEmbeddingBackward:
       return EmbeddingWork(op, s);
@@ -239,9 +311,9 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kRope:
       return RopeWork(op);
     case OpKind::kAttentionForward:  // Q K^T, P V; qkv -> out, lse
-      return AttentionWork(op, 2, 1, 1);
+      return AttentionWork(op, 2, Each(op, 0), Each(op, 1));
     case OpKind::kAttentionBackward:  // Q K^T, dP, dQ, dK, dV; qkv, out, dout, lse -> dqkv
-      return AttentionWork(op, 5, 2, 2);
+      return AttentionWork(op, 5, Each(op, 0) + Each(op, 4), Each(op, 1) + Each(op, 3));
     case OpKind::kAttentionPartForward:
     case OpKind::kAttentionPartBackward:
       return AttentionPartWork(op);
@@ -254,9 +326,11 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kSwigluBackward:
       return ActivationWork(op, s);
     case OpKind::kAdd:
-      return {s.matrix, 3 * s.matrix};
+      return {s.matrix, s.matrix * (Each(op, 0) + Each(op, 1) + Each(op, 3))};
     case OpKind::kAddNormForward:  // a, b -> sum, y
-      return {(op.rms ? 5 : 9) * s.matrix, 4 * s.matrix + s.vectors * (s.cols + s.rows)};
+      return {(op.rms ? 5 : 9) * s.matrix,
+              s.matrix * (Each(op, 0) + Each(op, 1) + Each(op, 5) + Each(op, 6)) +
+                  s.vectors * (s.cols * Each(op, 3) + s.rows * Each(op, 8))};
     case OpKind::kCrossEntropyForward:
     case OpKind::kCrossEntropyBackward:
     case OpKind::kVocabMax:
@@ -271,21 +345,20 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kGroupedGemm:
       return ExpertWork(op, s);
     case OpKind::kSquaredNorm:
-      return {2 * s.elements, s.elements};
-    case OpKind::kAdamW:  // parameter and both moments are read and written, the gradient read
-      return {14 * s.elements, (3 + 4 * BytesPerFloat(op.format)) * s.elements};
+      return {2 * s.elements, s.elements * Each(op, 0)};
+    case OpKind::kAdamW:
     case OpKind::kSgd:
-      return {4 * s.elements, 3 * s.elements};
+      return UpdateWork(op, s);
     case OpKind::kAdamWAmend:  // where there is nothing to amend
     case OpKind::kSgdAmend:
-      return {2, 2};
+      return {2, 2 * kWord};
     case OpKind::kCountNotFinite:
-      return {s.elements, s.elements};
+      return {s.elements, s.elements * Each(op, 0)};
     case OpKind::kCountSkipped:
-      return {1, 3};
+      return {1, 3 * kWord};
     case OpKind::kQuantize:  // once for the largest of each block, once to convert
     case OpKind::kDequantize:
-      return {2 * s.elements, s.elements + QuantizedElements(op)};
+      return QuantizeWork(op, s);
     case OpKind::kOpaque:
       return {};
     case OpKind::kFill:
@@ -301,37 +374,10 @@ OpWork ElementWork(const Op& op) {
     case OpKind::kLoadBatch:
     case OpKind::kHostRead:
     case OpKind::kReadCounts:
-      return {0, s.elements};
+      return {0, s.elements * Each(op, 0)};
   }
   FT_CHECK(false);
   return {};
-}
-
-}  // namespace
-
-std::span<const Operand> OperandsOf(const Block& block, const Op& op) {
-  const std::int64_t end = std::int64_t{op.first_operand} + op.operand_count;
-  FT_CHECK(op.first_operand >= 0 && op.operand_count >= 0 &&
-           end <= static_cast<std::int64_t>(block.operands.size()));
-  return {block.operands.data() + op.first_operand, static_cast<std::size_t>(op.operand_count)};
-}
-
-std::string_view Name(OpKind kind) {
-  const auto index = static_cast<std::size_t>(kind);
-  FT_CHECK(index < kKindNames.size());
-  return kKindNames[index];
-}
-
-std::string_view Name(GroupKind group) {
-  const auto index = static_cast<std::size_t>(group);
-  FT_CHECK(index < kGroupNames.size());
-  return kGroupNames[index];
-}
-
-OpWork WorkOf(const Op& op) {
-  OpWork work = ElementWork(op);
-  work.bytes *= kElementBytes;
-  return work;
 }
 
 }  // namespace foretrain

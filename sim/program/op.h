@@ -4,6 +4,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -50,10 +51,11 @@ enum class OpKind : std::uint8_t {
   kExpertDots,            // dy, x, places, out
   kGroupedGemm,           // a, b, counts?, c
   kSquaredNorm,           // x, out
-  // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?
+  // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?,
+  // weights?: what param becomes in a shorter format
   kAdamW,
-  kSgd,  // param, grad, squared_norm?, not_finite?
-  // the same operands (AdamW: but scales of moments), squared_norm_then?, not_finite_then?
+  kSgd,  // param, grad, squared_norm?, not_finite?, weights?
+  // the same operands (but scales of moments and weights), squared_norm_then?, not_finite_then?
   kAdamWAmend,
   kSgdAmend,
   kCountNotFinite,  // x, out
@@ -106,15 +108,77 @@ constexpr bool MembersAreAlike(GroupKind group) {
   return group >= GroupKind::kTp && group <= GroupKind::kExpertDp;
 }
 
-// Of what an op moves or keeps, where it is not the fp32 of everything else. kFp8 (e4m3) and kInt8
-// have one fp32 scale a block of kScaleBlock elements.
-enum class NumberFormat : std::uint8_t { kFp32, kBf16, kFp8, kInt8 };
+// How numbers of a tensor are stored, or what an op computes in.
+//   kFp8, kInt8  e4m3, integers: one fp32 scale a block of kScaleBlock elements
+//   kTf32        fp32 of which products read 10 bits of mantissa
+//   kFp8Tensor   e4m3 or e5m2 with one scale a tensor, which is left out
+//   kFp8Block    likewise, one fp32 scale each 128 elements (DeepSeek-AI 2024, s. 3.3.2)
+//   kFp4         e2m1, one e4m3 scale each 16 elements (NVFP4)
+enum class NumberFormat : std::uint8_t {
+  kFp32,
+  kBf16,
+  kFp8,
+  kInt8,
+  kTf32,
+  kFp16,
+  kFp8Tensor,
+  kFp8Block,
+  kFp4,
+};
+inline constexpr int kNumberFormatCount = 9;
+std::string_view Name(NumberFormat format);  // "fp32", ...
+
+// Bits of a number, and the scales that lie behind them: one of `scale_bytes` each `block` numbers.
+struct FormatLayout {
+  std::int64_t bits = 32;
+  std::int64_t block = 0;  // 0: no scales
+  std::int64_t scale_bytes = 0;
+};
 inline constexpr std::int64_t kScaleBlock = 256;
+constexpr FormatLayout LayoutOf(NumberFormat format) {
+  switch (format) {
+    case NumberFormat::kFp32:
+    case NumberFormat::kTf32:
+      return {32};
+    case NumberFormat::kBf16:
+    case NumberFormat::kFp16:
+      return {16};
+    case NumberFormat::kFp8:
+    case NumberFormat::kInt8:
+      return {8, kScaleBlock, 4};
+    case NumberFormat::kFp8Tensor:
+      return {8};
+    case NumberFormat::kFp8Block:
+      return {8, 128, 4};
+    case NumberFormat::kFp4:
+      return {4, 16, 1};
+  }
+  return {};
+}
 // Bytes of `elements` numbers with their scales. For elements >= 0 below 2^56.
 constexpr std::int64_t BytesIn(NumberFormat format, std::int64_t elements) {
-  if (format == NumberFormat::kFp32) return 4 * elements;
-  if (format == NumberFormat::kBf16) return 2 * elements;
-  return elements + 4 * ((elements + kScaleBlock - 1) / kScaleBlock);
+  const FormatLayout layout = LayoutOf(format);
+  const std::int64_t numbers = (elements * layout.bits + 7) / 8;
+  if (layout.block == 0) return numbers;
+  return numbers + (elements + layout.block - 1) / layout.block * layout.scale_bytes;
+}
+// Numbers in so many bytes, of a format without scales.
+constexpr std::int64_t ElementsIn(NumberFormat format, std::int64_t bytes) {
+  return bytes * 8 / LayoutOf(format).bits;
+}
+// Whether the same bytes are the same numbers.
+constexpr bool AreStoredAlike(NumberFormat a, NumberFormat b) {
+  const auto stored = [](NumberFormat format) {
+    return format == NumberFormat::kTf32 ? NumberFormat::kFp32 : format;
+  };
+  return stored(a) == stored(b);
+}
+// Bytes of one number of many, with its part of the scales.
+constexpr double BytesEach(NumberFormat format) {
+  const FormatLayout layout = LayoutOf(format);
+  const double numbers = static_cast<double>(layout.bits) / 8;
+  if (layout.block == 0) return numbers;
+  return numbers + static_cast<double>(layout.scale_bytes) / static_cast<double>(layout.block);
 }
 
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
@@ -125,6 +189,11 @@ struct Operand {
   std::int16_t slot = kNoSlot;
   Access access = Access::kRead;
 };
+
+// Formats of an op's operands, in their order; of one that is left out fp32. Integers count as
+// fp32.
+inline constexpr std::size_t kMostOperands = 12;
+using OperandFormats = std::array<NumberFormat, kMostOperands>;
 
 // Sizes of an op; which fields count depends on the kind. Elements, not bytes.
 //   gemm                            c[rows, cols] over inner
@@ -194,9 +263,12 @@ struct Op {
   bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
   bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
   bool state = false;          // copy: of fp32 state, whatever the model computes in
-  Space from = Space::kDevice;                // copy
-  Space to = Space::kDevice;                  // copy
-  NumberFormat format = NumberFormat::kFp32;  // AdamW: of the moments; gathers: of what is moved
+  Space from = Space::kDevice;  // copy
+  Space to = Space::kDevice;    // copy
+  // GEMM, attention: what it computes in; AdamW: of the moments; (de)quantize: of the short side;
+  // gathers: of what is moved, where that is not the parameters' own
+  NumberFormat format = NumberFormat::kFp32;
+  OperandFormats formats{};
   std::int32_t updates = 1;  // AdamW: of the parameters in a step; the instruction's micro-batch
                              // says which this one is
   float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
@@ -234,6 +306,7 @@ struct TensorSlot {
   Category category = Category::kWorkspace;
   SlotRole role = SlotRole::kTemporary;
   std::int32_t index = 0;
+  NumberFormat format = NumberFormat::kFp32;
   // A view: part of the tensor of an earlier slot, `offset` bytes from its start and `rank_offset`
   // more for each tp coordinate. Lives as long as that tensor.
   std::int16_t base = kNoSlot;
@@ -251,6 +324,8 @@ struct Block {
 
 // The operands of an op of the block, which must lie in its table (FT_CHECK).
 std::span<const Operand> OperandsOf(const Block& block, const Op& op);
+// The formats of their slots.
+OperandFormats FormatsOf(const Block& block, const Op& op);
 
 std::string_view Name(OpKind kind);
 std::string_view Name(GroupKind group);
@@ -263,10 +338,10 @@ constexpr bool IsCollective(OpKind kind) {
 
 // Arithmetic and traffic of one op: what every rate is measured against.
 //
-// `bytes` counts each operand once for a read and once for a write, at 4 bytes an element (numbers
-// of another format at theirs, without scales of moments), so that
-// what is changed in place or added to counts twice. Operands that may be left out do not count (a
-// bias, learned positions), but the residual of a norm's backward does.
+// `bytes` counts each operand once for a read and once for a write, in its own format (moments
+// without their scales), so that what is changed in place or added to counts twice. Operands that
+// may be left out do not count (a bias, learned positions), but the residual of a norm's backward
+// does.
 // `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
 // of a query and a key, or those of its window: forward 2 GEMMs, 2 B heads T (T + 1) head_dim,
 // backward 5 (Dao 2023, s. 3.1); an attention part the pairs that it has, as many on every rank or,

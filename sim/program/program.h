@@ -35,9 +35,10 @@ struct Buffer {
   Category category = Category::kWorkspace;
   Space space = Space::kDevice;
   bool persistent = false;
-  Holds holds = Holds::kState;  // of a persistent one
-  std::int64_t offset = -1;     // in the arena of its space, 256-byte aligned; by Link
-  std::int32_t first_op = -1;   // op numbers of the rank's step, first access to last; by Link
+  NumberFormat format = NumberFormat::kFp32;  // of its numbers, where they are all alike
+  Holds holds = Holds::kState;                // of a persistent one
+  std::int64_t offset = -1;    // in the arena of its space, 256-byte aligned; by Link
+  std::int32_t first_op = -1;  // op numbers of the rank's step, first access to last; by Link
   std::int32_t last_op = -1;
 };
 
@@ -85,12 +86,15 @@ struct ParameterPlace {
   bool counted = true;      // this rank's copy enters the gradient norm
 };
 
-// Parameters that are reduced, updated and gathered together: one flat fp32 range.
+// Parameters that are reduced, updated and gathered together: one flat range.
 struct Bucket {
-  std::int64_t elements = 0;     // padded to a multiple of 16 * shards
-  std::int64_t used = 0;         // elements that hold parameters
-  std::int64_t decayed = 0;      // leading elements that weight decay applies to
-  bool frozen = false;           // never updated: parameters alone
+  std::int64_t elements = 0;                   // padded to a multiple of 16 * shards
+  std::int64_t used = 0;                       // elements that hold parameters
+  std::int64_t decayed = 0;                    // leading elements that weight decay applies to
+  NumberFormat weights = NumberFormat::kFp32;  // of `parameters`
+  NumberFormat sums = NumberFormat::kFp32;     // of `gradients`
+  bool frozen = false;                         // never updated: parameters alone
+  bool unsharded = false;        // parameters are whole where those of others are in shards
   bool experts = false;          // that expert parallelism deals out: held by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state
   std::int32_t shard = 0;        // this rank's part: [shard, shard + 1) * elements / shards
@@ -101,7 +105,7 @@ struct Bucket {
   std::int32_t absmax1 = -1;  // buffer: scales of moments in 8 bits; -1: none
   std::int32_t absmax2 = -1;
   std::vector<std::int32_t> older;  // buffers: older parameters that micro-batches in flight use
-  std::int32_t master = -1;  // buffer: the shard that the host updates, of which `parameters` is a
+  std::int32_t master = -1;  // buffer: the fp32 shard that is updated, of which `parameters` is a
                              // copy; -1: there is none
 };
 

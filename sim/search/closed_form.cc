@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/offload_state.h"
@@ -11,6 +12,7 @@
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/stage.h"
 #include "sim/program/lower/transfer_blocks.h"
+#include "sim/program/precision.h"
 #include "sim/program/schedules/placement.h"
 #include "sim/program/schedules/schedule.h"
 
@@ -150,55 +152,68 @@ class Estimator {
   double SumSeconds(const Bucket& bucket) const {
     const bool scatters = sharding_.optimizer;
     const GroupKind group = scatters ? ShardGroup(bucket) : SumGroup(bucket);
-    return TimeOf(CollectiveBlock({scatters ? OpKind::kReduceScatter : OpKind::kAllReduce, "bucket",
-                                   Queue::kReduce, group, bucket.elements, bucket.shards}),
-                  seconds_, habits_.op_s)
-        .span_s;
+    CollectiveSpec spec{scatters ? OpKind::kReduceScatter : OpKind::kAllReduce,
+                        "bucket",
+                        Queue::kReduce,
+                        group,
+                        bucket.elements,
+                        bucket.shards};
+    spec.format = bucket.sums;
+    return TimeOf(CollectiveBlock(spec), seconds_, habits_.op_s).span_s;
   }
   double ReplicaSeconds(const Bucket& bucket) const {
-    return TimeOf(CollectiveBlock({OpKind::kAllReduce, "bucket", Queue::kReduce,
-                                   GroupKind::kReplica, bucket.elements / bucket.shards}),
-                  seconds_, habits_.op_s)
-        .span_s;
+    CollectiveSpec spec{OpKind::kAllReduce, "bucket", Queue::kReduce, GroupKind::kReplica,
+                        bucket.elements / bucket.shards};
+    spec.format = bucket.sums;
+    return TimeOf(CollectiveBlock(spec), seconds_, habits_.op_s).span_s;
   }
   double GatherSeconds(const Bucket& bucket) const {
-    const NumberFormat format = GatherFormatOf(plan_);
-    const Block block =
-        format == NumberFormat::kFp32
-            ? CollectiveBlock({OpKind::kAllGather, "bucket", Queue::kGather, ShardGroup(bucket),
-                               bucket.elements, bucket.shards})
-            : QuantizedGatherBlock(ShardGroup(bucket), bucket.elements, bucket.shards, format);
+    const NumberFormat format = GatherFormatOf(plan_), used = UsedFormat(plan_, /*gathered=*/true);
+    CollectiveSpec spec{OpKind::kAllGather, "bucket",        Queue::kGather,
+                        ShardGroup(bucket), bucket.elements, bucket.shards};
+    spec.format = used;
+    const Block block = format != NumberFormat::kFp32
+                            ? QuantizedGatherBlock({spec.group, spec.elements, spec.shards, format,
+                                                    bucket.weights, used})
+                        : bucket.weights != used
+                            ? CastGatherBlock(spec.group, spec.elements, spec.shards, used)
+                            : CollectiveBlock(spec);
     return TimeOf(block, seconds_, habits_.op_s).span_s;
+  }
+  // Blocks that share a bucket: each has its part of the time.
+  static double BlocksOf(const BucketLayout& layout, int bucket) {
+    const auto shares = [bucket](const std::vector<int>& buckets) {
+      return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+    };
+    return static_cast<double>(
+        std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares));
   }
   double GatherSeconds(const BucketLayout& layout, std::size_t block) const {
     double sum = 0;
     for (const int bucket : layout.buckets_of_block[block]) {
       const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
-      if (!IsHeldOnce(plan_, gathered)) sum += GatherSeconds(gathered);
+      if (!GathersParameters(plan_, gathered)) continue;
+      sum += GatherSeconds(gathered) / BlocksOf(layout, bucket);
     }
     return sum;
   }
   // Sums of one micro-batch's gradients and, where they leave the device, the slowest of what that
-  // takes. A bucket of several blocks is summed once: each has its part of the time.
+  // takes.
   double MicroBatchSeconds(const BucketLayout& layout, std::size_t block) const {
     if (!sharding_.each_micro_batch) return 0;
     double sum = 0;
     for (const int number : layout.buckets_of_block[block]) {
       if (layout.buckets[static_cast<std::size_t>(number)].frozen) continue;
-      const auto shares = [number](const std::vector<int>& buckets) {
-        return std::find(buckets.begin(), buckets.end(), number) != buckets.end();
-      };
-      const auto blocks =
-          std::count_if(layout.buckets_of_block.begin(), layout.buckets_of_block.end(), shares);
       const Bucket& bucket = layout.buckets[static_cast<std::size_t>(number)];
       const bool sums = plan_.DataParallel() > 1 && !IsHeldOnce(plan_, bucket);
       double slowest = sums ? SumSeconds(bucket) : 0;
       if (GradientsAreAway(plan_)) {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
-        slowest = std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true),
-                            TimeOf(HostAddBlock(n), seconds_, habits_.op_s).span_s});
+        slowest =
+            std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true, bucket.sums),
+                      TimeOf(HostAddBlock(n, bucket.sums), seconds_, habits_.op_s).span_s});
       }
-      sum += slowest / static_cast<double>(blocks);
+      sum += slowest / BlocksOf(layout, number);
     }
     return sum;
   }
@@ -214,15 +229,17 @@ class Estimator {
       const ShardRange shard = ShardOf(bucket);
       const std::int64_t elements = shard.end - shard.begin;
       if (plan_.clip_norm > 0)
-        update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
+        update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, bucket.sums,
+                                          away_gradients),
                          seconds_, habits_.op_s)
                       .span_s;
       if (plan_.loss_scale > 0)
-        update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, away_gradients),
+        update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, bucket.sums,
+                                             away_gradients),
                          seconds_, habits_.op_s)
                       .span_s;
       if (plan_.StepsOverlap()) {
-        update += TimeOf(KeepBlock(bucket.elements), seconds_, habits_.op_s).span_s;
+        update += TimeOf(KeepBlock(bucket.elements, bucket.weights), seconds_, habits_.op_s).span_s;
       }
       if (elements > 0 && !away)
         update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_, habits_.op_s).span_s;
@@ -235,8 +252,11 @@ class Estimator {
     return std::max(last, sums - last_backward_s) + replicas + update;
   }
 
-  double CopySeconds(Space from, Space to, std::int64_t elements, bool state) const {
-    return TimeOf(CopyBlock({"copy", from, to, state, {elements}}), seconds_, habits_.op_s).span_s;
+  double CopySeconds(Space from, Space to, std::int64_t elements, bool state,
+                     NumberFormat format = NumberFormat::kFp32) const {
+    return TimeOf(CopyBlock({"copy", from, to, state, {elements}, {format}}), seconds_,
+                  habits_.op_s)
+        .span_s;
   }
 
   // The slowest hop of what one layer keeps for its backward.
@@ -248,11 +268,11 @@ class Estimator {
       const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
       if (kept) bytes += slot.bytes;
     }
-    const std::int64_t elements = bytes / kFloatBytes;
-    double slowest = CopySeconds(Space::kDevice, Space::kPinned, elements, false);
+    const std::int64_t words = CeilDiv(bytes, kFloatBytes);
+    double slowest = CopySeconds(Space::kDevice, Space::kPinned, words, false);
     if (plan_.offload_activations == OffloadTarget::kNvme) {
-      slowest = std::max({slowest, CopySeconds(Space::kPinned, Space::kNvme, elements, false),
-                          CopySeconds(Space::kNvme, Space::kPinned, elements, false)});
+      slowest = std::max({slowest, CopySeconds(Space::kPinned, Space::kNvme, words, false),
+                          CopySeconds(Space::kNvme, Space::kPinned, words, false)});
     }
     return slowest;
   }
@@ -270,8 +290,13 @@ class Estimator {
       update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_, habits_.op_s).span_s;
       // Moments both ways, or parameters in and gradients out; gradients may lie with the state.
       const bool with_state = GradientsAreAway(plan_);
-      const std::int64_t to_device = offload.stream ? (with_state ? 3 : 2) * n : n;
-      const std::int64_t from_device = offload.stream ? 2 * n : with_state ? 0 : n;
+      const auto words = [n](NumberFormat format) {
+        return CeilDiv(BytesIn(format, n), kFloatBytes);
+      };
+      const Bucket& moved = context.BucketAt(bucket);
+      const std::int64_t sums = words(moved.sums), weights = words(moved.weights);
+      const std::int64_t to_device = offload.stream ? 2 * n + (with_state ? sums : 0) : weights;
+      const std::int64_t from_device = offload.stream ? 2 * n : with_state ? 0 : sums;
       in += CopySeconds(Space::kPinned, Space::kDevice, to_device, offload.stream);
       if (from_device > 0) out += CopySeconds(Space::kDevice, Space::kPinned, from_device, true);
       if (offload.moments != Space::kNvme) continue;
@@ -292,14 +317,15 @@ class Estimator {
 double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
                    const SystemHabits& habits) {
   if (plan.pp == 1) return 0;
+  const NumberFormat format = ActivationFormat(plan);
   const std::int64_t elements = BoundaryElements(model, plan);
   if (habits.scatter_gather && plan.tp > 1 && !plan.sequence_parallel) {
-    const Block gather =
-        CollectiveBlock({OpKind::kAllGather, "whole", Queue::kTp, GroupKind::kTp, elements});
-    return TimeOf(SendBlock(elements / plan.tp, true), seconds, 0).span_s +
-           TimeOf(gather, seconds, 0).span_s;
+    CollectiveSpec spec{OpKind::kAllGather, "whole", Queue::kTp, GroupKind::kTp, elements};
+    spec.format = format;
+    return TimeOf(SendBlock(elements / plan.tp, true, format), seconds, 0).span_s +
+           TimeOf(CollectiveBlock(spec), seconds, 0).span_s;
   }
-  return TimeOf(SendBlock(elements, true), seconds, 0).span_s;
+  return TimeOf(SendBlock(elements, true, format), seconds, 0).span_s;
 }
 
 }  // namespace

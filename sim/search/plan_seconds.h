@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "sim/cost/cost_model.h"
+#include "sim/cost/group_place.h"
 #include "sim/program/op.h"
 #include "sim/spec/plan.h"
 #include "sim/spec/system_options.h"
@@ -26,9 +27,9 @@ class PlanSeconds {
  private:
   // All that an op's cost depends on.
   using OpKey = std::tuple<OpKind, Queue, OpClass, Space, Space, bool, bool, bool, bool, bool,
-                           NumberFormat, OpShape, GroupKind>;
+                           NumberFormat, OperandFormats, OpShape, GroupKind>;
 
-  const GroupPlace& PlaceOfGroup(GroupKind group);
+  const GroupPlace& PlaceOf(GroupKind group);
   double Seconds(const Op& op);
 
   const CostModel& costs_;

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "base/units.h"
+#include "sim/cost/plan_place.h"
 #include "sim/program/groups.h"
 #include "sim/search/balance.h"
 #include "sim/search/closed_form.h"
+#include "sim/search/tune_gathers.h"
 #include "sim/spec/plan_json.h"
 
 namespace foretrain {
@@ -111,13 +113,15 @@ class Searcher {
   double SecondsOf(const Plan& plan, const Op& op) {
     GroupPlace place;
     if (op.group != GroupKind::kNone) {
-      place = PlaceOf(costs_.cluster(), GroupMembers(plan, {}, op.group));
+      place = PlaceOfGroup(costs_.cluster(), plan, {}, op.group, GroupMembers(plan, {}, op.group));
     }
-    const OpKey key{op.kind,       op.queue,      op.from,    op.to,  op.state,
-                    op.accumulate, op.trans_a,    op.trans_b, op.rms, op.format,
-                    op.shape,      place.members, place.nodes};
+    const OpKey key{op.kind,    op.queue,   op.from, op.to,     op.state,   op.accumulate, op.trans_a,
+                    op.trans_b, op.rms,     op.format, op.formats, op.shape,  place};
     const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
-    if (is_new) found->second = costs_.CostOf(op, place).seconds.back();
+    if (is_new) {
+      found->second = costs_.CostOf(op, place).seconds.back();
+      if (IsCompute(op.op_class)) found->second *= costs_.Straggling(options_.ranks);
+    }
     return found->second;
   }
 
@@ -155,19 +159,42 @@ class Searcher {
         std::min<int>(std::max(1, options_.simulated), static_cast<int>(candidates_.size()));
     for (int i = 0; i < most; ++i) {
       if (Cancelled()) return Aborted();
-      const Candidate& candidate = candidates_[static_cast<std::size_t>(i)];
-      FT_ASSIGN(const Forecast forecast,
-                MakeForecast(model_, candidate.plan, costs_,
-                             costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst,
-                             /*timeline=*/false));
-      const double step = forecast.simulation.step_s;
-      result_.plans.push_back({candidate.plan, candidate.memory, candidate.estimate.step_s, step,
-                               step * (1 - forecast.relative_error),
-                               step * (1 + forecast.relative_error), false, false});
+      FT_TRY(SimulateOne(candidates_[static_cast<std::size_t>(i)]));
       if (options_.progress) options_.progress(i + 1, most);
     }
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const RankedPlan& a, const RankedPlan& b) { return a.step_s < b.step_s; });
+    return {};
+  }
+
+  Result<Forecast> ForecastOf(const Plan& plan) const {
+    return MakeForecast(model_, plan, costs_,
+                        costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst,
+                        /*timeline=*/false);
+  }
+
+  // The plan and, where its gathers can be hidden better, that one too.
+  Result<void> SimulateOne(const Candidate& candidate) {
+    FT_TRY(Rank(candidate));
+    if (!MayTuneGathers(candidate.plan)) return {};
+    const Plan tuned = TuneGathers(model_, candidate.plan, capacity_,
+                                   [&](const Plan& plan) -> std::optional<double> {
+                                     const auto forecast = ForecastOf(plan);
+                                     if (!forecast || Cancelled()) return std::nullopt;
+                                     return forecast->simulation.step_s;
+                                   });
+    if (Cancelled()) return Aborted();
+    if (tuned == candidate.plan) return {};
+    const auto seconds = [&](const Op& op) { return SecondsOf(tuned, op); };
+    return Rank({tuned, PredictFullestRank(model_, tuned), EstimateStep(model_, tuned, seconds)});
+  }
+
+  Result<void> Rank(const Candidate& candidate) {
+    FT_ASSIGN(const Forecast forecast, ForecastOf(candidate.plan));
+    const double step = forecast.simulation.step_s;
+    result_.plans.push_back({candidate.plan, candidate.memory, candidate.estimate.step_s, step,
+                             step * (1 - forecast.relative_error),
+                             step * (1 + forecast.relative_error), false, false});
     return {};
   }
 
@@ -187,7 +214,7 @@ class Searcher {
   const SearchOptions& options_;
   // All that an op's cost depends on.
   using OpKey = std::tuple<OpKind, Queue, Space, Space, bool, bool, bool, bool, bool, NumberFormat,
-                           OpShape, int, int>;
+                           OperandFormats, OpShape, GroupPlace>;
 
   std::int64_t capacity_;
   std::map<OpKey, double> seconds_;

@@ -24,6 +24,14 @@ double SecondsAt(const ProgramCosts& costs, std::int32_t row, double threads) {
   return at_level * std::max(1.0, threads / cores) / std::max(1.0, measured / cores);
 }
 
+double Crowding(const WireDemand& demand, const WireDemand& total) {
+  double longest = 1;
+  for (std::size_t wire = 0; wire < demand.size(); ++wire) {
+    if (total[wire] > 1) longest = std::max(longest, 1 + demand[wire] * (total[wire] - 1));
+  }
+  return longest;
+}
+
 void SharedMachine::Begin(std::int32_t slot, std::int32_t row, double threads) {
   running_.push_back({.slot = slot, .row = row, .threads = threads});
   AddThreads(threads);
@@ -36,9 +44,18 @@ void SharedMachine::AddThreads(double threads) {
 
 double SharedMachine::Flush(double now) {
   double next = std::numeric_limits<double>::infinity();
+  const bool has_wires = !costs_->demand.empty();
+  WireDemand total{};
+  for (const Running& op : running_) {
+    if (!has_wires) break;
+    const WireDemand& demand = costs_->demand[static_cast<std::size_t>(op.row)];
+    for (std::size_t wire = 0; wire < total.size(); ++wire) total[wire] += demand[wire];
+  }
   for (Running& op : running_) {
     op.remaining = std::max(0.0, op.remaining - (now - flushed_s_) * op.rate);
-    const double rate = 1.0 / SecondsAt(*costs_, op.row, threads_);
+    double seconds = SecondsAt(*costs_, op.row, threads_);
+    if (has_wires) seconds *= Crowding(costs_->demand[static_cast<std::size_t>(op.row)], total);
+    const double rate = 1.0 / seconds;
     // An op whose rate stays keeps its end to the last bit.
     if (rate != op.rate) {
       op.rate = rate;

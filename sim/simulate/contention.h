@@ -1,5 +1,7 @@
-// Ranks that share a machine, as a fluid: the number of busy threads sets the rate at which each
-// running op progresses. Leaves out the order of ops (engine.h).
+// Ranks that share a machine, as a fluid: the number of busy threads, and how much of the device's
+// connections running ops want, set the rate at which each progresses. A collective that one
+// member's other traffic slows down is late on that member alone. Leaves out the order of ops
+// (engine.h).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,11 @@ namespace foretrain {
 // beyond the cores share them evenly: times max(1, threads / cores), of which the highest level has
 // the part max(1, measured_threads / cores) in it already.
 double SecondsAt(const ProgramCosts& costs, std::int32_t row, double threads);
+
+// How many times longer an op takes that has `demand` of each wire while all running ops have
+// `total`: where they want more than there is, each has its part, and what it does beside goes on:
+// the largest of 1 + demand (total - 1).
+double Crowding(const WireDemand& demand, const WireDemand& total);
 
 // One machine whose threads slow one another down. Between two calls of Flush the set of running
 // ops, and with it each op's rate, is constant.

@@ -112,7 +112,8 @@ class Channels {
 Result<void> CheckCosts(const Program& program, const ProgramCosts& costs) {
   const std::size_t rows = costs.launch_s.size();
   const bool whole = !costs.levels.empty() && costs.seconds.size() == rows * costs.levels.size() &&
-                     costs.load.size() == rows && costs.measured_threads.size() == rows;
+                     costs.load.size() == rows && costs.measured_threads.size() == rows &&
+                     (costs.demand.empty() || costs.demand.size() == rows);
   if (!whole || costs.row_of.size() != program.ranks.size() ||
       costs.domain.size() != program.ranks.size() || costs.weight.size() != program.ranks.size()) {
     return Refuse("the costs are not those of this program: {} ranks against {}",

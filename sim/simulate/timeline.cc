@@ -28,7 +28,7 @@ std::int64_t MovedBytes(const Block& block, const RankProgram& rank, const Instr
                         const Op& op) {
   const bool copies = op.op_class == OpClass::kCopy && op.kind != OpKind::kCopy;
   if (op.op_class != OpClass::kCopy && !IsCommunication(op.kind)) return 0;
-  if (op.kind == OpKind::kAllToAllV) return op.shape.elements * std::int64_t{sizeof(float)};
+  if (op.kind == OpKind::kAllToAllV) return BytesIn(op.formats[0], op.shape.elements);
   std::int64_t bytes = 0;
   for (const Operand& operand : OperandsOf(block, op)) {
     if (operand.slot == kNoSlot) continue;

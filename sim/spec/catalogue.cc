@@ -1,8 +1,9 @@
 #include "sim/spec/catalogue.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 
+#include "base/checked.h"
 #include "base/embedded.h"
 #include "base/text.h"
 #include "sim/embedded_data.h"
@@ -67,23 +68,38 @@ std::optional<std::string_view> TakeCount(std::string_view& text) {
   return count;
 }
 
-// Bytes per second, per GPU and direction: one 100, 200 or 400 Gb/s adapter a GPU, the InfiniBand
-// generation sold with it (EDR, HDR, NDR).
-double DefaultNetwork(std::string_view gpu) {
-  const std::string_view family = gpu.substr(0, gpu.find('-'));
-  if (family == "A100") return 25e9;
-  if (family == "H100" || family == "H200" || family == "B200") return 50e9;
-  return 12.5e9;
+// Extents of `axes` axes whose product is `devices`, the largest first and as small as can be.
+std::vector<int> NearlyCubic(int devices, int axes) {
+  std::vector<int> extents;
+  for (int left = axes; left > 1; --left) {
+    int extent = static_cast<int>(std::floor(std::pow(devices, 1.0 / left) + 1e-9));
+    while (extent > 1 && devices % extent != 0) --extent;
+    extents.push_back(std::max(extent, 1));
+    devices /= extents.back();
+  }
+  extents.push_back(devices);
+  std::reverse(extents.begin(), extents.end());
+  return extents;
 }
 
-// Where a bridge joins fewer devices than a node has, traffic between pairs decides: all use PCIe.
-void LimitLink(const GpuEntry& gpu, ClusterSpec& cluster, std::vector<std::string>& assumptions) {
-  if (gpu.link_devices == 0 || cluster.devices_per_node <= gpu.link_devices) return;
-  if (cluster.device.link_bytes_per_s == 0) return;
-  cluster.device.link_bytes_per_s = 0;
-  assumptions.push_back(
-      fmt::format("a link joins only {} of the {} GPUs of a node, so all use PCIe",
-                  gpu.link_devices, cluster.devices_per_node));
+// What follows from how the devices are linked, and what to say about it.
+void FillLinks(ClusterSpec& cluster, std::vector<std::string>& assumptions) {
+  const DeviceSpec& device = cluster.device;
+  const std::int64_t devices = std::int64_t{cluster.nodes} * cluster.devices_per_node;
+  if (cluster.nodes < 1 || cluster.devices_per_node < 1 || devices > kMaxRanks) return;
+  if (device.torus_axes > 0) {
+    cluster.torus = NearlyCubic(cluster.Devices(), device.torus_axes);
+    assumptions.push_back(fmt::format("a torus of {}", fmt::join(cluster.torus, " x ")));
+  }
+  if (device.link_devices > 0 && device.link_devices < cluster.devices_per_node) {
+    assumptions.push_back(
+        fmt::format("links join only {} of the {} GPUs of a node, others meet through PCIe",
+                    device.link_devices, cluster.devices_per_node));
+  }
+  if (device.link_devices > cluster.devices_per_node && cluster.nodes > 1) {
+    assumptions.push_back(fmt::format("links join {} GPUs of {} nodes", device.link_devices,
+                                      CeilDiv(device.link_devices, cluster.devices_per_node)));
+  }
 }
 
 }  // namespace
@@ -113,6 +129,13 @@ Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name) 
   return Find(catalogue.models, name, "model", "foretrain models");
 }
 
+double DefaultNetwork(std::string_view gpu) {
+  const std::string_view family = gpu.substr(0, gpu.find('-'));
+  if (family == "A100") return 25e9;
+  if (family == "H100" || family == "H200" || family == "B200") return 50e9;
+  return 12.5e9;
+}
+
 Result<ClusterSpec> MakeCluster(const GpuEntry& gpu, int nodes, int devices_per_node,
                                 double network_bytes_per_s) {
   if (!gpu.unusable.empty()) {
@@ -128,12 +151,12 @@ Result<ClusterSpec> MakeCluster(const GpuEntry& gpu, int nodes, int devices_per_
   cluster.name = fmt::format("{}x{}x{}", nodes, devices_per_node, gpu.device.name);
   cluster.network_bytes_per_s = network_bytes_per_s;
   std::vector<std::string> assumptions;
-  if (network_bytes_per_s == 0) {
+  if (network_bytes_per_s == 0 && gpu.device.torus_axes == 0) {
     cluster.network_bytes_per_s = DefaultNetwork(gpu.device.name);
     assumptions.push_back(fmt::format("network {} GB/s per GPU and direction (default for {})",
                                       cluster.network_bytes_per_s / 1e9, gpu.device.name));
   }
-  LimitLink(gpu, cluster, assumptions);
+  FillLinks(cluster, assumptions);
   cluster.assumptions = Join(assumptions, "; ");
   FT_TRY(ValidateCluster(cluster));
   return cluster;

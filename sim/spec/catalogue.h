@@ -21,7 +21,6 @@ struct GpuEntry {
   std::vector<std::string> aliases;
   std::string architecture;
   DeviceSpec device;
-  int link_devices = 0;  // devices that device.link_bytes_per_s joins; 0: all of a node
   std::int64_t l2_bytes = 0;
   int multiprocessors = 0;              // 0: unknown
   std::string compute_capability;       // "9.0", "gfx942"
@@ -75,12 +74,16 @@ Result<Catalogue> BuiltInCatalogue();
 Result<GpuEntry> FindGpu(const Catalogue& catalogue, std::string_view name);
 Result<ModelEntry> FindModel(const Catalogue& catalogue, std::string_view name);
 
+// Bytes per second of the network, per device and direction, that is assumed for a GPU of this
+// written name: 12.5e9 for V100 (EDR InfiniBand), 25e9 for A100 (HDR), 50e9 for H100, H200 and
+// B200 (NDR), else 12.5e9.
+double DefaultNetwork(std::string_view gpu);
+
 // A cluster of `nodes` nodes with `devices_per_node` of `gpu` each. What is not given is filled in
-// and noted in `assumptions`: where a bridge joins only pairs and the node has more devices, they
-// are joined by PCIe.
+// and noted in `assumptions`: PCIe between pairs where a bridge joins only these, and extents of a
+// torus, as near to each other as can be.
 //
-//   network_bytes_per_s  per GPU and direction; 0: 12.5 GB/s for V100 (EDR InfiniBand), 25 for A100
-//                        (HDR), 50 for H100, H200 and B200 (NDR), else 12.5
+//   network_bytes_per_s  per GPU and direction; 0: DefaultNetwork
 //
 // Errors: kUnsupported, a GPU whose rates the catalogue does not know; kInvalidArgument, as
 // ValidateCluster.

@@ -28,6 +28,29 @@ Result<void> ReadBytes(const CsvReader& row, std::string_view column, std::int64
   return {};
 }
 
+// The cell, where it is not empty.
+Result<void> ReadCount(const CsvReader& row, std::string_view column, std::int64_t low,
+                       std::int64_t high, int& value) {
+  if (row.Text(column).empty()) return {};
+  FT_ASSIGN(const std::int64_t count, row.Count(column, low, high));
+  value = static_cast<int>(count);
+  return {};
+}
+
+// How devices of a node reach each other and the host.
+Result<void> ReadLinks(const CsvReader& row, DeviceSpec& device) {
+  FT_TRY(Read(row, "gpu_link_peer_gb_per_s", kGiga, device.link_peer_bytes_per_s));
+  FT_TRY(ReadCount(row, "gpu_link_devices", 1, 1 << 20, device.link_devices));
+  int reduces = 0, peer_access = 1;
+  FT_TRY(ReadCount(row, "gpu_link_reduces", 0, 1, reduces));
+  FT_TRY(ReadCount(row, "torus_axes", 0, 3, device.torus_axes));
+  FT_TRY(ReadCount(row, "devices_per_pcie_switch", 1, 1 << 20, device.devices_per_pcie_switch));
+  FT_TRY(ReadCount(row, "peer_access", 0, 1, peer_access));
+  device.link_reduces = reduces == 1;
+  device.peer_access = peer_access == 1;
+  return {};
+}
+
 Result<DeviceSpec> ReadDevice(const CsvReader& row) {
   DeviceSpec device;
   device.name = row.Text("gpu");
@@ -40,10 +63,12 @@ Result<DeviceSpec> ReadDevice(const CsvReader& row) {
   FT_TRY(Read(row, "bf16_tflops", kTera, device.bf16_flop_per_s));
   FT_TRY(Read(row, "fp16_tflops", kTera, device.fp16_flop_per_s));
   FT_TRY(Read(row, "fp8_tflops", kTera, device.fp8_flop_per_s));
+  FT_TRY(Read(row, "fp4_tflops", kTera, device.fp4_flop_per_s));
   FT_TRY(ReadBytes(row, "mem_gb", kGiB, device.memory_bytes));
   FT_TRY(Read(row, "mem_gb_per_s", kGiga, device.memory_bytes_per_s));
   FT_TRY(Read(row, "gpu_link_gb_per_s_per_direction", kGiga, device.link_bytes_per_s));
   FT_TRY(Read(row, "pcie_gb_per_s_per_direction", kGiga, device.pcie_bytes_per_s));
+  FT_TRY(ReadLinks(row, device));
   return device;
 }
 
@@ -61,15 +86,8 @@ Result<GpuEntry> ReadGpu(const CsvReader& row) {
   gpu.aliases = Aliases(row);
   gpu.architecture = row.Text("arch");
   FT_ASSIGN(gpu.device, ReadDevice(row));
-  if (!row.Text("gpu_link_devices").empty()) {
-    FT_ASSIGN(const std::int64_t joined, row.Count("gpu_link_devices", 1, 1 << 20));
-    gpu.link_devices = static_cast<int>(joined);
-  }
   FT_TRY(ReadBytes(row, "l2_mb", kMiB, gpu.l2_bytes));
-  if (!row.Text("sm_count").empty()) {
-    FT_ASSIGN(const std::int64_t count, row.Count("sm_count", 1, 1 << 20));
-    gpu.multiprocessors = static_cast<int>(count);
-  }
+  FT_TRY(ReadCount(row, "sm_count", 1, 1 << 20, gpu.multiprocessors));
   gpu.compute_capability = row.Text("compute_capability");
   FT_TRY(Read(row, "measured_matmul_bf16_tflops", kTera, gpu.measured_bf16_flop_per_s));
   gpu.notes = row.Text("notes");

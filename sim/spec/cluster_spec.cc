@@ -16,15 +16,21 @@ struct Figure {
   double value;
 };
 
+constexpr int kMaxTorusAxes = 3;
+constexpr std::array<std::string_view, kCollectiveAlgorithmCount> kAlgorithmNames = {
+    "auto", "ring", "tree", "hierarchical", "in-network", "parameter-server"};
+
 Result<void> CheckRates(const ClusterSpec& cluster) {
   const DeviceSpec& device = cluster.device;
-  const std::array<Figure, 14> figures = {{
+  const std::array<Figure, 16> figures = {{
       {"device.fp32_flop_per_s", device.fp32_flop_per_s},
       {"device.tf32_flop_per_s", device.tf32_flop_per_s},
       {"device.bf16_flop_per_s", device.bf16_flop_per_s},
       {"device.fp16_flop_per_s", device.fp16_flop_per_s},
       {"device.fp8_flop_per_s", device.fp8_flop_per_s},
+      {"device.fp4_flop_per_s", device.fp4_flop_per_s},
       {"device.memory_bytes_per_s", device.memory_bytes_per_s},
+      {"device.link_peer_bytes_per_s", device.link_peer_bytes_per_s},
       {"device.link_bytes_per_s", device.link_bytes_per_s},
       {"device.pcie_bytes_per_s", device.pcie_bytes_per_s},
       {"network_bytes_per_s", cluster.network_bytes_per_s},
@@ -54,6 +60,12 @@ Result<void> CheckSizes(const ClusterSpec& cluster) {
   FT_TRY(in_range("cores", cluster.cores, 0, 1 << 20));
   FT_TRY(in_range("host_memory_bytes", cluster.host_memory_bytes, 0, kMaxProduct));
   FT_TRY(in_range("device.memory_bytes", cluster.device.memory_bytes, 1, kMaxProduct));
+  FT_TRY(in_range("device.link_devices", cluster.device.link_devices, 0, kMaxRanks));
+  FT_TRY(in_range("device.torus_axes", cluster.device.torus_axes, 0, kMaxTorusAxes));
+  FT_TRY(in_range("device.devices_per_pcie_switch", cluster.device.devices_per_pcie_switch, 1,
+                  kMaxRanks));
+  FT_TRY(in_range("adapters_per_node", cluster.adapters_per_node, 0, kMaxRanks));
+  FT_TRY(in_range("parameter_servers", cluster.parameter_servers, 0, kMaxRanks));
   const std::int64_t devices = std::int64_t{cluster.nodes} * cluster.devices_per_node;
   if (devices > kMaxRanks) {
     return Refuse("nodes {} x devices_per_node {}: {} devices, at most {} are possible",
@@ -62,12 +74,77 @@ Result<void> CheckSizes(const ClusterSpec& cluster) {
   return {};
 }
 
+// Each tier joins more nodes than the one below, at no more than its rate.
+Result<void> CheckTiers(const ClusterSpec& cluster) {
+  if (cluster.network_tiers.size() > kMaxNetworkTiers) {
+    return Refuse("network_tiers: {} of them; at most {} are possible",
+                  cluster.network_tiers.size(), kMaxNetworkTiers);
+  }
+  int nodes = 0;
+  double rate = cluster.network_bytes_per_s;
+  for (const NetworkTier& tier : cluster.network_tiers) {
+    if (tier.nodes <= nodes || tier.nodes > kMaxRanks) {
+      return Refuse("network_tiers nodes {}: must be above {}, that of the tier before, and to {}",
+                    tier.nodes, nodes, kMaxRanks);
+    }
+    if (!(tier.bytes_per_s > 0 && tier.bytes_per_s <= rate)) {
+      return Refuse("network_tiers bytes_per_s {}: must be above 0 and at most {}, the rate below",
+                    tier.bytes_per_s, rate);
+    }
+    nodes = tier.nodes;
+    rate = tier.bytes_per_s;
+  }
+  return {};
+}
+
+Result<void> CheckTorus(const ClusterSpec& cluster) {
+  if (cluster.torus.empty()) return {};
+  if (cluster.torus.size() > kMaxTorusAxes) {
+    return Refuse("torus: {} axes; at most {} are possible", cluster.torus.size(), kMaxTorusAxes);
+  }
+  if (cluster.device.link_bytes_per_s <= 0) {
+    return Refuse("torus: device.link_bytes_per_s {} must be above 0, all links of a device",
+                  cluster.device.link_bytes_per_s);
+  }
+  std::int64_t devices = 1;
+  for (const int extent : cluster.torus) {
+    if (extent < 1 || extent > kMaxRanks) {
+      return Refuse("torus {}: must be from 1 to {}", extent, kMaxRanks);
+    }
+    devices = std::min<std::int64_t>(devices * extent, std::int64_t{kMaxRanks} + 1);
+  }
+  if (devices != cluster.Devices()) {
+    return Refuse("torus: its extents make {} devices; nodes x devices_per_node are {}", devices,
+                  cluster.Devices());
+  }
+  return {};
+}
+
 }  // namespace
+
+int ClusterSpec::DevicesPerUnit() const {
+  const bool beyond = device.link_bytes_per_s > 0 && device.link_devices > devices_per_node;
+  return beyond ? device.link_devices : devices_per_node;
+}
+
+std::string_view Name(CollectiveAlgorithm algorithm) {
+  return kAlgorithmNames[static_cast<std::size_t>(algorithm)];
+}
+
+std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view name) {
+  for (std::size_t i = 0; i < kAlgorithmNames.size(); ++i) {
+    if (kAlgorithmNames[i] == name) return static_cast<CollectiveAlgorithm>(i);
+  }
+  return std::nullopt;
+}
 
 Result<void> ValidateCluster(const ClusterSpec& cluster) {
   FT_TRY(CheckSizes(cluster));
   FT_TRY(CheckRates(cluster));
-  if (cluster.nodes > 1 && cluster.network_bytes_per_s <= 0) {
+  FT_TRY(CheckTiers(cluster));
+  FT_TRY(CheckTorus(cluster));
+  const bool networked = cluster.torus.empty() && cluster.Devices() > cluster.DevicesPerUnit();
+  if (networked && cluster.network_bytes_per_s <= 0) {
     return Refuse(
         "network_bytes_per_s {}: {} nodes need a rate above 0, in bytes per second, device and "
         "direction",

@@ -2,6 +2,7 @@
 // model and the machine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,15 @@ enum class ReductionTime : std::uint8_t { kEnd, kMicroBatch };
 // Number format in which parameters are gathered (ZeRO) or moments are kept.
 enum class GatherFormat : std::uint8_t { kFp32, kBf16, kFp8, kInt8 };
 enum class MomentFormat : std::uint8_t { kFp32, kBf16, kInt8 };
+// What layers' products compute in. From kFp16 on activations, their gradients and what ranks tell
+// each other of them have 16 bits: bf16, or fp16 with kFp16. kFp8 has one scale a tensor, kFp8Block
+// and kFp4 one a block.
+enum class Precision : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp8, kFp8Block, kFp4 };
+// Where parameters are fp32 when activations are not: in masters that updates are made on, beside
+// 16-bit weights; in the parameters themselves, which are cast for each use; nowhere.
+enum class WeightStorage : std::uint8_t { kMaster, kFp32, kAlone };
+// In what gradients of parameters are added up and summed over ranks: fp32, or as activations.
+enum class GradientFormat : std::uint8_t { kFp32, kCompute };
 enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 enum class TrainingMethod : std::uint8_t { kFull, kLora };
@@ -41,6 +51,7 @@ std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "
 std::string_view Name(RecomputeKind recompute);   // "none", "full", "selective"
 std::string_view Name(ContextParallelKind kind);  // "ring", "all-gather", "all-to-all"
 std::string_view Name(OffloadTarget target);      // "none", "host", "nvme"
+std::string_view Name(Precision precision);       // "fp32", "tf32", "fp16", ...
 // Whether a micro-batch's backward comes in two slots, its input gradients first.
 bool SplitsBackward(ScheduleKind schedule);
 std::optional<ScheduleKind> ParseSchedule(std::string_view name);
@@ -59,6 +70,8 @@ struct Plan {
   ContextParallelKind cp_kind = ContextParallelKind::kRing;
   bool sequence_parallel = false;
   bool vocab_parallel = false;
+  // Which degrees run over near and which over far devices: number of an order (DegreesOf).
+  int rank_order = 0;
 
   std::int64_t sequence = 0;      // tokens of one sample
   std::int64_t global_batch = 0;  // samples a step over all ranks
@@ -72,6 +85,8 @@ struct Plan {
   int zero_stage = 0;
   int replicas = 1;  // HSDP: dp * cp ranks are `replicas` groups that each hold all shards
   int prefetch_depth = 1;
+  std::int64_t gather_bytes = 0;  // parameters that are gathered together, at least; 0: of a block
+  std::int64_t unsharded_bytes = 0;  // parameters that ZeRO-3 leaves whole, at most
   GatherFormat gather_format = GatherFormat::kFp32;
   ReductionTime reduction_time = ReductionTime::kEnd;
   std::int64_t bucket_bytes =
@@ -88,6 +103,10 @@ struct Plan {
   // may come.
   double expert_headroom = 0.0;
   bool fuse = false;  // ops that the device has as one
+
+  Precision precision = Precision::kFp32;
+  WeightStorage weights = WeightStorage::kMaster;
+  GradientFormat gradients = GradientFormat::kFp32;
 
   OffloadTarget offload_optimizer = OffloadTarget::kNone;
   OffloadTarget offload_gradients = OffloadTarget::kNone;
@@ -128,6 +147,10 @@ struct Plan {
   // That the model is cut into; on DualPipe's two ways each stage lies on two ranks.
   int Stages() const { return schedule == ScheduleKind::kDualPipe ? pp : pp * Chunks(); }
   std::int64_t MicroBatches() const { return global_batch / (micro_batch * dp); }
+  // Whether activations are shorter than fp32.
+  bool HasShortActivations() const { return precision >= Precision::kFp16; }
+  // Whether layers' products read numbers of 8 bits or fewer.
+  bool QuantizesProducts() const { return precision >= Precision::kFp8; }
   // Whether the pipeline never drains between steps, so that gradients are those of older weights.
   bool StepsOverlap() const {
     return schedule == ScheduleKind::kPipeDream || schedule == ScheduleKind::kPipeDream2bw;
@@ -142,6 +165,16 @@ struct Plan {
   std::int64_t LocalSequence() const { return sequence / cp; }
   bool operator==(const Plan&) const = default;
 };
+
+// Degrees of parallelism, by number: tp, cp, ep, dp, pp. The orders of all five are numbered in
+// lexicographic order of these numbers, so that 0 is tp-cp-ep-dp-pp; the first degree of an order
+// runs over neighbouring devices.
+inline constexpr int kDegreeCount = 5;
+inline constexpr int kRankOrderCount = 120;
+std::string_view NameOfDegree(int degree);
+const std::array<int, kDegreeCount>& DegreesOf(int rank_order);
+// "tp-cp-ep-dp-pp"
+std::string_view NameOfRankOrder(int rank_order);
 
 inline constexpr int kMaxRanks = 1 << 20;
 inline constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 18;  // ids hold 18 bits

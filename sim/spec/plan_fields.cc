@@ -21,6 +21,10 @@ constexpr std::array<std::string_view, 3> kContextParallelKinds = {"ring", "all-
 constexpr std::array<std::string_view, 2> kReductionTimes = {"end", "micro-batch"};
 constexpr std::array<std::string_view, 4> kGatherFormats = {"fp32", "bf16", "fp8", "int8"};
 constexpr std::array<std::string_view, 3> kMomentFormats = {"fp32", "bf16", "int8"};
+constexpr std::array<std::string_view, 7> kPrecisions = {"fp32", "tf32",      "fp16", "bf16",
+                                                         "fp8",  "fp8-block", "fp4"};
+constexpr std::array<std::string_view, 3> kWeightStorages = {"master", "fp32", "alone"};
+constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"};
 constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
 constexpr std::array<std::string_view, 2> kMethods = {"full", "lora"};
@@ -74,12 +78,29 @@ PlanField Core(PlanField field) {
   return field;
 }
 
+std::span<const std::string_view> RankOrders() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (int order = 0; order < kRankOrderCount; ++order) all.push_back(NameOfRankOrder(order));
+    return all;
+  }();
+  return names;
+}
+
 std::vector<PlanField> MakeFields() {
   const std::int64_t count = kMaxModelCount;
   PlanField bucket = Integer<&Plan::bucket_bytes>("bucket_bytes", "--bucket", 1, kMaxProduct,
                                                   "Gradients that are reduced together");
-  bucket.type = PlanFieldType::kSize;
-  bucket.value_name = "SIZE";
+  PlanField gather = Integer<&Plan::gather_bytes>(
+      "gather_bytes", "--gather-bucket", 0, kMaxProduct,
+      "Parameters of consecutive blocks that are gathered together; 0: each block's alone");
+  PlanField unsharded =
+      Integer<&Plan::unsharded_bytes>("unsharded_bytes", "--unsharded", 0, kMaxProduct,
+                                      "Parameters that ZeRO-3 leaves whole on each rank, at most");
+  for (PlanField* field : {&bucket, &gather, &unsharded}) {
+    field->type = PlanFieldType::kSize;
+    field->value_name = "SIZE";
+  }
   PlanField stage_layers{"stage_layers",
                          "--stage-layers",
                          "N,N,...",
@@ -109,6 +130,9 @@ std::vector<PlanField> MakeFields() {
           "Norms and residuals hold a share of the tokens on each tensor-parallel rank"),
       Flag<&Plan::vocab_parallel>("vocab_parallel", "--vocab-parallel",
                                   "Embedding and head are split over tensor-parallel ranks"),
+      Choice<&Plan::rank_order>("rank_order", "--rank-order", "ORDER", RankOrders(),
+                                "Which degrees run over near devices and which over far ones: "
+                                "tp-cp-ep-dp-pp, or another order of these five"),
       Core(Integer<&Plan::sequence>("sequence", "--sequence,--seq-length", 1, count,
                                     "Tokens of one sample")),
       Core(Integer<&Plan::global_batch>("global_batch", "--global-batch,--global-batch-size", 1,
@@ -128,7 +152,9 @@ std::vector<PlanField> MakeFields() {
       Integer<&Plan::replicas>("replicas", "--hsdp", 1, kMaxRanks,
                                "Groups of ranks that each hold all of ZeRO's shards"),
       Integer<&Plan::prefetch_depth>("prefetch_depth", "--prefetch", 0, kMostPieces,
-                                     "Blocks whose parameters ZeRO-3 gathers ahead"),
+                                     "Gathers of parameters that ZeRO-3 issues ahead"),
+      gather,
+      unsharded,
       Choice<&Plan::gather_format>("gather_format", "--gather-format", "FORMAT", kGatherFormats,
                                    "Number format in which ZeRO gathers parameters"),
       Choice<&Plan::reduction_time>("reduction_time", "--reduce-at", "end|micro-batch",
@@ -152,6 +178,14 @@ std::vector<PlanField> MakeFields() {
           "expert_headroom", "--expert-headroom", "X", 1e6,
           "Rows that dropless experts of a rank have room for, times an even share; 0: all"),
       Flag<&Plan::fuse>("fuse", "--fuse", "Use the fused ops that the device has"),
+      Choice<&Plan::precision>("precision", "--precision", "FORMAT", kPrecisions,
+                               "What products compute in: fp32, tf32, fp16, bf16, fp8, fp8-block, "
+                               "fp4; activations have 16 bits from fp16 on"),
+      Choice<&Plan::weights>("weights", "--weights", "master|fp32|alone", kWeightStorages,
+                             "Beside 16-bit activations: 16-bit weights with fp32 masters, fp32 "
+                             "weights cast for each use, or 16-bit weights alone"),
+      Choice<&Plan::gradients>("gradients", "--gradients", "fp32|compute", kGradientFormats,
+                               "Format in which gradients of parameters are summed"),
       Choice<&Plan::offload_optimizer>("offload_optimizer", "--offload-optimizer", offload,
                                        kOffloadTargets, "Where optimizer state lies"),
       Choice<&Plan::offload_gradients>("offload_gradients", "--offload-gradients", offload,
@@ -262,6 +296,9 @@ std::string_view Name(ContextParallelKind kind) {
 }
 std::string_view Name(OffloadTarget target) {
   return NameAt(kOffloadTargets, static_cast<std::size_t>(target));
+}
+std::string_view Name(Precision precision) {
+  return NameAt(kPrecisions, static_cast<std::size_t>(precision));
 }
 std::optional<ScheduleKind> ParseSchedule(std::string_view name) {
   return Parse<ScheduleKind>(kSchedules, name);

@@ -11,6 +11,7 @@
 #include "sim/spec/offload_rules.h"
 #include "sim/spec/overlap_rules.h"
 #include "sim/spec/plan_fields.h"
+#include "sim/spec/precision_rules.h"
 
 namespace foretrain {
 namespace {
@@ -52,6 +53,31 @@ std::string GatherFormatNeedsShardedParameters(const Plan& plan) {
       "gather_format {} with zero_stage {}: only zero_stage 3 gathers copies of parameters, others "
       "their only ones; use zero_stage 3 or gather_format fp32",
       TextOf(PlanFieldOf("gather_format"), plan), plan.zero_stage);
+}
+
+std::string GatherBucketNeedsCopies(const Plan& plan) {
+  if (plan.gather_bytes == 0 || plan.zero_stage == 3) return {};
+  if (plan.offload_parameters != OffloadTarget::kNone) return {};
+  return fmt::format(
+      "gather_bytes {} with zero_stage {}: parameters that lie whole on the device are not "
+      "gathered "
+      "for their uses; use zero_stage 3 or gather_bytes 0",
+      plan.gather_bytes, plan.zero_stage);
+}
+
+std::string UnshardedNeedsShardedParameters(const Plan& plan) {
+  if (plan.unsharded_bytes == 0) return {};
+  if (plan.zero_stage != 3) {
+    return fmt::format(
+        "unsharded_bytes {} with zero_stage {}: only zero_stage 3 has shards of parameters; use "
+        "zero_stage 3 or unsharded_bytes 0",
+        plan.unsharded_bytes, plan.zero_stage);
+  }
+  if (plan.offload_parameters == OffloadTarget::kNone) return {};
+  return fmt::format(
+      "unsharded_bytes {} with offload_parameters {}: what is left whole stays on the device; use "
+      "offload_parameters none or unsharded_bytes 0",
+      plan.unsharded_bytes, Name(plan.offload_parameters));
 }
 
 std::string SgdHasNoMoments(const Plan& plan) {
@@ -254,7 +280,15 @@ std::span<const PlanRule> PlanRules() {
       {"replicas-divide-ranks", ReplicasDivideRanks},
       {"replicas-need-sharding", ReplicasNeedSharding},
       {"gather-format-needs-sharded-parameters", GatherFormatNeedsShardedParameters},
+      {"gather-bucket-needs-copies", GatherBucketNeedsCopies},
+      {"unsharded-needs-sharded-parameters", UnshardedNeedsShardedParameters},
       {"sgd-has-no-moments", SgdHasNoMoments},
+      {"weights-need-short-activations", WeightsNeedShortActivations},
+      {"gradients-need-short-activations", GradientsNeedShortActivations},
+      {"gather-format-shortens", GatherFormatShortens},
+      {"masters-leave-parameters-here", MastersLeaveParametersHere},
+      {"unsharded-is-read-as-gathered", UnshardedIsReadAsGathered},
+      {"post-validation-amends-fp32", PostValidationAmendsFp32},
       {"interleaving-needs-whole-rounds", InterleavingNeedsWholeRounds},
       {"two-ways-need-micro-batches", TwoWaysNeedMicroBatches},
       {"overlap-needs-micro-batches", OverlapNeedsMicroBatches},
@@ -305,6 +339,7 @@ std::span<const PlanRule> PlanRules() {
 std::span<const PlanModelRule> PlanModelRules() {
   static const std::vector<PlanModelRule> rules = {
       {"stages-need-layers", StagesNeedLayers},
+      {"products-need-whole-blocks", ProductsNeedWholeBlocks},
       {"capacity-needs-experts", CapacityNeedsExperts},
       {"whole-experts-need-experts", WholeExpertsNeedExperts},
       {"ep-divides-ranks-and-experts", EpDividesRanksAndExperts},

@@ -11,6 +11,9 @@ constexpr double kMostHostSeconds = 0.1;
 constexpr double kMostSlack = 1.0;
 constexpr double kLeastShare = 0.001;
 
+constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
+constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
+
 constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 6> kFlags = {{
     {"dropout", &SystemOptions::dropout},
     {"fused_elementwise", &SystemOptions::fused_elementwise},
@@ -24,6 +27,14 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   if (name == "attention") {
     options.attention = static_cast<AttentionKernel>(option.Choice("value", kAttentionKernelNames));
     return std::string(Name(options.attention));
+  }
+  if (name == "weights") {
+    options.weights = static_cast<WeightStorage>(option.Choice("value", kWeightNames));
+    return std::string(kWeightNames[static_cast<std::size_t>(options.weights)]);
+  }
+  if (name == "gradients") {
+    options.gradients = static_cast<GradientFormat>(option.Choice("value", kGradientNames));
+    return std::string(kGradientNames[static_cast<std::size_t>(options.gradients)]);
   }
   if (name == "memory_figure") {
     options.memory_figure = static_cast<MemoryFigure>(option.Choice("value", kMemoryFigureNames));
@@ -52,7 +63,8 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   }
   option.Refuse(
       "value",
-      "is of no option; use attention, dropout, fused_elementwise, fused_norm, fused_loss, "
+      "is of no option; use weights, gradients, attention, dropout, fused_elementwise, fused_norm, "
+      "fused_loss, "
       "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure or "
       "allocator_slack");
   return {};

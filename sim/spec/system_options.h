@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "sim/spec/plan.h"
 
 namespace foretrain {
 
@@ -32,6 +33,10 @@ inline std::string_view Name(MemoryFigure figure) {
 }
 
 struct SystemOptions {
+  // What a 16-bit run keeps beside its 16-bit weights, and in what it sums gradients, where nothing
+  // else says so.
+  WeightStorage weights = WeightStorage::kMaster;
+  GradientFormat gradients = GradientFormat::kFp32;
   AttentionKernel attention = AttentionKernel::kFlash;
   // Masks of one byte an element after attention and MLP, and of the weights of standard attention.
   bool dropout = false;

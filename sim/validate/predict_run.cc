@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "sim/cost/derive_profile.h"
 #include "sim/memory/peak_memory.h"
 #include "sim/search/closed_form.h"
 #include "sim/search/plan_seconds.h"
@@ -42,12 +43,8 @@ bool Better(const RunPrediction& a, const RunPrediction& b) {
 Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& sources) {
   FT_ASSIGN(const RunCase of, CaseOf(run, sources));
   FT_ASSIGN(const GpuEntry gpu, FindGpu(sources.catalogue, run.gpu));
-  const std::optional<KernelModel> kernels =
-      KernelModelOf(gpu, sources.architectures, of.precision, of.system);
-  DeviceProfile profile = DeriveProfile(of.cluster, of.precision);
-  // What fp8 products make is carried in 16 bits.
-  profile.rates.element_bytes.value = std::max(2.0, profile.rates.element_bytes.value);
-  FT_ASSIGN(const CostModel costs, CostModel::Make(of.cluster, profile, kernels));
+  const std::optional<KernelModel> kernels = KernelModelOf(gpu, sources.architectures, of.system);
+  FT_ASSIGN(const CostModel costs, CostModel::Make(of.cluster, DeriveProfile(of.cluster), kernels));
   RunPrediction best;
   for (std::size_t i = 0; i < of.plans.size(); ++i) {
     RunPrediction one = PredictPlan(of, of.plans[i], costs);

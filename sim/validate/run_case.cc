@@ -17,21 +17,30 @@ namespace {
 constexpr std::int64_t kUsualHeadDim = 128;
 constexpr std::array<std::int64_t, 5> kMicroBatches = {1, 2, 4, 8, 16};
 
-Result<MathPrecision> PrecisionOf(std::string_view dtype) {
-  constexpr std::array<std::pair<std::string_view, MathPrecision>, 7> kNames = {{
-      {"fp32", MathPrecision::kFp32},
-      {"fp16", MathPrecision::kFp16},
-      {"bf16", MathPrecision::kBf16},
-      {"bf16-amp", MathPrecision::kBf16},
-      {"fp8", MathPrecision::kFp8},
-      {"fp8-amp", MathPrecision::kFp8},
-      {"mxfp8", MathPrecision::kFp8},
+// Sets the plan's formats: those of the row's dtype, and of the system what the dtype leaves open.
+Result<void> SetPrecision(std::string_view dtype, const SystemOptions& system, Plan& plan) {
+  constexpr std::array<std::pair<std::string_view, Precision>, 5> kNames = {{
+      {"fp32", Precision::kFp32},
+      {"fp16", Precision::kFp16},
+      {"bf16", Precision::kBf16},
+      {"fp8", Precision::kFp8},
+      {"mxfp8", Precision::kFp8Block},
   }};
-  for (const auto& [name, precision] : kNames) {
-    if (dtype == name) return precision;
+  constexpr std::string_view kAutocast = "-amp";
+  const bool autocast = dtype.ends_with(kAutocast);
+  if (autocast) dtype.remove_suffix(kAutocast.size());
+  const auto found = std::find_if(kNames.begin(), kNames.end(),
+                                  [dtype](const auto& name) { return name.first == dtype; });
+  if (found == kNames.end()) {
+    return Refuse(
+        "dtype \"{}\": must be fp32, fp16, bf16, fp8 or mxfp8, with \"-amp\" for autocast",
+        Printable(dtype));
   }
-  return Refuse("dtype \"{}\": must be fp32, fp16, bf16, bf16-amp, fp8, fp8-amp or mxfp8",
-                Printable(dtype));
+  plan.precision = found->second;
+  if (!plan.HasShortActivations()) return {};
+  plan.weights = autocast ? WeightStorage::kFp32 : system.weights;
+  plan.gradients = system.gradients;
+  return {};
 }
 
 std::int64_t HeadsOf(const PublishedRun& run, const RunFamily& family, RunCase& out) {
@@ -124,6 +133,7 @@ Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
     plan.schedule = ScheduleKind::k1f1b;
   }
   FT_TRY(SetOffload(run.offload, plan));
+  FT_TRY(SetPrecision(run.dtype, preset.system, plan));
   return plan;
 }
 
@@ -238,7 +248,6 @@ Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
   if (run.attention == "flash" && preset.system.attention == AttentionKernel::kStandard) {
     out.system.attention = AttentionKernel::kFlash;
   }
-  FT_ASSIGN(out.precision, PrecisionOf(run.dtype));
   FT_ASSIGN(out.model, ModelOf(run, family, out));
   FT_ASSIGN(out.cluster, ClusterOf(run, sources.catalogue));
   const std::int64_t ranks = std::int64_t{run.dp} * run.tp * run.pp * run.cp;

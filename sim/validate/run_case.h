@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "sim/cost/architecture.h"
-#include "sim/cost/derive_profile.h"
 #include "sim/spec/catalogue.h"
 #include "sim/spec/cluster_spec.h"
 #include "sim/spec/model_spec.h"
@@ -23,7 +22,6 @@ namespace foretrain {
 struct RunCase {
   ModelSpec model;
   ClusterSpec cluster;
-  MathPrecision precision = MathPrecision::kBf16;  // of the layers' GEMMs
   SystemOptions system;
   std::string preset;
   // The plans that the row may mean: one, or those with every value of the fields it leaves open.

@@ -149,9 +149,11 @@ TEST_P(AddTest, EqualsTheReferenceAtRaggedSizesAlsoInPlace) {
         Floats out(a.size(), kNan);
         Floats on_a = a;
         Floats on_b = b;
-        Run(api_.add, FtAdd{a.data(), b.data(), bias_at, out.data(), rows, cols, FT_F32});
-        Run(api_.add, FtAdd{on_a.data(), b.data(), bias_at, on_a.data(), rows, cols, FT_F32});
-        Run(api_.add, FtAdd{a.data(), on_b.data(), bias_at, on_b.data(), rows, cols, FT_F32});
+        Run(api_.add, FtAdd{a.data(), b.data(), bias_at, out.data(), rows, cols, FT_F32, FT_F32});
+        Run(api_.add,
+            FtAdd{on_a.data(), b.data(), bias_at, on_a.data(), rows, cols, FT_F32, FT_F32});
+        Run(api_.add,
+            FtAdd{a.data(), on_b.data(), bias_at, on_b.data(), rows, cols, FT_F32, FT_F32});
         ExpectClose(out, reference::Add(cols, ToDouble(a), ToDouble(b), ToDouble(bias)),
                     {5.0 * kUnit}, "sum");
         EXPECT_EQ(Bits(on_a), Bits(out));

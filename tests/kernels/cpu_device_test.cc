@@ -41,10 +41,14 @@ TEST_F(DeviceTest, TableIsComplete) {
   EXPECT_EQ(api.drain, nullptr);
 }
 
-TEST_F(DeviceTest, SupportsEveryKernelInSinglePrecisionOnly) {
+TEST_F(DeviceTest, SupportsEveryKernelInFp32AndAllButTheLossIn16Bits) {
   for (int kernel = 0; kernel < FT_KERNEL_COUNT; ++kernel) {
     EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_F32), 1) << kernel;
-    EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_BF16), 0) << kernel;
+    EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_FP8), 0) << kernel;
+  }
+  for (const FtDtype dtype : {FT_BF16, FT_F16}) {
+    EXPECT_EQ(api.supports(FT_KERNEL_GEMM, dtype), 1);
+    EXPECT_EQ(api.supports(FT_KERNEL_CROSS_ENTROPY_FORWARD, dtype), 0);
   }
   EXPECT_EQ(api.supports(FT_KERNEL_COUNT, FT_F32), 0);
 }
@@ -132,9 +136,9 @@ class EntryTest : public KernelTest {
 
 TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   Floats x(64, 1.0F);
-  FtGelu gelu{x.data(), nullptr, x.data(), 64, FT_BF16};
+  FtGelu gelu{x.data(), nullptr, x.data(), 64, FT_F64};
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.gelu_forward(queue_.get(), &gelu)),
-            "cpu gelu_forward: dtype 1: this device computes in fp32 (dtype 0)");
+            "cpu gelu_forward: dtype 4: this device computes in fp32 (dtype 0)");
   gelu.dtype = FT_F32;
   gelu.elements = -1;
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.gelu_forward(queue_.get(), &gelu)),

@@ -316,7 +316,7 @@ TEST_P(ExpertsTest, GroupedGemmEqualsTheReferenceForUnequalRuns) {
       Run(api_.grouped_gemm,
           FtGroupedGemm{a.data(), b.data(), out.data(), c.equal ? nullptr : counts.data(), rows,
                         c.out, c.in, c.experts, static_cast<std::int64_t>(c.counts.size()),
-                        c.stride, mode, adds ? 1 : 0, FT_F32});
+                        c.stride, mode, adds ? 1 : 0, FT_F32, FT_F32});
     };
     Floats y(dy.size(), kNan), dx(x.size(), kNan), dw(w.size(), kNan);
     run(FT_GROUPED_FORWARD, x, w, y, false);

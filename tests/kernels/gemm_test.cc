@@ -254,7 +254,8 @@ TEST_P(BiasGradTest, EqualsTheReferenceAtRaggedSizes) {
           expected[i] += static_cast<double>(grad[i]);
           sizes[i] += std::abs(static_cast<double>(grad[i]));
         }
-        Run(api_.bias_grad, FtBiasGrad{dy.data(), grad.data(), rows, cols, accumulate, FT_F32});
+        Run(api_.bias_grad,
+            FtBiasGrad{dy.data(), grad.data(), rows, cols, accumulate, FT_F32, FT_F32});
         ExpectClose(grad, expected, Scaled(sizes, Roundings(rows + 1)), "grad");
       }
     }

@@ -136,8 +136,9 @@ TEST_P(NormTest, KeepsTheVarianceOfNumbersFarFromZero) {
   Floats y(c.x.size());
   Floats mean(3);
   Floats rstd(3);
-  Run(api_.norm_forward, FtNormForward{c.x.data(), c.weight.data(), c.bias.data(), y.data(),
-                                       mean.data(), rstd.data(), 3, 128, kEpsilon, 0, FT_F32});
+  Run(api_.norm_forward,
+      FtNormForward{c.x.data(), c.weight.data(), c.bias.data(), y.data(), mean.data(), rstd.data(),
+                    3, 128, kEpsilon, 0, FT_F32, FT_F32});
   // The mean of 128 numbers near 1000 is off by at most (128 / 64 lanes + 8) roundings of 1001,
   // 6e-4, which the variance (near 1/3) sees squared and each deviation sees once: 6e-4 * rstd.
   ExpectClose(rstd, c.out.rstd, Scaled(c.out.rstd, 1e-4), "rstd");
@@ -167,7 +168,7 @@ TEST_P(NormTest, BackwardInputAddsTheResidualAlsoInPlace) {
   Floats in_place = residual;
   Run(api_.norm_backward_input,
       FtNormBackwardInput{c.dy.data(), c.x.data(), c.weight.data(), c.mean.data(), c.rstd.data(),
-                          in_place.data(), in_place.data(), 5, 65, 0, FT_F32});
+                          in_place.data(), in_place.data(), 5, 65, 0, FT_F32, FT_F32});
   EXPECT_EQ(Bits(in_place), Bits(apart));
 }
 
@@ -222,8 +223,9 @@ TEST_P(NormTest, CarriesNanToItsRowAndNoOther) {
   Floats y(c.x.size());
   Floats mean(3);
   Floats rstd(3);
-  Run(api_.norm_forward, FtNormForward{c.x.data(), c.weight.data(), c.bias.data(), y.data(),
-                                       mean.data(), rstd.data(), 3, 65, kEpsilon, 0, FT_F32});
+  Run(api_.norm_forward,
+      FtNormForward{c.x.data(), c.weight.data(), c.bias.data(), y.data(), mean.data(), rstd.data(),
+                    3, 65, kEpsilon, 0, FT_F32, FT_F32});
   const Floats dx = BackwardInput(c, {}, Floats(c.x.size()));
   for (std::size_t i = 0; i < y.size(); ++i) {
     EXPECT_EQ(std::isnan(y[i]), i / 65 == 1) << i;
@@ -269,17 +271,17 @@ TEST_P(NormTest, SumAndNormInOneEqualTheTwoToTheBit) {
         const Floats add_bias = Random(cols, 4), norm_bias = Random(cols, 5);
         Floats sum(n, kNan), y(n, kNan), mean(3, kNan), rstd(3, kNan);
         Run(api_.add, FtAdd{a.data(), b.data(), bias ? add_bias.data() : nullptr, sum.data(), 3,
-                            cols, FT_F32});
+                            cols, FT_F32, FT_F32});
         Run(api_.norm_forward,
             FtNormForward{sum.data(), weight.data(), rms ? nullptr : norm_bias.data(), y.data(),
-                          rms ? nullptr : mean.data(), rstd.data(), 3, cols, kEpsilon, rms,
+                          rms ? nullptr : mean.data(), rstd.data(), 3, cols, kEpsilon, rms, FT_F32,
                           FT_F32});
         Floats in_place = a, fused_y(n, kNan), fused_mean(3, kNan), fused_rstd(3, kNan);
         Run(api_.add_norm_forward,
             FtAddNormForward{in_place.data(), b.data(), bias ? add_bias.data() : nullptr,
                              weight.data(), rms ? nullptr : norm_bias.data(), in_place.data(),
                              fused_y.data(), rms ? nullptr : fused_mean.data(), fused_rstd.data(),
-                             3, cols, kEpsilon, rms, FT_F32});
+                             3, cols, kEpsilon, rms, FT_F32, FT_F32});
         EXPECT_EQ(Bits(in_place), Bits(sum));
         EXPECT_EQ(Bits(fused_y), Bits(y));
         EXPECT_EQ(Bits(fused_mean), Bits(mean));

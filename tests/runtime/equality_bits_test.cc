@@ -56,6 +56,12 @@ TEST(EqualityToTheBit, HoldsForAllZeroStagesThatSumEachMicroBatch) {
       plan.prefetch_depth = depth;
       EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
     }
+    for (const std::int64_t bytes : {20'000, 1'000'000}) {
+      plan.gather_bytes = bytes;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+      plan.unsharded_bytes = bytes;
+      EXPECT_TRUE(SameBits(whole, TrainTiny(TinyGpt(tied), plan))) << Describe(plan);
+    }
   }
 }
 

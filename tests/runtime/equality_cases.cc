@@ -105,6 +105,14 @@ std::vector<Case> Cases() {
        With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.prefetch_depth = 0; })},
       {"Dp2Pp2Zero3Prefetch3",
        With([](Plan& p) { p.dp = 2, p.pp = 2, p.zero_stage = 3, p.prefetch_depth = 3; })},
+      {"Dp2Pp2Zero3GatherTogether",
+       With([](Plan& p) { p.dp = 2, p.pp = 2, p.zero_stage = 3, p.gather_bytes = 20'000; })},
+      {"Dp2Zero3Unsharded",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.unsharded_bytes = 40'000; })},
+      {"Dp4Zero3ReplicasGatherTogetherUnsharded", With([](Plan& p) {
+         p.dp = 4, p.zero_stage = 3, p.replicas = 2, p.prefetch_depth = 2;
+         p.gather_bytes = 20'000, p.unsharded_bytes = 40'000;
+       })},
       {"Dp2EachMicroBatch",
        With([](Plan& p) { p.dp = 2, p.reduction_time = ReductionTime::kMicroBatch; })},
       {"Dp4Pp2Zero1EachMicroBatch", With([](Plan& p) {

@@ -137,6 +137,8 @@ std::vector<Factor> Factors() {
       Values<int>("mlp_tiles", &Plan::mlp_tiles, {1, 3}),
       Values<int>("tp_tiles", &Plan::tp_tiles, {1, 2}),
       Values<int>("prefetch_depth", &Plan::prefetch_depth, {1, 0, 3}),
+      Values<std::int64_t>("gather_bytes", &Plan::gather_bytes, {0, 20'000}),
+      Values<std::int64_t>("unsharded_bytes", &Plan::unsharded_bytes, {0, 40'000}),
       Flag("fuse", &Plan::fuse),
       Flag("post_validation", &Plan::post_validation),
       Values<double>("clip_norm", &Plan::clip_norm, {0.0, 0.5}),

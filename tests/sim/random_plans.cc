@@ -99,6 +99,18 @@ void OverlapSteps(std::uint64_t index, PlannedModel& out) {
   if (ValidatePlan(plan, out.model)) out.plan = plan;
 }
 
+// What is gathered together, and what is not at all.
+void GatherTogether(std::uint64_t index, Plan& plan) {
+  std::mt19937_64 random(index ^ 0x6a74);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  const bool copies = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
+  if (copies && pick(0, 1) == 1) plan.gather_bytes = std::int64_t{1} << pick(10, 16);
+  if (plan.zero_stage != 3 || plan.offload_parameters != OffloadTarget::kNone) return;
+  if (pick(0, 1) == 1) plan.unsharded_bytes = std::int64_t{1} << pick(10, 18);
+}
+
 // How experts are dealt out and balanced, where there are any.
 void DealExperts(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(index ^ 0x5eed);
@@ -131,6 +143,33 @@ void DealExperts(std::uint64_t index, PlannedModel& out) {
     model.expert_groups = 2;
     model.groups_per_token = 2 * model.experts_per_token <= model.experts ? pick(1, 2) : 2;
   }
+}
+
+// Number formats, in half of the plans: whichever the others of the plan's choices allow.
+void ChooseFormats(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(~index * 7);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  if (pick(0, 1) == 0) return;
+  const auto choose = [&out](auto member, auto value) {
+    const auto before = std::exchange(out.plan.*member, value);
+    if (!ValidatePlan(out.plan, out.model)) out.plan.*member = before;
+  };
+  if (out.plan.gather_format == GatherFormat::kBf16) out.plan.gather_format = GatherFormat::kFp32;
+  if (pick(0, 1) == 1) choose(&Plan::post_validation, false);
+  // Parameters that lie away are their own masters.
+  const bool away = out.plan.offload_parameters != OffloadTarget::kNone;
+  const auto precision = static_cast<Precision>(pick(1, 6));
+  if (away || out.plan.post_validation) {
+    out.plan.weights = WeightStorage::kFp32;
+    choose(&Plan::precision, precision);
+    if (!out.plan.HasShortActivations()) out.plan.weights = WeightStorage::kMaster;
+  } else {
+    choose(&Plan::precision, precision);
+  }
+  choose(&Plan::weights, static_cast<WeightStorage>(pick(0, 2)));
+  choose(&Plan::gradients, static_cast<GradientFormat>(pick(0, 1)));
 }
 
 }  // namespace
@@ -220,6 +259,8 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   }
   plan.post_validation = pick(0, 1) == 1;
   if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
+  GatherTogether(index, plan);
+  ChooseFormats(index, out);
   return out;
 }
 

@@ -17,6 +17,10 @@ void SetMoeEntries(FtDeviceApi& api);            // expert_*, grouped_gemm
 void SetUpdateEntries(
     FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, (de)quantize, sum_ranks
 
+// Puts an entry that also takes tensors of FT_BF16 and FT_F16 in front of each of `api`'s that has
+// any; behind all others.
+void SetShortTensorEntries(FtDeviceApi& api);
+
 // The entry gemm, for entries that are several GEMMs.
 FtStatus RunGemm(FtQueue* queue, const FtGemm* g);
 

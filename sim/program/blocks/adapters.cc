@@ -39,7 +39,8 @@ void Layer::AdapterInner(AdaptedLinear linear, const std::string& name, std::int
                          std::int16_t inner_out, std::int64_t count) {
   if (lora_rank == 0) return;
   Op& op = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_A",
-                 {In(in), In(ParametersOfAdapter(linear).a), In(kNoSlot), Out(inner_out)});
+                 {In(in), In(b.ForProduct(name + ".lora_A.weight", ParametersOfAdapter(linear).a)),
+                  In(kNoSlot), Out(inner_out)});
   op.trans_b = true;
   op.scale = LoraScale(context.plan);
   op.shape = {.rows = count, .cols = lora_rank, .inner = SizesOf(linear).in};
@@ -49,8 +50,10 @@ void Layer::AdapterForward(AdaptedLinear linear, const std::string& name, std::i
                            std::int16_t inner_out, std::int16_t y, std::int64_t count) {
   if (lora_rank == 0) return;
   AdapterInner(linear, name, in, inner_out, count);
-  Op& op = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
-                 {In(inner_out), In(ParametersOfAdapter(linear).b), In(kNoSlot), InOut(y)});
+  Op& op = b.Add(
+      OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
+      {In(inner_out), In(b.ForProduct(name + ".lora_B.weight", ParametersOfAdapter(linear).b)),
+       In(kNoSlot), InOut(y)});
   op.trans_b = true;
   op.accumulate = true;
   op.shape = {.rows = count, .cols = SizesOf(linear).out, .inner = lora_rank};
@@ -60,12 +63,14 @@ void Layer::AdapterInputGradient(AdaptedLinear linear, const std::string& name, 
                                  std::int16_t d_inner, std::int16_t dx, std::int64_t count) {
   if (lora_rank == 0) return;
   const AdapterParameters of = ParametersOfAdapter(linear);
-  Op& through_b = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
-                        {In(dy), In(of.b), In(kNoSlot), Out(d_inner)});
+  Op& through_b =
+      b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
+            {In(dy), In(b.ForProduct(name + ".lora_B.weight", of.b)), In(kNoSlot), Out(d_inner)});
   through_b.scale = LoraScale(context.plan);
   through_b.shape = {.rows = count, .cols = lora_rank, .inner = SizesOf(linear).out};
-  Op& through_a = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_A",
-                        {In(d_inner), In(of.a), In(kNoSlot), InOut(dx)});
+  Op& through_a =
+      b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_A",
+            {In(d_inner), In(b.ForProduct(name + ".lora_A.weight", of.a)), In(kNoSlot), InOut(dx)});
   through_a.accumulate = true;
   through_a.shape = {.rows = count, .cols = SizesOf(linear).in, .inner = lora_rank};
 }

@@ -8,7 +8,18 @@ namespace foretrain {
 
 std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
                                 SlotRole role, int index) {
-  return SlotOfBytes(std::move(name), elements * kFloatBytes, category, role, index);
+  const bool words =
+      role == SlotRole::kIds || role == SlotRole::kTargets || role == SlotRole::kLoss;
+  return SlotIn(words ? NumberFormat::kFp32 : formats_.activations, std::move(name), elements,
+                category, role, index);
+}
+
+std::int16_t BlockBuilder::SlotIn(NumberFormat format, std::string name, std::int64_t elements,
+                                  Category category, SlotRole role, int index) {
+  const std::int64_t bytes = BytesIn(format, elements);
+  const std::int16_t slot = SlotOfBytes(std::move(name), bytes, category, role, index);
+  if (slot != kNoSlot) block_.slots.back().format = format;
+  return slot;
 }
 
 std::int16_t BlockBuilder::SlotOfBytes(std::string name, std::int64_t bytes, Category category,
@@ -28,11 +39,12 @@ std::int16_t BlockBuilder::View(std::string name, std::int16_t of, std::int64_t 
   const TensorSlot whole = block_.slots[static_cast<std::size_t>(of)];
   TensorSlot& slot = block_.slots.emplace_back();
   slot.name = std::move(name);
-  slot.bytes = elements * kFloatBytes;
+  slot.bytes = BytesIn(whole.format, elements);
   slot.category = whole.category;
+  slot.format = whole.format;
   slot.base = whole.base == kNoSlot ? of : whole.base;
-  slot.offset = whole.offset + first * kFloatBytes;
-  slot.rank_offset = whole.rank_offset + per_rank * kFloatBytes;
+  slot.offset = whole.offset + BytesIn(whole.format, first);
+  slot.rank_offset = whole.rank_offset + BytesIn(whole.format, per_rank);
   return static_cast<std::int16_t>(block_.slots.size() - 1);
 }
 
@@ -45,15 +57,49 @@ Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
   op.first_operand = static_cast<std::int32_t>(block_.operands.size());
   op.operand_count = static_cast<std::int32_t>(operands.size());
   block_.operands.insert(block_.operands.end(), operands.begin(), operands.end());
+  op.formats = FormatsOf(block_, op);
+  if (kind == OpKind::kGemm || kind == OpKind::kGroupedGemm) op.format = formats_.products;
+  if (op_class == OpClass::kAttention) op.format = formats_.attention;
+  for (const Operand& operand : operands) {
+    if (operand.access == Access::kRead) continue;
+    casts_.erase({operand.slot, false});
+    casts_.erase({operand.slot, true});
+  }
   block_.ops.push_back(std::move(op));
   halves_.push_back(half_);
   FT_CHECK(block_.ops.size() < static_cast<std::size_t>(kWholeInstruction));
   return block_.ops.back();
 }
 
+void BlockBuilder::Cast(const std::string& name, std::int16_t from, std::int16_t to) {
+  const TensorSlot& source = block_.slots[static_cast<std::size_t>(from)];
+  const std::int64_t elements = ElementsIn(source.format, source.bytes);
+  Op& op = Add(OpKind::kQuantize, OpClass::kMemoryBound, name, {In(from), Out(to)});
+  op.format = FormatOf(to);
+  op.shape = {.rows = 1, .elements = elements};
+}
+
+std::int16_t BlockBuilder::ForProduct(const std::string& name, std::int16_t tensor,
+                                      Category category) {
+  const TensorSlot source = block_.slots[static_cast<std::size_t>(tensor)];
+  if (AreStoredAlike(source.format, formats_.products)) return tensor;
+  const bool weight_half = half_ == Pass::kBackwardWeight;
+  for (const bool in_weight_half : {false, true}) {
+    const auto made = casts_.find({tensor, in_weight_half});
+    if (made != casts_.end() && (weight_half || !in_weight_half)) return made->second;
+  }
+  const std::int16_t cast = TemporaryIn(formats_.products, source.name + ".cast",
+                                        ElementsIn(source.format, source.bytes), category);
+  Cast(name + ".cast", tensor, cast);
+  casts_[{tensor, weight_half}] = cast;
+  return cast;
+}
+
 void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t weight,
                           std::int16_t bias, std::int16_t y, std::int64_t rows, std::int64_t out,
                           std::int64_t in) {
+  x = ForProduct(name + ".input", x);
+  weight = ForProduct(name + ".weight", weight);
   Op& op = Add(OpKind::kGemm, OpClass::kGemm, name, {In(x), In(weight), In(bias), Out(y)});
   op.trans_b = true;
   op.shape = {.rows = rows, .cols = out, .inner = in};
@@ -62,6 +108,8 @@ void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t 
 void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
                                        std::int16_t weight, std::int16_t dx, std::int64_t rows,
                                        std::int64_t out, std::int64_t in) {
+  dy = ForProduct(name + ".output_grad", dy);
+  weight = ForProduct(name + ".weight", weight);
   Op& op = Add(OpKind::kGemm, OpClass::kGemm, name, {In(dy), In(weight), In(kNoSlot), Out(dx)});
   op.shape = {.rows = rows, .cols = in, .inner = out};
 }
@@ -72,8 +120,10 @@ void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy
                                         bool accumulate) {
   const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
   if (weight_grad != kNoSlot) {
+    const std::int16_t of_dy = ForProduct(name + ".weight_grad.output_grad", dy);
+    const std::int16_t of_x = ForProduct(name + ".weight_grad.input", x);
     Op& op = Add(OpKind::kGemm, OpClass::kGemm, name + ".weight_grad",
-                 {In(dy), In(x), In(kNoSlot), output(weight_grad)});
+                 {In(of_dy), In(of_x), In(kNoSlot), output(weight_grad)});
     op.trans_a = true;
     op.accumulate = accumulate;
     op.shape = {.rows = out, .cols = in, .inner = rows};

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/program/op.h"
@@ -20,19 +22,42 @@ constexpr Operand In(std::int16_t slot) { return {slot, Access::kRead}; }
 constexpr Operand Out(std::int16_t slot) { return {slot, Access::kWrite}; }
 constexpr Operand InOut(std::int16_t slot) { return {slot, Access::kReadWrite}; }
 
+// Formats of a block's tensors and ops, where nothing else is said of one.
+struct BlockFormats {
+  NumberFormat activations = NumberFormat::kFp32;
+  NumberFormat products = NumberFormat::kFp32;   // what GEMMs compute in, and read
+  NumberFormat attention = NumberFormat::kFp32;  // what attention computes in
+};
+
 class BlockBuilder {
  public:
-  explicit BlockBuilder(std::string name) { block_.name = std::move(name); }
+  explicit BlockBuilder(std::string name, const BlockFormats& formats = {}) : formats_(formats) {
+    block_.name = std::move(name);
+  }
 
-  // A tensor of `elements` 4-byte elements; none (and kNoSlot) when elements == 0.
+  // A tensor of `elements` numbers in the format of activations, ids, targets and loss in 4 bytes;
+  // none (and kNoSlot) when elements == 0.
   std::int16_t Slot(std::string name, std::int64_t elements, Category category, SlotRole role,
                     int index = 0);
-  // The same for a tensor of another size of element.
+  // The same in a format of its own.
+  std::int16_t SlotIn(NumberFormat format, std::string name, std::int64_t elements,
+                      Category category, SlotRole role, int index = 0);
+  // The same for a tensor of which the bytes are given.
   std::int16_t SlotOfBytes(std::string name, std::int64_t bytes, Category category, SlotRole role,
                            int index = 0);
   std::int16_t Temporary(std::string name, std::int64_t elements) {
     return Slot(std::move(name), elements, Category::kWorkspace, SlotRole::kTemporary);
   }
+  std::int16_t TemporaryIn(NumberFormat format, std::string name, std::int64_t elements,
+                           Category category = Category::kWorkspace) {
+    return SlotIn(format, std::move(name), elements, category, SlotRole::kTemporary);
+  }
+  NumberFormat FormatOf(std::int16_t slot) const {
+    return block_.slots[static_cast<std::size_t>(slot)].format;
+  }
+  const BlockFormats& formats() const { return formats_; }
+  // What GEMMs from here on compute in.
+  void ComputeIn(NumberFormat products) { formats_.products = products; }
   // Part of the tensor of `of`, which may be a view: `elements` from `first` on, and `per_rank`
   // further for each tp coordinate.
   std::int16_t View(std::string name, std::int16_t of, std::int64_t first, std::int64_t elements,
@@ -44,6 +69,13 @@ class BlockBuilder {
   // An op that reads and writes `operands` in the order op.h lists for its kind. The reference
   // holds until the next Add.
   Op& Add(OpKind kind, OpClass op_class, std::string name, std::initializer_list<Operand> operands);
+
+  // The numbers of `from` in the format of `to`, which is as long; the op is called `name`.
+  void Cast(const std::string& name, std::int16_t from, std::int16_t to);
+  // What a GEMM reads of a tensor: itself or, where its format is another one than products have, a
+  // cast of it that lies under `category`, made once by an op called `name`.cast.
+  std::int16_t ForProduct(const std::string& name, std::int16_t tensor,
+                          Category category = Category::kWorkspace);
 
   // y[rows, out] = x[rows, in] w[out, in]^T + bias
   void Linear(const std::string& name, std::int16_t x, std::int16_t weight, std::int16_t bias,
@@ -76,6 +108,9 @@ class BlockBuilder {
                    std::int64_t elements);
 
   Block block_;
+  BlockFormats formats_;
+  // For products: by slot, and by half, because an input half reads nothing of the weight half.
+  std::map<std::pair<std::int16_t, bool>, std::int16_t> casts_;
   std::vector<Pass> halves_;  // one per op
   Pass half_ = Pass::kNone;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/parameters.h"
 #include "sim/program/op.h"
 #include "sim/spec/model_spec.h"
@@ -24,6 +25,10 @@ struct BlockContext {
   std::int64_t Rows() const { return plan.micro_batch * plan.LocalSequence(); }
   std::int64_t OwnRows() const { return plan.sequence_parallel ? Rows() / plan.tp : Rows(); }
 };
+
+// Formats of a layer's block, and of embedding and head, whose products are never of 8 bits.
+BlockFormats LayerFormats(const Plan& plan);
+BlockFormats WideFormats(const Plan& plan);
 
 // Elements of the activations between two blocks on one rank.
 inline std::int64_t BoundaryElements(const ModelSpec& model, const Plan& plan) {

@@ -1,6 +1,7 @@
 #include "base/result.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/fuse.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -23,6 +24,14 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
 }
 
 }  // namespace
+
+BlockFormats LayerFormats(const Plan& plan) {
+  return {ActivationFormat(plan), ProductFormat(plan), WideProductFormat(plan)};
+}
+
+BlockFormats WideFormats(const Plan& plan) {
+  return {ActivationFormat(plan), WideProductFormat(plan), WideProductFormat(plan)};
+}
 
 Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
   BlockContext of_layer = context;

@@ -3,6 +3,7 @@
 // made whole by the one rank that has its id, so that the sum over ranks changes no bit.
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -14,7 +15,7 @@ struct Embedding {
   bool split_vocab, split_rows;
 
   Embedding(const BlockContext& c, std::string name)
-      : b(std::move(name)),
+      : b(std::move(name), WideFormats(c.plan)),
         context(c),
         rows(c.Rows()),
         own_rows(c.OwnRows()),
@@ -24,10 +25,11 @@ struct Embedding {
 
   std::int16_t Parameter(const char* name, EmbeddingParameter index, SlotRole role) {
     const auto list = ParametersOf(context.model, context.plan, BlockKind::kEmbedding);
-    const Category category =
-        role == SlotRole::kGradient ? Category::kGradients : Category::kParameters;
-    return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], context.plan.tp),
-                  category, role, index);
+    const BlockParameter& parameter = list[static_cast<std::size_t>(index)];
+    const bool gradient = role == SlotRole::kGradient;
+    return b.SlotIn(gradient ? SumFormat(context.plan) : UsedFormat(context.plan, parameter), name,
+                    ElementsOf(parameter, context.plan.tp),
+                    gradient ? Category::kGradients : Category::kParameters, role, index);
   }
 
   // Positions that this rank has none of get no gradient.

@@ -81,6 +81,10 @@ void Experts::Grouped(Product product, const std::string& name, std::int64_t pie
   const std::int16_t counts = e_.capacity > 0     ? kNoSlot
                               : e_.follows_counts ? e_.all_counts
                                                   : e_.counts;
+  const char* const of_a = product == Product::kForward ? ".input" : ".output_grad";
+  const char* const of_b = product == Product::kWeight ? ".input" : ".weight";
+  a = b_.ForProduct(name + of_a, a);
+  b = b_.ForProduct(name + of_b, b);
   Op& op = b_.Add(OpKind::kGroupedGemm, OpClass::kGemm, name,
                   {In(a), In(b), In(counts), adds ? InOut(c) : Out(c)});
   const std::int64_t rows = e_.Even(piece);
@@ -96,12 +100,16 @@ void Experts::Grouped(Product product, const std::string& name, std::int64_t pie
 
 void Experts::Activation(const std::string& suffix, std::int64_t piece) {
   const bool swiglu = layer_.context.model.mlp == MlpKind::kSwiglu;
+  const std::string name = (swiglu ? "experts.swiglu" : "experts.gelu") + suffix;
+  const std::int16_t out = Room(e_.activated, piece, e_.ffn_width);
+  const std::int16_t to = layer_.quantizes ? b_.Temporary("experts.activated.wide" + suffix,
+                                                          e_.Room(piece).count * e_.ffn_width)
+                                           : out;
   Op& op = b_.Add(swiglu ? OpKind::kSwigluForward : OpKind::kGeluForward, OpClass::kMemoryBound,
-                  (swiglu ? "experts.swiglu" : "experts.gelu") + suffix,
-                  {In(Room(e_.up, piece, e_.up_width)),
-                   Out(Room(e_.activated, piece, e_.ffn_width)), In(e_.all_counts)});
+                  name, {In(Room(e_.up, piece, e_.up_width)), Out(to), In(e_.all_counts)});
   op.shape = {.rows = e_.Even(piece), .cols = e_.ffn_width};
   FollowCounts(piece, op.shape);
+  if (layer_.quantizes) b_.Cast(name + ".cast", to, out);
 }
 
 void Experts::Exchange(const std::string& name, std::int64_t piece, std::int16_t in,
@@ -123,7 +131,10 @@ void Experts::Exchange(const std::string& name, std::int64_t piece, std::int16_t
 void Experts::Route(std::int16_t in) {
   const std::int16_t weight = layer_.Parameter("router.weight", kRouterWeight);
   const std::int16_t logits = b_.Temporary("router.logits", e_.tokens * e_.experts);
+  const NumberFormat products = b_.formats().products;
+  b_.ComputeIn(b_.formats().attention);
   b_.Linear("router", in, weight, kNoSlot, logits, e_.tokens, e_.experts, layer_.hidden);
+  b_.ComputeIn(products);
   Op& op = b_.Add(OpKind::kRoute, OpClass::kMemoryBound, "router.choice",
                   {In(logits), Out(e_.probs), Out(e_.weights), Out(e_.chosen), Out(e_.places),
                    Out(e_.sources), Out(e_.counts), Out(e_.balance_counts)});
@@ -149,18 +160,24 @@ void Experts::ShareCounts() {
 void Experts::Products(std::int16_t in) {
   const std::int64_t hidden = layer_.hidden;
   Route(in);
-  const std::int16_t sent = BeforeExchange("experts.sent", e_.dispatched, e_.AllSent());
+  const std::int16_t dispatched =
+      layer_.quantizes ? b_.Temporary("dispatched.wide", e_.AllRoom() * hidden) : e_.dispatched;
+  const std::int16_t sent = BeforeExchange("experts.sent", dispatched, e_.AllSent());
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
     Gather("experts.gather" + suffix, p, in, kNoSlot, sent);
   });
   ShareCounts();
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
-    Exchange("experts.dispatch" + suffix, p, sent, e_.dispatched, /*home=*/false);
+    Exchange("experts.dispatch" + suffix, p, sent, dispatched, /*home=*/false);
   });
   const std::int16_t up = layer_.Parameter("experts.up.weight", kExpertUpWeight);
   const std::int16_t down = layer_.Parameter("experts.down.weight", kExpertDownWeight);
   const std::int16_t made = BeforeExchange("experts.made", e_.out, e_.AllRoom());
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
+    if (layer_.quantizes) {
+      b_.Cast("experts.dispatch.cast" + suffix, Room(dispatched, p, hidden),
+              Room(e_.dispatched, p, hidden));
+    }
     Grouped(Product::kForward, "experts.up" + suffix, p, Room(e_.dispatched, p, hidden), up,
             Room(e_.up, p, e_.up_width), e_.up_width, hidden);
     Activation(suffix, p);
@@ -172,6 +189,8 @@ void Experts::Products(std::int16_t in) {
 
 void AddGemm(BlockBuilder& b, const std::string& name, std::int16_t x, std::int16_t weight,
              std::int16_t y, bool transposed, const OpShape& shape, bool adds) {
+  x = b.ForProduct(name + ".input", x);
+  weight = b.ForProduct(name + ".weight", weight);
   Op& op = b.Add(OpKind::kGemm, OpClass::kGemm, name,
                  {In(x), In(weight), In(kNoSlot), adds ? InOut(y) : Out(y)});
   op.trans_b = transposed;

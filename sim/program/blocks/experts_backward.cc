@@ -122,8 +122,11 @@ void Backward::Router(std::int16_t d_weights) {
                                 static_cast<double>(plan.micro_batch) * loss_scale /
                                 static_cast<double>(plan.global_batch * plan.cp * plan.tp));
   op.shape = experts.RouteShape();
+  const NumberFormat products = b.formats().products;
+  b.ComputeIn(b.formats().attention);
   AddGemm(b, "router.input_grad", d_logits, weight, d_norm2, false,
           {.rows = e.tokens, .cols = layer.hidden, .inner = e.experts});
+  b.ComputeIn(products);
 }
 
 // The input gradient goes, or is added, to `into`.
@@ -153,9 +156,12 @@ void Backward::WeightsOfInputs() {
   Weight();
   const ExpertInputs in = InputsOfExperts(layer, "norm2.regather");
   if (!experts.Exchanges()) UpWeights();
+  const NumberFormat products = b.formats().products;
+  b.ComputeIn(b.formats().attention);
   b.LinearWeightGradient("router", d_logits, in.experts,
                          layer.Gradient("d_router.weight", kRouterWeight), kNoSlot, e.tokens,
                          e.experts, layer.hidden, accumulate);
+  b.ComputeIn(products);
   if (!HasSharedExperts(layer)) return;
   b.LinearWeightGradient("shared.up", d_shared_up, in.shared,
                          layer.Gradient("d_up.weight", kUpWeight), kNoSlot, layer.rows,
@@ -176,7 +182,8 @@ std::int16_t ExpertsBackward(Layer& layer, LayerTensors have, const BlockRequest
   Backward backward{
       layer, b,    Experts(layer), e, have, request.accumulate, request.accumulate_experts,
       dealt, whole};
-  const std::int16_t d_weights = b.Temporary("d_weights", e.tokens * e.per_token);
+  const std::int16_t d_weights =
+      b.TemporaryIn(NumberFormat::kFp32, "d_weights", e.tokens * e.per_token);
   backward.experts.Dots("experts.combine.weight_grad", dealt, e.out, d_weights);
   backward.Products();
   backward.Router(d_weights);

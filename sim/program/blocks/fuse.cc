@@ -26,6 +26,7 @@ Op Fused(Block& block, const Op& add, const Op& norm) {
   op.first_operand = static_cast<std::int32_t>(block.operands.size());
   op.operand_count = static_cast<std::int32_t>(operands.size());
   block.operands.insert(block.operands.end(), operands.begin(), operands.end());
+  op.formats = FormatsOf(block, op);
   return op;
 }
 

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -21,7 +22,7 @@ struct Head {
   std::int16_t x, norm = kNoSlot, mean, rstd, targets;
 
   Head(const BlockContext& c, std::string name)
-      : b(std::move(name)),
+      : b(std::move(name), WideFormats(c.plan)),
         context(c),
         rows(c.Rows()),
         own_rows(c.OwnRows()),
@@ -34,17 +35,26 @@ struct Head {
             static_cast<float>(1.0 / static_cast<double>(c.plan.global_batch * c.plan.sequence))),
         gradient_scale(static_cast<float>(1.0 / static_cast<double>(c.plan.TokensOfUpdate()))) {
     x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
-    mean = b.Slot("mean", rms ? 0 : own_rows, Category::kActivations, SlotRole::kSaved, kMean);
-    rstd = b.Slot("rstd", own_rows, Category::kActivations, SlotRole::kSaved, kRstd);
+    mean = b.SlotIn(NumberFormat::kFp32, "mean", rms ? 0 : own_rows, Category::kActivations,
+                    SlotRole::kSaved, kMean);
+    rstd = b.SlotIn(NumberFormat::kFp32, "rstd", own_rows, Category::kActivations, SlotRole::kSaved,
+                    kRstd);
   }
 
   std::int16_t Parameter(const char* name, HeadParameter index, SlotRole role) {
     const auto list = ParametersOf(context.model, context.plan, BlockKind::kHead);
     const bool gradient = role == SlotRole::kGradient;
     if (gradient && list[static_cast<std::size_t>(index)].frozen) return kNoSlot;
-    const Category category = gradient ? Category::kGradients : Category::kParameters;
-    return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], context.plan.tp),
-                  category, role, index);
+    const BlockParameter& parameter = list[static_cast<std::size_t>(index)];
+    return b.SlotIn(gradient ? SumFormat(context.plan) : UsedFormat(context.plan, parameter), name,
+                    ElementsOf(parameter, context.plan.tp),
+                    gradient ? Category::kGradients : Category::kParameters, role, index);
+  }
+
+  // Logits and what the loss makes of them are fp32 whatever the products compute in.
+  std::int16_t SavedOfLoss(const char* name, std::int64_t elements, Saved index) {
+    return b.SlotIn(NumberFormat::kFp32, name, elements, Category::kLogits, SlotRole::kSaved,
+                    index);
   }
 
   void MakeTargets() { targets = b.Slot("targets", rows, Category::kStaging, SlotRole::kTargets); }
@@ -92,7 +102,7 @@ struct Head {
   void SplitLoss(const std::string& suffix, std::int16_t logits, std::int16_t some_targets,
                  std::int16_t lse, Operand loss, std::int64_t some_rows) {
     const auto scalars = [&](const char* name) {
-      return b.Slot(name + suffix, some_rows, Category::kLogits, SlotRole::kTemporary);
+      return b.TemporaryIn(NumberFormat::kFp32, name + suffix, some_rows, Category::kLogits);
     };
     const std::int16_t max = scalars("max"), sum = scalars("sum"), picked = scalars("picked");
     const OpShape shape = LossShape(some_rows);
@@ -129,9 +139,8 @@ struct Head {
 
 // All logits at once, kept for the backward.
 void Head::WholeForward(std::int16_t weight, std::int16_t loss, bool adds_loss) {
-  const std::int16_t logits =
-      b.Slot("logits", rows * vocab, Category::kLogits, SlotRole::kSaved, kLogits);
-  const std::int16_t lse = b.Slot("lse", rows, Category::kLogits, SlotRole::kSaved, kLse);
+  const std::int16_t logits = SavedOfLoss("logits", rows * vocab, kLogits);
+  const std::int16_t lse = SavedOfLoss("lse", rows, kLse);
   b.Linear("head.logits", WholeNorm("head.norm.gather"), weight, kNoSlot, logits, rows, vocab,
            hidden);
   Loss("", logits, targets, lse, loss, rows, adds_loss);
@@ -144,8 +153,8 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
   const std::int64_t each = CeilDiv(rows, context.plan.loss_chunks);
   const std::int16_t all = WholeNorm("head.norm.gather");
   const std::int16_t logits =
-      b.Slot("logits", each * vocab, Category::kLogits, SlotRole::kTemporary);
-  const std::int16_t lse = b.Slot("lse", each, Category::kLogits, SlotRole::kTemporary);
+      b.TemporaryIn(NumberFormat::kFp32, "logits", each * vocab, Category::kLogits);
+  const std::int16_t lse = b.TemporaryIn(NumberFormat::kFp32, "lse", each, Category::kLogits);
   const std::int16_t saved = b.Slot("d_norm", (scatters ? own_rows : rows) * hidden,
                                     Category::kWorkspace, SlotRole::kSaved, kNormGradient);
   const std::int16_t d_norm = scatters ? b.Temporary("d_norm.partial", rows * hidden) : saved;
@@ -167,13 +176,15 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
     b.Linear("head.logits" + suffix, here, weight, kNoSlot, some_logits, count, vocab, hidden);
     Loss(suffix, some_logits, some_targets, some_lse, loss, count, request.adds_loss || c > 0);
     LossGradient(suffix, some_logits, some_targets, some_lse, count);
-    b.LinearInputGradient("head.logits.input_grad" + suffix, some_logits, weight, d_here, count,
-                          vocab, hidden);
+    const std::int16_t d_logits =
+        b.ForProduct("head.loss.grad" + suffix, some_logits, Category::kLogits);
+    b.LinearInputGradient("head.logits.input_grad" + suffix, d_logits, weight, d_here, count, vocab,
+                          hidden);
     if (split_vocab && !scatters) {
       b.TpAllReduce("head.logits.input_grad.sum" + suffix, d_here, count * hidden);
     }
-    b.LinearWeightGradient("head.logits" + suffix, some_logits, here, d_weight, kNoSlot, count,
-                           vocab, hidden, request.accumulate || c > 0);
+    b.LinearWeightGradient("head.logits" + suffix, d_logits, here, d_weight, kNoSlot, count, vocab,
+                           hidden, request.accumulate || c > 0);
   }
   if (scatters) b.TpReduceScatter("head.logits.input_grad.sum", d_norm, saved, rows * hidden);
 }
@@ -181,22 +192,22 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
 // The gradient of the norm's output on this rank's rows; a sum over ranks runs beside the weight
 // gradient.
 std::int16_t Head::LogitsBackward(std::int16_t weight, bool accumulate) {
-  const std::int16_t logits =
-      b.Slot("logits", rows * vocab, Category::kLogits, SlotRole::kSaved, kLogits);
-  const std::int16_t lse = b.Slot("lse", rows, Category::kLogits, SlotRole::kSaved, kLse);
+  const std::int16_t logits = SavedOfLoss("logits", rows * vocab, kLogits);
+  const std::int16_t lse = SavedOfLoss("lse", rows, kLse);
   MakeTargets();
   std::int16_t d_norm = b.Temporary("d_norm", (split_vocab ? rows : own_rows) * hidden);
   b.Half(Pass::kBackwardInput);
   LossGradient("", logits, targets, lse, rows);
+  const std::int16_t d_logits = b.ForProduct("head.loss.grad", logits, Category::kLogits);
   const bool trained = !TrainsAdapters(context.plan);
   b.Half(Pass::kBackwardWeight);
   const std::int16_t all = trained ? WholeNorm("head.norm.regather") : kNoSlot;
   b.Half(Pass::kBackwardInput);
   if (split_rows && !split_vocab) {
-    const std::int16_t own = b.View("logits.own", logits, 0, own_rows * vocab, own_rows * vocab);
+    const std::int16_t own = b.View("logits.own", d_logits, 0, own_rows * vocab, own_rows * vocab);
     b.LinearInputGradient("head.logits.input_grad", own, weight, d_norm, own_rows, vocab, hidden);
   } else {
-    b.LinearInputGradient("head.logits.input_grad", logits, weight, d_norm, rows, vocab, hidden);
+    b.LinearInputGradient("head.logits.input_grad", d_logits, weight, d_norm, rows, vocab, hidden);
   }
   if (split_vocab && split_rows) {
     const std::int16_t own = b.Temporary("d_norm.own", own_rows * hidden);
@@ -207,7 +218,7 @@ std::int16_t Head::LogitsBackward(std::int16_t weight, bool accumulate) {
   }
   b.Half(Pass::kBackwardWeight);
   const auto weight_gradient = [&] {
-    b.LinearWeightGradient("head.logits", logits, all,
+    b.LinearWeightGradient("head.logits", d_logits, all,
                            Parameter("d_weight", kHeadWeight, SlotRole::kGradient), kNoSlot, rows,
                            vocab, hidden, accumulate);
   };

@@ -25,7 +25,7 @@ void Attention(Layer& layer) {
   layer.AttentionCore();
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);
-  const std::int16_t branch = layer.Sum({"attention.out", true, layer.attention, out_weight,
+  const std::int16_t branch = layer.Sum({"attention.out", true, layer.attention_input, out_weight,
                                          layer.tp > 1 ? kNoSlot : out_bias, layer.attention_width,
                                          kOutLinear, layer.inner[kOutLinear]});
   Residual(layer, "attention.residual", layer.x, branch, out_bias, layer.residual);

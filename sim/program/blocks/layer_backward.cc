@@ -220,7 +220,7 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   if (Lacks(kAttention)) layer.AttentionCore();
   if (layer.SharesSequence()) layer.shared.Backward(d_attention, d_qkv);
   Weight();
-  b.LinearWeightGradient("attention.out", whole, layer.attention,
+  b.LinearWeightGradient("attention.out", whole, layer.attention_input,
                          layer.Gradient("d_out.weight", kOutWeight), kNoSlot, layer.rows,
                          layer.hidden, layer.attention_width, accumulate);
   layer.AdapterWeightGradient(kOutLinear, "attention.out",

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "sim/program/precision.h"
+
 namespace foretrain {
 namespace {
 
@@ -23,7 +25,7 @@ LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
   if (recompute == RecomputeKind::kFull) return 0;
   const LayerTensors kept =
       kAllTensors & ~(1U << kNorm1 | 1U << kAttention | 1U << kLse | 1U << kNorm2 |
-                      1U << kActivated | 1U << kExpertActivated);
+                      1U << kActivated | 1U << kExpertActivated | 1U << kAttentionInput);
   return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
 }
 
@@ -37,7 +39,7 @@ RowRange PieceOf(std::int64_t rows, std::int64_t pieces, std::int64_t piece) {
 }
 
 Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
-    : b(std::move(name)),
+    : b(std::move(name), LayerFormats(c.plan)),
       context(c),
       shared(c, b),
       rows(c.Rows()),
@@ -50,6 +52,7 @@ Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
       tp(c.plan.tp),
       rms(c.model.norm == NormKind::kRmsNorm),
       split_rows(c.plan.sequence_parallel),
+      quantizes(c.plan.QuantizesProducts()),
       kind(of_kind),
       experts(c),
       lora_rank(TrainsAdapters(c.plan) ? c.plan.lora_rank : 0) {
@@ -72,31 +75,42 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
       mlp_rows = std::max(mlp_rows, MlpTile(t).count);
     }
   }
-  const TensorMaker make = [&](const char* name, std::int64_t elements, LayerTensor index) {
-    return Holds(saved, index) ? b.Slot(name, elements, category, SlotRole::kSaved, index)
-                               : b.Slot(name, elements, otherwise, SlotRole::kTemporary);
+  const TensorMaker make = [&](NumberFormat format, const char* name, std::int64_t elements,
+                               LayerTensor index) {
+    return Holds(saved, index) ? b.SlotIn(format, name, elements, category, SlotRole::kSaved, index)
+                               : b.SlotIn(format, name, elements, otherwise, SlotRole::kTemporary);
+  };
+  const NumberFormat activation = b.formats().activations, exact = NumberFormat::kFp32;
+  const bool narrows_norm2 = quantizes && kind == BlockKind::kLayer;
+  const auto wide = [&](const char* name, bool narrows) {
+    return b.Slot(name, narrows ? own_rows * hidden : 0, otherwise, SlotRole::kTemporary);
   };
   x = b.Slot("x", own_rows * hidden, Category::kActivations, SlotRole::kInput);
-  norm1 = make("norm1", own_rows * hidden, kNorm1);
-  mean1 = make("mean1", mean, kMean1);
-  rstd1 = make("rstd1", own_rows, kRstd1);
-  qkv = make("qkv", rows * qkv_width, kQkv);
-  attention = make("attention", rows * attention_width, kAttention);
-  lse = make("lse", rows * (context.model.heads / tp), kLse);
+  norm1_wide = wide("norm1.wide", quantizes);
+  norm1 = make(OfProducts(), "norm1", own_rows * hidden, kNorm1);
+  mean1 = make(exact, "mean1", mean, kMean1);
+  rstd1 = make(exact, "rstd1", own_rows, kRstd1);
+  qkv = make(activation, "qkv", rows * qkv_width, kQkv);
+  attention = make(activation, "attention", rows * attention_width, kAttention);
+  attention_input =
+      !quantizes ? attention
+                 : make(OfProducts(), "attention.input", rows * attention_width, kAttentionInput);
+  lse = make(exact, "lse", rows * (context.model.heads / tp), kLse);
   if (SharesSequence()) {
     shared.Bind({qkv, attention, lse},
                 Holds(saved, kAttention) ? std::optional(category) : std::nullopt, otherwise);
   }
-  residual = make("residual", own_rows * hidden, kResidual);
-  norm2 = make("norm2", own_rows * hidden, kNorm2);
-  mean2 = make("mean2", mean, kMean2);
-  rstd2 = make("rstd2", own_rows, kRstd2);
-  up = make("up", mlp_rows * up_width, kUp);
-  activated = make("activated", mlp_rows * ffn_width, kActivated);
-  inner[kQkvLinear] = make("qkv.inner", rows * lora_rank, kQkvInner);
-  inner[kOutLinear] = make("out.inner", rows * lora_rank, kOutInner);
-  inner[kUpLinear] = make("up.inner", mlp_rows * lora_rank, kUpInner);
-  inner[kDownLinear] = make("down.inner", mlp_rows * lora_rank, kDownInner);
+  residual = make(activation, "residual", own_rows * hidden, kResidual);
+  norm2_wide = wide("norm2.wide", narrows_norm2);
+  norm2 = make(narrows_norm2 ? OfProducts() : activation, "norm2", own_rows * hidden, kNorm2);
+  mean2 = make(exact, "mean2", mean, kMean2);
+  rstd2 = make(exact, "rstd2", own_rows, kRstd2);
+  up = make(activation, "up", mlp_rows * up_width, kUp);
+  activated = make(OfProducts(), "activated", mlp_rows * ffn_width, kActivated);
+  inner[kQkvLinear] = make(activation, "qkv.inner", rows * lora_rank, kQkvInner);
+  inner[kOutLinear] = make(activation, "out.inner", rows * lora_rank, kOutInner);
+  inner[kUpLinear] = make(activation, "up.inner", mlp_rows * lora_rank, kUpInner);
+  inner[kDownLinear] = make(activation, "down.inner", mlp_rows * lora_rank, kDownInner);
   if (kind != BlockKind::kExpertLayer) return;
   MakeExpertTensors(make);
 }
@@ -105,29 +119,34 @@ void Layer::MakeExpertTensors(const TensorMaker& make) {
   ExpertTensors& e = experts;
   const std::int64_t pairs = e.tokens * e.per_token, all = e.pieces * e.experts;
   const std::int64_t balanced = context.model.balance_tokens;
-  e.probs = make("probs", e.tokens * e.experts, kProbs);
-  e.weights = make("weights", pairs, kExpertWeights);
-  e.chosen = make("chosen", pairs, kChosen);
-  e.places = make("places", pairs, kPlaces);
-  e.sources = make("sources", e.AllSent(), kSources);
+  const NumberFormat activation = b.formats().activations, exact = NumberFormat::kFp32;
+  e.probs = make(exact, "probs", e.tokens * e.experts, kProbs);
+  e.weights = make(exact, "weights", pairs, kExpertWeights);
+  e.chosen = make(exact, "chosen", pairs, kChosen);
+  e.places = make(exact, "places", pairs, kPlaces);
+  e.sources = make(exact, "sources", e.AllSent(), kSources);
   // Products follow them where all rows are this rank's own.
-  e.counts = e.capacity > 0     ? b.Temporary("counts", e.experts)
-             : e.follows_counts ? b.Temporary("counts", all)
-                                : make("counts", all, kCounts);
-  e.all_counts = make("all_counts", e.follows_counts ? e.members * all : 0, kAllCounts);
-  e.balance_counts =
-      make("balance_counts", (balanced > 0 ? e.tokens / balanced : 1) * e.experts, kBalanceCounts);
-  e.dispatched = make("dispatched", e.AllRoom() * hidden, kDispatched);
-  e.up = make("experts.up", e.AllRoom() * e.up_width, kExpertUp);
-  e.activated = make("experts.activated", e.AllRoom() * e.ffn_width, kExpertActivated);
-  e.out = make("experts.out", e.AllSent() * hidden, kExpertOut);
+  e.counts = e.capacity > 0     ? b.TemporaryIn(exact, "counts", e.experts)
+             : e.follows_counts ? b.TemporaryIn(exact, "counts", all)
+                                : make(exact, "counts", all, kCounts);
+  e.all_counts = make(exact, "all_counts", e.follows_counts ? e.members * all : 0, kAllCounts);
+  e.balance_counts = make(exact, "balance_counts",
+                          (balanced > 0 ? e.tokens / balanced : 1) * e.experts, kBalanceCounts);
+  e.dispatched = make(OfProducts(), "dispatched", e.AllRoom() * hidden, kDispatched);
+  e.up = make(activation, "experts.up", e.AllRoom() * e.up_width, kExpertUp);
+  e.activated =
+      make(OfProducts(), "experts.activated", e.AllRoom() * e.ffn_width, kExpertActivated);
+  e.out = make(activation, "experts.out", e.AllSent() * hidden, kExpertOut);
 }
 
 std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,
                                   SlotRole role) {
   const auto list = ParametersOf(context.model, context.plan, kind);
-  if (role == SlotRole::kGradient && list[static_cast<std::size_t>(index)].frozen) return kNoSlot;
-  return b.Slot(name, ElementsOf(list[static_cast<std::size_t>(index)], tp), category, role, index);
+  const BlockParameter& parameter = list[static_cast<std::size_t>(index)];
+  const bool gradient = role == SlotRole::kGradient;
+  if (gradient && parameter.frozen) return kNoSlot;
+  return b.SlotIn(gradient ? SumFormat(context.plan) : UsedFormat(context.plan, parameter), name,
+                  ElementsOf(parameter, tp), category, role, index);
 }
 
 std::int16_t Layer::RowsOf(std::int16_t tensor, RowRange range, std::int64_t width) {
@@ -141,23 +160,25 @@ std::int16_t Layer::TileOf(std::int16_t tensor, std::int64_t tile, std::int64_t 
   return RowsOf(tensor, whole_mlp ? range : RowRange{0, range.count}, width);
 }
 
-void Layer::Norm(const char* name, std::int16_t in, std::int16_t weight, std::int16_t bias,
-                 std::int16_t out, std::int16_t mean, std::int16_t rstd) {
+void Layer::Norm(const char* name, std::int16_t weight, std::int16_t bias, const NormTensors& of) {
+  const std::int16_t to = of.wide == kNoSlot ? of.out : of.wide;
   Op& op = b.Add(OpKind::kNormForward, OpClass::kMemoryBound, name,
-                 {In(in), In(weight), In(bias), Out(out), Out(mean), Out(rstd)});
+                 {In(of.in), In(weight), In(bias), Out(to), Out(of.mean), Out(of.rstd)});
   op.rms = rms;
   op.parameter = static_cast<float>(context.model.norm_epsilon);
   op.shape = {.rows = own_rows, .cols = hidden};
+  if (of.wide != kNoSlot) b.Cast(std::string(name) + ".cast", of.wide, of.out);
 }
 
 void Layer::Norm1() {
   const std::int16_t weight = Parameter("norm1.weight", kNorm1Weight);
-  Norm("norm1", x, weight, Parameter("norm1.bias", kNorm1Bias), norm1, mean1, rstd1);
+  Norm("norm1", weight, Parameter("norm1.bias", kNorm1Bias), {x, norm1_wide, norm1, mean1, rstd1});
 }
 
 void Layer::Norm2() {
   const std::int16_t weight = Parameter("norm2.weight", kNorm2Weight);
-  Norm("norm2", residual, weight, Parameter("norm2.bias", kNorm2Bias), norm2, mean2, rstd2);
+  Norm("norm2", weight, Parameter("norm2.bias", kNorm2Bias),
+       {residual, norm2_wide, norm2, mean2, rstd2});
 }
 
 OpShape Layer::AttentionShape() const {
@@ -191,10 +212,14 @@ void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
 }
 
 void Layer::AttentionCore() {
-  if (SharesSequence()) return shared.Forward();
-  Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
-                 {In(qkv), Out(attention), Out(lse)});
-  op.shape = AttentionShape();
+  if (SharesSequence()) {
+    shared.Forward();
+  } else {
+    Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
+                   {In(qkv), Out(attention), Out(lse)});
+    op.shape = AttentionShape();
+  }
+  if (quantizes) b.Cast("attention.core.cast", attention, attention_input);
 }
 
 void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner_out,
@@ -208,14 +233,18 @@ void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner
 void Layer::Activation(const std::string& suffix, std::int16_t in, std::int16_t out,
                        std::int64_t count) {
   const bool swiglu = context.model.mlp == MlpKind::kSwiglu;
+  const std::string name = (swiglu ? "mlp.swiglu" : "mlp.gelu") + suffix;
+  const std::int16_t to =
+      quantizes ? b.Temporary("activated.wide" + suffix, count * ffn_width) : out;
   Op& op = b.Add(swiglu ? OpKind::kSwigluForward : OpKind::kGeluForward, OpClass::kMemoryBound,
-                 (swiglu ? "mlp.swiglu" : "mlp.gelu") + suffix, {In(in), Out(out)});
+                 name, {In(in), Out(to)});
   op.shape = {.rows = count, .cols = ffn_width};
+  if (quantizes) b.Cast(name + ".cast", to, out);
 }
 
 std::int16_t Layer::Gathered(const std::string& name, std::int16_t own) {
   if (!split_rows) return own;
-  const std::int16_t whole = b.Temporary(name, rows * hidden);
+  const std::int16_t whole = b.TemporaryIn(b.FormatOf(own), name, rows * hidden);
   b.TpAllGather(name, own, whole, rows * hidden);
   return whole;
 }

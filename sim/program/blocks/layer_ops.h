@@ -44,6 +44,7 @@ enum LayerTensor : int {
   kOutInner,
   kUpInner,
   kDownInner,
+  kAttentionInput,  // attention's output in 8 bits or fewer, for the product behind it
   kLayerTensorCount,
 };
 
@@ -115,8 +116,8 @@ struct ExpertTensors : ExpertSizes {
 };
 
 // Makes a slot, saved or not, of so many elements.
-using TensorMaker =
-    std::function<std::int16_t(const char* name, std::int64_t elements, LayerTensor index)>;
+using TensorMaker = std::function<std::int16_t(NumberFormat format, const char* name,
+                                               std::int64_t elements, LayerTensor index)>;
 
 struct Layer {
   BlockBuilder b;
@@ -126,6 +127,11 @@ struct Layer {
   int tp;
   bool rms, split_rows;
   bool whole_mlp = true;  // up and activated of all rows exist, not of one tile alone
+  // Products read casts of 8 bits or fewer. What they alone read of the forward (norm1, activated;
+  // of a dense layer norm2; of experts dispatched) is kept in that format, and lives as an
+  // activation, in `..._wide`, until it is cast.
+  bool quantizes;
+  std::int16_t norm1_wide = kNoSlot, norm2_wide = kNoSlot, attention_input = kNoSlot;
   std::int16_t x = kNoSlot, norm1 = kNoSlot, mean1 = kNoSlot, rstd1 = kNoSlot, qkv = kNoSlot,
                attention = kNoSlot, lse = kNoSlot, residual = kNoSlot, norm2 = kNoSlot,
                mean2 = kNoSlot, rstd2 = kNoSlot, up = kNoSlot, activated = kNoSlot;
@@ -205,6 +211,10 @@ struct Layer {
   // All rows' sum over tensor-parallel ranks, on this rank's own rows; the sum's name is name.sum.
   std::int16_t Summed(const std::string& name, std::int16_t whole);
 
+  // The format of what only products read.
+  NumberFormat OfProducts() const {
+    return quantizes ? b.formats().products : b.formats().activations;
+  }
   OpShape AttentionShape() const;
   void Rope(const char* name, std::int16_t tensor, bool inverse);
 
@@ -212,8 +222,11 @@ struct Layer {
   void MakeExpertTensors(const TensorMaker& make);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,
                              SlotRole role);
-  void Norm(const char* name, std::int16_t in, std::int16_t weight, std::int16_t bias,
-            std::int16_t out, std::int16_t mean, std::int16_t rstd);
+  // wide: kNoSlot, or where the output lies until it is cast to `out`.
+  struct NormTensors {
+    std::int16_t in = kNoSlot, wide = kNoSlot, out = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
+  };
+  void Norm(const char* name, std::int16_t weight, std::int16_t bias, const NormTensors& of);
   // Rows `range` of gemm.in, which has those of its adapter's inner tensor too.
   void Product(const SummedGemm& gemm, const std::string& name, RowRange range, std::int16_t out);
   struct AdapterSizes {

@@ -9,8 +9,10 @@
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/overlap.h"
+#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -116,13 +118,16 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
     const Plan& plan = context.plan;
-    const bool stays =
-        role == SlotRole::kParameter
-            ? IsHeldOnce(plan, context.BucketAt(bucket)) && ParameterSpace(plan) == Space::kDevice
-            : !IsWholeForOne(plan, context.BucketAt(bucket));
+    const bool stays = role == SlotRole::kParameter
+                           ? !GathersParameters(plan, context.BucketAt(bucket)) &&
+                                 ParameterSpace(plan) == Space::kDevice
+                           : !IsWholeForOne(plan, context.BucketAt(bucket));
     if (stays) continue;
     Tenant tenant;
-    tenant.bytes = context.BucketAt(bucket).elements * kFloatBytes;
+    const Bucket& shape = context.BucketAt(bucket);
+    const NumberFormat format =
+        role == SlotRole::kGradient ? shape.sums : UsedFormat(plan, GathersParameters(plan, shape));
+    tenant.bytes = BytesIn(format, shape.elements);
     PieceUse use;
     use.earlier = EarlierPieceTouches(context, key, role, bucket);
     for (std::size_t s = 0; s < slots.size(); ++s) {
@@ -143,7 +148,8 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
                             context.RangeOf(key.block, kHeadWeight).bucket == bucket;
     const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
     tenant.enters = parameters || begun;
-    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later;
+    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later ||
+                   !EndsParameterCopy(context, key, bucket);
     out.push_back(tenant);
   }
 }

@@ -4,12 +4,17 @@
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/overlap.h"
 #include "sim/program/lower/rank_builder.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
 
 std::int64_t BoundaryElements(const LowerContext& context) {
   return foretrain::BoundaryElements(context.model, context.plan);
+}
+
+std::int64_t BoundaryBytes(const LowerContext& context) {
+  return BytesIn(ActivationFormat(context.plan), BoundaryElements(context));
 }
 
 // What a boundary tensor of this pass is, and what it counts as.
@@ -58,13 +63,13 @@ StepMemory LoadMemory(const LowerContext& context, const InstructionKey& key) {
 template <bool down>
 void EmitSend(RankBuilder& rank, const InstructionKey& key) {
   const int block = rank.FindBlock(down ? "send.next" : "send.previous", [&] {
-    return SendBlock(BoundaryElements(rank.Context()), down);
+    return SendBlock(BoundaryElements(rank.Context()), down, ActivationFormat(rank.Context().plan));
   });
   rank.Add(key, block, {rank.Whole(rank.Tensors().At(BoundaryName(key)))});
 }
 
 StepMemory SendMemory(const LowerContext& context, const InstructionKey& key) {
-  return FreesBytes(BoundaryCategory(key), BoundaryElements(context) * kFloatBytes);
+  return FreesBytes(BoundaryCategory(key), BoundaryBytes(context));
 }
 
 template <bool down>
@@ -73,14 +78,17 @@ void EmitRecv(RankBuilder& rank, const InstructionKey& key) {
   const Category category = BoundaryCategory(key);
   const std::string name = std::string(down ? "recv.previous" : "recv.next") +
                            (category == Category::kActivations ? "" : ".gradient");
-  const int block = rank.FindBlock(name, [&] { return RecvBlock(elements, down, category); });
-  rank.Add(key, block,
-           {rank.Whole(rank.Make(BoundaryName(key), elements * kFloatBytes, category))});
+  const NumberFormat format = ActivationFormat(rank.Context().plan);
+  const int block =
+      rank.FindBlock(name, [&] { return RecvBlock(elements, down, category, format); });
+  rank.Add(
+      key, block,
+      {rank.Whole(rank.Make(BoundaryName(key), BoundaryBytes(rank.Context()), category, format))});
 }
 
 StepMemory RecvMemory(const LowerContext& context, const InstructionKey& key) {
   if (IsInFlight(context, BoundaryName(key))) return {};
-  return MakesBytes(BoundaryCategory(key), BoundaryElements(context) * kFloatBytes);
+  return MakesBytes(BoundaryCategory(key), BoundaryBytes(context));
 }
 
 constexpr StepRule kLoad{EmitLoad, LoadMemory};

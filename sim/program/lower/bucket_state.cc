@@ -4,6 +4,7 @@
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -36,23 +37,35 @@ void MakeBucketState(RankBuilder& rank) {
   rank.Rank().buckets = context.layout.buckets;
   rank.Rank().parameters = context.layout.places;
   for (Bucket& bucket : rank.Rank().buckets) {
-    const std::int64_t whole = bucket.elements * kFloatBytes;
-    const std::int64_t shard = whole / bucket.shards;
+    const std::int64_t shard = bucket.elements / bucket.shards;
     const OptimizerOffload offload =
         OffloadOf(context, static_cast<int>(&bucket - rank.Rank().buckets.data()));
-    bucket.parameters = rank.NewState(sharding.parameters ? shard : whole, Category::kParameters,
-                                      ParameterSpace(context.plan));
+    const auto state = [&](bool sharded, NumberFormat format, Category category, Space space) {
+      return rank.NewState(BytesIn(format, sharded ? shard : bucket.elements), category, space,
+                           format);
+    };
+    bucket.parameters = state(ShardsParameters(context.plan, bucket), bucket.weights,
+                              Category::kParameters, ParameterSpace(context.plan));
     if (bucket.frozen) continue;
-    bucket.gradients = rank.NewState(sharding.gradients ? shard : whole, Category::kGradients,
-                                     GradientSpace(context.plan));
-    MakeMoments(rank, shard / kFloatBytes, offload.moments, bucket);
+    bucket.gradients =
+        state(sharding.gradients, bucket.sums, Category::kGradients, GradientSpace(context.plan));
+    MakeMoments(rank, shard, offload.moments, bucket);
+    if (!HasMasters(context.plan)) continue;
+    bucket.master =
+        state(/*sharded=*/true, NumberFormat::kFp32, Category::kMasterWeights, offload.master);
   }
 }
 
 Binding ParameterRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
                          std::int64_t end) {
-  const bool sharded = ShardingOf(rank.Context().plan).parameters;
+  const bool sharded = ShardsParameters(rank.Context().plan, bucket);
   return RangeOf(rank, bucket, sharded, bucket.parameters, begin, end);
+}
+
+Binding UpdatedRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
+                       std::int64_t end) {
+  if (!HasMasters(rank.Context().plan)) return ParameterRangeOf(rank, bucket, begin, end);
+  return RangeOf(rank, bucket, /*sharded=*/true, bucket.master, begin, end);
 }
 
 Binding GradientRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,

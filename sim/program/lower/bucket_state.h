@@ -8,6 +8,9 @@ namespace foretrain {
 // Elements [begin, end) of the bucket, which this rank holds. ShardOf(bucket) is always held.
 Binding ParameterRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
                          std::int64_t end);
+// What updates are made on: the master, or the parameters themselves.
+Binding UpdatedRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
+                       std::int64_t end);
 Binding GradientRangeOf(const RankBuilder& rank, const Bucket& bucket, std::int64_t begin,
                         std::int64_t end);
 

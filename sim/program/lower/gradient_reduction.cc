@@ -10,16 +10,19 @@ namespace {
 
 void EmitSum(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const int block = rank.FindCollective(
-      {OpKind::kAllReduce, "reduce.gradients", Queue::kReduce, SumGroup(bucket), bucket.elements});
-  rank.Add(key, block, {rank.Whole(bucket.gradients)});
+  CollectiveSpec spec{OpKind::kAllReduce, "reduce.gradients", Queue::kReduce, SumGroup(bucket),
+                      bucket.elements};
+  spec.format = bucket.sums;
+  rank.Add(key, rank.FindCollective(spec), {rank.Whole(bucket.gradients)});
 }
 
 void EmitScatter(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const int block = rank.FindCollective({OpKind::kReduceScatter, "reduce.scatter", Queue::kReduce,
-                                         ShardGroup(bucket), bucket.elements, bucket.shards});
-  rank.Add(key, block, {rank.Whole(bucket.gradients), ShardOfGradients(rank, bucket)});
+  CollectiveSpec spec{OpKind::kReduceScatter, "reduce.scatter", Queue::kReduce,
+                      ShardGroup(bucket),     bucket.elements,  bucket.shards};
+  spec.format = bucket.sums;
+  rank.Add(key, rank.FindCollective(spec),
+           {rank.Whole(bucket.gradients), ShardOfGradients(rank, bucket)});
 }
 
 std::int64_t ShardElements(const Bucket& bucket) { return bucket.elements / bucket.shards; }

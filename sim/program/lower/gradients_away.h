@@ -15,7 +15,7 @@ SkeletonStep GradientsOutStep(const BucketCompletion& done, int block);
 SkeletonStep GradientsAddStep(const BucketCompletion& done, int block);
 
 // All-reduces `range` of what micro-batches add up to, in place, wherever it lies.
-void AddGradientSum(RankBuilder& rank, const InstructionKey& key, const CollectiveSpec& spec,
+void AddGradientSum(RankBuilder& rank, const InstructionKey& key, CollectiveSpec spec,
                     const Binding& range);
 // Device memory that this takes.
 StepMemory GradientSumMemory(const Plan& plan, std::int64_t elements);
@@ -24,7 +24,8 @@ StepMemory GradientSumMemory(const Plan& plan, std::int64_t elements);
 // host's processors then leave what is copied to `here`.
 void AddGradientScalar(RankBuilder& rank, const InstructionKey& key, const char* name,
                        std::vector<Binding> ranges,
-                       Block (*make)(const std::vector<std::int64_t>& range_elements, bool away),
+                       Block (*make)(const std::vector<std::int64_t>& range_elements,
+                                     NumberFormat format, bool away),
                        TensorKind made, TensorKind here);
 
 }  // namespace foretrain

@@ -29,9 +29,11 @@ void EmitReduction(RankBuilder& rank, const InstructionKey& key) {
     spec.shards = bucket.shards;
     spec.in_place = false;
   }
+  spec.format = bucket.sums;
   std::vector<Binding> bindings = {whole};
   if (scatters && away) {
-    const int shard = rank.NewBuffer(whole.bytes / bucket.shards, Category::kGradients);
+    const int shard = rank.NewBuffer(whole.bytes / bucket.shards, Category::kGradients,
+                                     Space::kDevice, bucket.sums);
     rank.Tensors().Put({TensorKind::kReducedGradients, 0, key.micro_batch, key.part}, shard);
     bindings.push_back(rank.Whole(shard));
   } else if (scatters) {
@@ -45,7 +47,7 @@ void EmitReduction(RankBuilder& rank, const InstructionKey& key) {
 
 StepMemory ReductionMemory(const LowerContext& context, const InstructionKey& key) {
   const Bucket& bucket = context.BucketAt(key.part);
-  const std::int64_t bytes = bucket.elements * kFloatBytes;
+  const std::int64_t bytes = BytesIn(bucket.sums, bucket.elements);
   const bool away = GradientsAreAway(context.plan);
   if (!away) return FreesBytes(Category::kGradients, bytes);
   if (!ShardingOf(context.plan).optimizer) return {};  // in place

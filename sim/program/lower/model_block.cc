@@ -8,6 +8,7 @@
 #include "sim/program/blocks/pieces.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/overlap.h"
+#include "sim/program/lower/parameter_copies.h"
 #include "sim/program/lower/rank_builder.h"
 #include "sim/program/lower/recompute.h"
 #include "sim/program/lower/sharding.h"
@@ -42,7 +43,7 @@ BlockRequest RequestFor(const LowerContext& context, const InstructionKey& key) 
 
 // A tensor that this pass makes.
 int Make(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
-  return rank.Make(name, slot.bytes, slot.category);
+  return rank.Make(name, slot.bytes, slot.category, slot.format);
 }
 
 int FindOrMake(RankBuilder& rank, const TensorName& name, const TensorSlot& slot) {
@@ -63,7 +64,7 @@ int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey&
 // In the copy that a strategy made for this use, or where the bucket keeps them.
 Binding ParameterBinding(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
   const ParameterRange& range = rank.Context().RangeOf(key.block, slot.index);
-  const int copy = rank.Tensors().Find(ParameterCopy(key, range.bucket));
+  const int copy = rank.Tensors().Find(ParameterCopy(rank.Context(), key, range.bucket));
   const Bucket& bucket = rank.Rank().buckets[static_cast<std::size_t>(range.bucket)];
   const Plan& plan = rank.Context().plan;
   FT_CHECK(copy >= 0 || !GathersParameters(plan, bucket));
@@ -82,8 +83,9 @@ Binding GradientBinding(RankBuilder& rank, const TensorSlot& slot, const Instruc
   const TensorName name{TensorKind::kWholeGradients, 0, key.micro_batch, range.bucket};
   int whole = rank.Tensors().Find(name);
   if (whole < 0) {
-    whole = rank.Tensors().Put(name,
-                               rank.NewBuffer(bucket.elements * kFloatBytes, Category::kGradients));
+    whole =
+        rank.Tensors().Put(name, rank.NewBuffer(BytesIn(bucket.sums, bucket.elements),
+                                                Category::kGradients, Space::kDevice, bucket.sums));
   }
   return rank.Part(whole, range.offset, range.elements);
 }
@@ -93,7 +95,7 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
   const TensorTable& tensors = rank.Tensors();
   switch (slot.role) {
     case SlotRole::kTemporary:
-      return rank.Whole(rank.NewBuffer(slot.bytes, slot.category));
+      return rank.Whole(rank.NewBuffer(slot.bytes, slot.category, Space::kDevice, slot.format));
     case SlotRole::kCarried: {
       const int index = static_cast<int>(key.pass) * kSlotsOfABlock + slot.index;
       return rank.Whole(FindOrMake(rank, {TensorKind::kCarried, block, mb, index}, slot));
@@ -176,36 +178,6 @@ SkeletonStep PieceStep(Pass pass, int block, int micro_batch, int piece) {
 
 SkeletonStep BlockStep(Pass pass, int block, int micro_batch) {
   return {BlockKey(pass, block, micro_batch), &kModelBlock};
-}
-
-TensorName ParameterCopy(const InstructionKey& use, int bucket) {
-  const bool forward = use.pass == Pass::kForward;
-  return {forward ? TensorKind::kForwardParameters : TensorKind::kBackwardParameters, use.block,
-          use.micro_batch, bucket};
-}
-
-TensorName ShardCopy(const InstructionKey& use) {
-  TensorName name = ParameterCopy(use, use.part);
-  name.kind = name.kind == TensorKind::kForwardParameters ? TensorKind::kForwardShard
-                                                          : TensorKind::kBackwardShard;
-  return name;
-}
-
-std::vector<BlockUse> ParameterUses(const Skeleton& skeleton) {
-  std::vector<BlockUse> uses = BlockUses(skeleton);
-  std::erase_if(uses, [&](const BlockUse& use) {
-    const InstructionKey& key = skeleton[use.begin].key;
-    // The embedding's backward reads ids alone.
-    return key.pass == Pass::kBackwardWeight || (key.block == 0 && key.pass != Pass::kForward);
-  });
-  return uses;
-}
-
-bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket) {
-  // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
-  const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
-                          context.stage.KindOf(use.block) == BlockKind::kHead;
-  return !norm_alone || context.RangeOf(use.block, kFinalNormWeight).bucket == bucket;
 }
 
 }  // namespace foretrain

@@ -67,7 +67,8 @@ void Emit(RankBuilder& rank, const InstructionKey& key) {
     };
     const int from = tensors.At(name(route.from));
     tensors.Drop(name(route.from));
-    const int to = tensors.Put(name(route.to), rank.NewBuffer(slot.bytes, slot.category, route.to));
+    const int to = tensors.Put(name(route.to),
+                               rank.NewBuffer(slot.bytes, slot.category, route.to, slot.format));
     moves.push_back({rank.Whole(from), rank.Whole(to)});
   }
   AddCopies(rank, key, route.name, /*state=*/false, moves);

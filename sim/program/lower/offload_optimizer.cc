@@ -17,6 +17,7 @@
 #include "sim/program/lower/offload_state.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/lower/update_pieces.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -41,9 +42,11 @@ struct At {
       case StatePart::kMoment2:
         return rank.Part(bucket.moment2, first, elements);
       case StatePart::kParameter:
+      case StatePart::kWeights:
         break;
     }
-    if (HasDeviceCopy(offload)) return rank.Part(bucket.master, first, elements);
+    if (part == StatePart::kParameter && bucket.master >= 0)
+      return rank.Part(bucket.master, first, elements);
     return ParameterRangeOf(rank, bucket, piece.begin, piece.end);
   }
   // On its way, else at home.
@@ -53,7 +56,8 @@ struct At {
   }
   Binding Bring(StatePart part, Space space) const {
     Forget(part);
-    const int buffer = rank.NewBuffer(elements * kFloatBytes, CategoryOf(part), space);
+    const NumberFormat format = FormatOf(context.plan, part);
+    const int buffer = rank.NewBuffer(BytesIn(format, elements), CategoryOf(part), space, format);
     return rank.Whole(rank.Tensors().Put(NameOf(part, key), buffer));
   }
   void Forget(StatePart part) const {
@@ -91,7 +95,8 @@ void EmitWrite(RankBuilder& rank, const InstructionKey& key) {
   std::vector<Move> moves;
   for (const StatePart part : PartsOnDisk(at.context, at.offload)) {
     moves.push_back({at.Now(part), at.Home(part)});
-    const bool copied_next = part == StatePart::kParameter && HasDeviceCopy(at.offload);
+    const bool copied_next =
+        part == StatePart::kParameter && HasDeviceCopy(at.offload) && !HasMasters(at.context.plan);
     if (!copied_next) at.Forget(part);
   }
   AddCopies(rank, key, "optimizer.write", /*state=*/true, moves);
@@ -130,10 +135,10 @@ void EmitGradientOut(RankBuilder& rank, const InstructionKey& key) {
 
 void EmitParameterIn(RankBuilder& rank, const InstructionKey& key) {
   const At at{rank, key};
+  const StatePart part = HasMasters(at.context.plan) ? StatePart::kWeights : StatePart::kParameter;
   const std::array<Move, 1> moves{
-      Move{at.Now(StatePart::kParameter),
-           ParameterRangeOf(rank, at.bucket, at.piece.begin, at.piece.end)}};
-  at.Forget(StatePart::kParameter);
+      Move{at.Now(part), ParameterRangeOf(rank, at.bucket, at.piece.begin, at.piece.end)}};
+  at.Forget(part);
   AddCopies(rank, key, "parameters.in", /*state=*/false, moves);
 }
 
@@ -154,6 +159,10 @@ void EmitUpdate(RankBuilder& rank, const InstructionKey& key) {
                                    at.Now(StatePart::kMoment1), at.Now(StatePart::kMoment2)};
   for (const Scalar& scalar : ScalarsOf(plan)) {
     bindings.push_back(rank.Whole(rank.Tensors().At({stream ? scalar.here : scalar.away})));
+  }
+  if (HasMasters(plan)) {
+    bindings.push_back(stream ? at.Home(StatePart::kWeights)
+                              : at.Bring(StatePart::kWeights, Space::kPinned));
   }
   rank.Add(key, block, bindings);
   if (!delayed) at.Forget(StatePart::kGradient);
@@ -215,11 +224,11 @@ using LastUses = std::vector<std::optional<InstructionKey>>;  // by bucket
 // is read no more: the gather behind them does anyhow, and so all ranks of a stage are alike.
 LastUses LastUsesOf(const LowerContext& context, const Skeleton& skeleton) {
   LastUses last(context.layout.buckets.size());
-  const Sharding sharding = ShardingOf(context.plan);
-  if (!sharding.optimizer || sharding.parameters) return last;
+  if (!ShardingOf(context.plan).optimizer) return last;
   for (const SkeletonStep& step : skeleton) {
     if (step.key.kind != InstructionKind::kBlock) continue;
     for (const int bucket : context.BucketsOf(step.key.block)) {
+      if (ShardsParameters(context.plan, context.BucketAt(bucket))) continue;
       last[static_cast<std::size_t>(bucket)] = step.key;
     }
   }
@@ -302,9 +311,10 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
     Bucket& bucket = rank.Rank().buckets[i];
     const auto number = static_cast<int>(i);
     const OptimizerOffload offload = OffloadOf(context, number);
-    if (HasDeviceCopy(offload)) {
-      bucket.master = rank.NewState(bucket.elements / bucket.shards * kFloatBytes,
-                                    Category::kMasterWeights, offload.master);
+    if (HasDeviceCopy(offload) && bucket.master < 0) {
+      const NumberFormat format = FormatOf(plan, StatePart::kParameter);
+      bucket.master = rank.NewState(BytesIn(format, bucket.elements / bucket.shards),
+                                    Category::kMasterWeights, offload.master, format);
     }
     if (!offload.delayed || GradientsAreAway(plan)) continue;
     const std::vector<StatePiece> pieces = StatePiecesOf(context, number);
@@ -312,8 +322,8 @@ void MakeOptimizerOffloadState(RankBuilder& rank) {
       const InstructionKey key =
           PieceKey(InstructionKind::kOptimizerStep, number, static_cast<int>(p));
       rank.Tensors().Put(NameOf(StatePart::kGradient, key),
-                         rank.NewState((pieces[p].end - pieces[p].begin) * kFloatBytes,
-                                       Category::kGradients, Space::kPinned));
+                         rank.NewState(BytesIn(bucket.sums, pieces[p].end - pieces[p].begin),
+                                       Category::kGradients, Space::kPinned, bucket.sums));
     }
   }
   if (plan.stream_optimizer) return;

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "sim/program/blocks/block_builder.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kPieceGrain = 4096 / kFloatBytes;
+constexpr std::int64_t kDiskBlock = 4096;  // bytes: where a transfer may begin
 
 Space SpaceOf(OffloadTarget target, Space in_memory) {
   if (target == OffloadTarget::kNone) return Space::kDevice;
@@ -54,8 +54,9 @@ OptimizerOffload OffloadOf(const LowerContext& context, int bucket) {
 
 std::vector<StatePiece> StatePiecesOf(const LowerContext& context, int bucket) {
   const ShardRange shard = ShardOf(context.BucketAt(bucket));
-  const std::int64_t size =
-      CeilDiv(CeilDiv(context.plan.bucket_bytes, kFloatBytes), kPieceGrain) * kPieceGrain;
+  const std::int64_t each = BytesIn(WeightFormat(context.plan), 1);
+  const std::int64_t grain = kDiskBlock / each;
+  const std::int64_t size = CeilDiv(CeilDiv(context.plan.bucket_bytes, each), grain) * grain;
   std::vector<StatePiece> pieces;
   for (std::int64_t begin = shard.begin; begin < shard.end; begin += size) {
     pieces.push_back({begin, std::min(begin + size, shard.end)});

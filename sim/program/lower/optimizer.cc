@@ -8,6 +8,7 @@
 #include "sim/program/lower/post_validation.h"
 #include "sim/program/lower/scalars.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -34,7 +35,7 @@ std::vector<Binding> UpdateBindings(RankBuilder& rank, const Bucket& bucket, Ten
   const Plan& plan = rank.Context().plan;
   const ShardRange shard = ShardOf(bucket);
   const std::int64_t elements = shard.end - shard.begin;
-  std::vector<Binding> bindings = {ParameterRangeOf(rank, bucket, shard.begin, shard.end),
+  std::vector<Binding> bindings = {UpdatedRangeOf(rank, bucket, shard.begin, shard.end),
                                    GradientRangeOf(rank, bucket, shard.begin, shard.end)};
   if (bucket.moment1 >= 0) {
     const bool codes = bucket.absmax1 >= 0;
@@ -65,6 +66,10 @@ void EmitOptimizerStep(RankBuilder& rank, const InstructionKey& key) {
     bindings.push_back({bucket.absmax1, 0, scales});
     bindings.push_back({bucket.absmax2, 0, scales});
   }
+  if (HasMasters(plan)) {
+    const ShardRange shard = ShardOf(bucket);
+    bindings.push_back(ParameterRangeOf(rank, bucket, shard.begin, shard.end));
+  }
   rank.Add(key, block, bindings);
 }
 
@@ -83,8 +88,10 @@ void EmitAmendment(RankBuilder& rank, const InstructionKey& key) {
 
 void EmitUpdatedGather(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
-  const int block = rank.FindCollective({OpKind::kAllGather, "gather.updated", Queue::kGather,
-                                         ShardGroup(bucket), bucket.elements, bucket.shards});
+  CollectiveSpec spec{OpKind::kAllGather, "gather.updated", Queue::kGather,
+                      ShardGroup(bucket), bucket.elements,  bucket.shards};
+  spec.format = bucket.weights;
+  const int block = rank.FindCollective(spec);
   rank.Add(key, block, {OwnShard(rank, bucket, bucket.parameters), rank.Whole(bucket.parameters)});
 }
 
@@ -95,7 +102,6 @@ constexpr StepRule kAmendment{EmitAmendment};
 
 // The updates of a micro-batch, or of a step (0).
 Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
-  const Sharding sharding = ShardingOf(context.plan);
   Skeleton updates, amendments;
   // Forward order: the next step's first blocks get their parameters first.
   for (int bucket = static_cast<int>(context.layout.buckets.size()) - 1; bucket >= 0; --bucket) {
@@ -108,7 +114,7 @@ Skeleton UpdateSteps(const LowerContext& context, int micro_batch) {
     const bool later = context.plan.post_validation;
     if (updates_here) add(updates, InstructionKind::kOptimizerStep, kOptimizerStep);
     if (updates_here && MayAmend(context)) add(amendments, InstructionKind::kAmend, kAmendment);
-    if (sharding.optimizer && !sharding.parameters && context.BucketAt(bucket).shards > 1) {
+    if (SharesUpdate(context.plan, context.BucketAt(bucket))) {
       add(later ? amendments : updates, InstructionKind::kAllGather, kUpdatedGather);
     }
   }

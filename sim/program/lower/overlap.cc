@@ -28,6 +28,7 @@ Block BlockOf(const LowerContext& context, int block, Pass pass) {
 struct InFlight {
   TensorName name;
   std::int64_t bytes = 0;
+  NumberFormat format = NumberFormat::kFp32;
   Category category = Category::kActivations;
   bool incoming = false;  // received or loaded
 };
@@ -52,12 +53,16 @@ std::vector<InFlight> InFlightOf(const LowerContext& context, int block) {
     const bool read_again = outlives && ReadsAgain(context, block, slot.role);
     if (slot.base != kNoSlot) continue;
     if (slot.role == SlotRole::kSaved && outlives) {
-      tensors.push_back({{TensorKind::kSaved, block, 0, slot.index}, slot.bytes, slot.category});
-    } else if (slot.role == SlotRole::kInput && (read_again || received)) {
       tensors.push_back(
-          {{TensorKind::kActivation, block - 1}, slot.bytes, Category::kActivations, received});
+          {{TensorKind::kSaved, block, 0, slot.index}, slot.bytes, slot.format, slot.category});
+    } else if (slot.role == SlotRole::kInput && (read_again || received)) {
+      tensors.push_back({{TensorKind::kActivation, block - 1},
+                         slot.bytes,
+                         slot.format,
+                         Category::kActivations,
+                         received});
     } else if (slot.role == SlotRole::kIds && read_again) {
-      tensors.push_back({{TensorKind::kIds}, slot.bytes, Category::kStaging, true});
+      tensors.push_back({{TensorKind::kIds}, slot.bytes, slot.format, Category::kStaging, true});
     }
   }
   return tensors;
@@ -71,11 +76,17 @@ Ring RingOf(const LowerContext& context, int life) {
   return {static_cast<int>(context.plan.MicroBatches()), life};
 }
 
-std::vector<int> NewPlaces(RankBuilder& rank, int count, std::int64_t bytes, Category category,
-                           Holds holds) {
+// What the places of a ring hold.
+struct Place {
+  std::int64_t bytes = 0;
+  NumberFormat format = NumberFormat::kFp32;
+  Category category = Category::kActivations;
+};
+
+std::vector<int> NewPlaces(RankBuilder& rank, int count, const Place& place, Holds holds) {
   std::vector<int> places;
   for (int i = 0; i < count; ++i) {
-    places.push_back(rank.NewState(bytes, category));
+    places.push_back(rank.NewState(place.bytes, place.category, Space::kDevice, place.format));
     rank.Rank().buffers.back().holds = holds;
   }
   return places;
@@ -84,7 +95,8 @@ std::vector<int> NewPlaces(RankBuilder& rank, int count, std::int64_t bytes, Cat
 void EmitKeep(RankBuilder& rank, const InstructionKey& key) {
   const Bucket& bucket = rank.BucketOf(key);
   const std::string name = "keep." + std::to_string(bucket.elements);
-  const int block = rank.FindBlock(name, [&] { return KeepBlock(bucket.elements); });
+  const int block =
+      rank.FindBlock(name, [&] { return KeepBlock(bucket.elements, bucket.weights); });
   const Plan& plan = rank.Context().plan;
   const int place = plan.UpdatesEachMicroBatch()
                         ? RingOf(rank.Context(), LeadOf(rank.Context())).PlaceOf(key.micro_batch)
@@ -146,7 +158,8 @@ void MakeOverlapState(RankBuilder& rank) {
   const bool each = plan.UpdatesEachMicroBatch();
   for (Bucket& bucket : rank.Rank().buckets) {
     const int count = each ? (lead > 0 ? RingOf(context, lead).Size() : 0) : 1;
-    bucket.older = NewPlaces(rank, count, bucket.elements * kFloatBytes, Category::kParameters,
+    const std::int64_t bytes = BytesIn(bucket.weights, bucket.elements);
+    bucket.older = NewPlaces(rank, count, {bytes, bucket.weights, Category::kParameters},
                              each ? Holds::kMicroBatch : Holds::kStep);
   }
   for (const int block : context.stage.blocks) {
@@ -154,7 +167,8 @@ void MakeOverlapState(RankBuilder& rank) {
       const Ring ring = RingOf(context, lead + (tensor.incoming ? 2 : 1));
       rank.Tensors().PutRing(
           tensor.name, ring,
-          NewPlaces(rank, ring.Size(), tensor.bytes, tensor.category, Holds::kMicroBatch));
+          NewPlaces(rank, ring.Size(), {tensor.bytes, tensor.format, tensor.category},
+                    Holds::kMicroBatch));
     }
   }
 }

@@ -28,14 +28,20 @@ class RankBuilder {
     return rank_.buckets[static_cast<std::size_t>(key.part)];
   }
 
-  int NewBuffer(std::int64_t bytes, Category category, Space space = Space::kDevice);
+  int NewBuffer(std::int64_t bytes, Category category, Space space = Space::kDevice,
+                NumberFormat format = NumberFormat::kFp32);
   // The tensor `name`: where the table has a place for it, as rings do, or a new buffer that the
   // table then has.
-  int Make(const TensorName& name, std::int64_t bytes, Category category);
+  int Make(const TensorName& name, std::int64_t bytes, Category category,
+           NumberFormat format = NumberFormat::kFp32);
   // A buffer that lives for the whole run.
-  int NewState(std::int64_t bytes, Category category, Space space = Space::kDevice);
+  int NewState(std::int64_t bytes, Category category, Space space = Space::kDevice,
+               NumberFormat format = NumberFormat::kFp32);
+  NumberFormat FormatOf(const Binding& binding) const {
+    return rank_.buffers[static_cast<std::size_t>(binding.buffer)].format;
+  }
   Binding Whole(int buffer) const;
-  // Elements of 4 bytes, within the buffer (FT_CHECK).
+  // Elements in the buffer's format, within it (FT_CHECK).
   Binding Part(int buffer, std::int64_t first_element, std::int64_t elements) const;
 
   // Number of the block called `key`, made by `make` when it is new.

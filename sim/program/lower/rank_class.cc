@@ -48,19 +48,33 @@ struct Groups {
   std::vector<std::vector<std::int32_t>> of_rank;
 };
 
+// Members of these pairs have others as well.
+bool IsPairOfNeighbours(GroupKind kind) {
+  return kind == GroupKind::kNext || kind == GroupKind::kPrev;
+}
+
 Groups AllGroups(const Plan& plan) {
   Groups groups;
   groups.of_rank.resize(static_cast<std::size_t>(plan.World()));
-  for (int kind = 0; kind < kGroupKindCount; ++kind) {
-    std::map<std::vector<int>, std::int32_t> numbers;
+  std::vector<int> known(groups.of_rank.size(), -1);  // kinds whose group the rank has
+  for (int number = 0; number < kGroupKindCount; ++number) {
+    const auto kind = static_cast<GroupKind>(number);
     for (int pp = 0; pp < plan.pp; ++pp) {
       for (const RankCoordinates& at : RanksOfStage(plan, pp)) {
-        std::vector<int> members = GroupMembers(plan, at, static_cast<GroupKind>(kind));
+        const auto rank = static_cast<std::size_t>(RankOf(plan, at));
+        if (known[rank] == number) continue;
+        std::vector<int> members = GroupMembers(plan, at, kind);
         if (members.empty()) continue;
-        const auto next = static_cast<std::int32_t>(groups.members.size());
-        const auto [found, is_new] = numbers.try_emplace(members, next);
-        if (is_new) groups.members.push_back(std::move(members));
-        groups.of_rank[static_cast<std::size_t>(RankOf(plan, at))].push_back(found->second);
+        const auto group = static_cast<std::int32_t>(groups.members.size());
+        if (IsPairOfNeighbours(kind)) {
+          groups.of_rank[rank].push_back(group);
+        } else {
+          for (const int member : members) {
+            known[static_cast<std::size_t>(member)] = number;
+            groups.of_rank[static_cast<std::size_t>(member)].push_back(group);
+          }
+        }
+        groups.members.push_back(std::move(members));
       }
     }
   }
@@ -106,13 +120,17 @@ std::vector<std::int32_t> Representatives(const ModelSpec& model, const Plan& pl
   std::vector<Key> keys;
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
+    std::map<LayoutVariant, BucketLayout> layouts;
     for (const RankCoordinates& at : RanksOfStage(plan, pp)) {
       if (choice == RankChoice::kFirst) {
         keys.push_back({pp});
-      } else {
-        const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
-        keys.push_back(SizesOf({model, plan, stage, layout, at}));
+        continue;
       }
+      const auto [found, is_new] = layouts.try_emplace(VariantOf(plan, at));
+      BucketLayout& layout = found->second;
+      if (is_new) layout = LayOutBuckets(model, plan, stage, at);
+      MoveShards(plan, at, layout);
+      keys.push_back(SizesOf({model, plan, stage, layout, at}));
     }
   }
   std::vector<std::int32_t> classes = Numbered(keys);

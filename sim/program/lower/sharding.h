@@ -62,9 +62,18 @@ inline bool IsScattered(const Plan& plan, const Bucket& bucket) {
   return ShardingOf(plan).optimizer && !IsHeldOnce(plan, bucket);
 }
 
-// Whether a bucket's parameters are gathered for each use.
+// Whether this rank has a shard of the bucket's parameters, which are gathered for each use unless
+// nobody else has any.
+inline bool ShardsParameters(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).parameters && !bucket.unsharded;
+}
 inline bool GathersParameters(const Plan& plan, const Bucket& bucket) {
-  return ShardingOf(plan).parameters && !IsHeldOnce(plan, bucket);
+  return ShardsParameters(plan, bucket) && !IsHeldOnce(plan, bucket);
+}
+
+// Whether each rank updates a shard of parameters that are whole on all of them.
+inline bool SharesUpdate(const Plan& plan, const Bucket& bucket) {
+  return ShardingOf(plan).optimizer && bucket.shards > 1 && !ShardsParameters(plan, bucket);
 }
 
 // Replicas of each shard sum it once a step, when it holds all micro-batches (HSDP).

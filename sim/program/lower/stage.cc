@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 #include "sim/program/schedules/placement.h"
 
 namespace foretrain {
@@ -57,9 +58,12 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       *open = {};
     }
   };
+  const bool copied = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
+  const NumberFormat counted = copied ? WeightFormat(plan) : SumFormat(plan);
   for (auto block = stage.blocks.rbegin(); block != stage.blocks.rend(); ++block) {
-    // Chunks are done with at different times.
+    // Chunks are done with at different times; the embedding's backward reads no parameters.
     if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close(0);
+    if (*block == 0 && copied) close(0);
     for (Member& member : MembersOf(model, plan, stage, *block, ep_rank)) {
       if (IsTokenTable(stage, member)) {
         tables.push_back(std::move(member));
@@ -68,11 +72,10 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
       OpenGroup& open = member.parameter.frozen    ? frozen
                         : member.parameter.experts ? experts
                                                    : shared;
-      open.bytes += ElementsOf(member.parameter, plan.tp) * kFloatBytes;
+      open.bytes += BytesIn(counted, ElementsOf(member.parameter, plan.tp));
       open.members.push_back(std::move(member));
     }
-    const bool alone = plan.zero_stage == 3 || plan.offload_parameters != OffloadTarget::kNone;
-    close(alone ? 0 : plan.bucket_bytes);
+    close(copied ? plan.gather_bytes : plan.bucket_bytes);
   }
   close(0);
   for (Member& table : tables) groups.push_back({std::move(table)});
@@ -87,18 +90,8 @@ void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::i
 
 class Builder {
  public:
-  Builder(const Plan& plan, const Stage& stage, const RankCoordinates& at)
-      : plan_(plan), stage_(stage), shard_(DataPlaceOf(plan, at).shard), tp_(at.tp) {
-    // Of the two pipeline ranks that hold these stages whole, one counts them.
-    // Whole state that all data-parallel ranks hold is counted by each of them, for its own norm;
-    // experts make the norm a sum over all, of which one counts.
-    const auto place = DataPlaceOf(plan, at);
-    const int among = place.replica * plan.Shards() + place.shard;
-    expert_shard_ = ExpertPlaceOf(plan, at);
-    const bool whole = !ShardingOf(plan).optimizer && plan.DealsExperts();
-    counts_shared_ = !whole || among == 0;
-    counts_experts_ = !whole || expert_shard_ == 0;
-    second_holder_ = plan.StageCopies() == 2 && !ShardingOf(plan).optimizer && at.pp >= plan.pp / 2;
+  Builder(const Plan& plan, const Stage& stage, const LayoutVariant& variant)
+      : plan_(plan), stage_(stage), variant_(variant) {
     out_.ranges.resize(stage.blocks.size());
     out_.buckets_of_block.resize(stage.blocks.size());
   }
@@ -124,14 +117,12 @@ class Builder {
     const Sharding sharding = ShardingOf(plan_);
     bucket.experts = group.front().parameter.experts;
     bucket.frozen = group.front().parameter.frozen;
+    bucket.weights = WeightFormat(plan_);
+    bucket.sums = SumFormat(plan_);
     // Of what is frozen there is nothing to share out but the parameters.
     const bool shares = bucket.frozen ? sharding.parameters : sharding.optimizer;
     bucket.shards = shares ? sharding.shards : 1;
-    bucket.shard = shares ? shard_ : 0;
-    if (bucket.experts && sharding.optimizer) {
-      bucket.shards = plan_.ExpertHolders();
-      bucket.shard = expert_shard_;
-    }
+    if (bucket.experts && sharding.optimizer) bucket.shards = plan_.ExpertHolders();
     const std::int64_t grain = kShardGrain * bucket.shards;
     bucket.elements = CeilDiv(bucket.used, grain) * grain;
     if (stage_.HoldsTwin() && !bucket.frozen && IsTokenTable(stage_, group.front())) {
@@ -141,6 +132,7 @@ class Builder {
   }
 
   BucketLayout Take(const ModelSpec& model) {
+    LeaveWhole();
     if (stage_.shared_table) {
       const int head_block = stage_.layers + 1;
       auto& head = Ranges(head_block, kHeadParameterCount);
@@ -154,6 +146,17 @@ class Builder {
   }
 
  private:
+  // The first blocks', as many as may be: nothing in a step's forward comes before their gathers.
+  void LeaveWhole() {
+    if (!ShardingOf(plan_).parameters) return;
+    std::int64_t left = plan_.unsharded_bytes;
+    for (auto bucket = out_.buckets.rbegin(); bucket != out_.buckets.rend(); ++bucket) {
+      left -= BytesIn(bucket->weights, bucket->elements);
+      if (left < 0) break;
+      bucket->unsharded = true;
+    }
+  }
+
   std::vector<ParameterRange>& Ranges(int block, int count) {
     auto& list = out_.ranges[stage_.Local(block)];
     if (static_cast<int>(list.size()) < count) list.resize(static_cast<std::size_t>(count));
@@ -181,9 +184,9 @@ class Builder {
       place.row_end = part.rows;
       place.col_end = part.cols;
       if (parameter.split == Split::kRows) {
-        SplitRange(part.rows, plan_.tp, tp_, place.row_begin, place.row_end);
+        SplitRange(part.rows, plan_.tp, variant_.tp, place.row_begin, place.row_end);
       } else if (parameter.split == Split::kCols) {
-        SplitRange(part.cols, plan_.tp, tp_, place.col_begin, place.col_end);
+        SplitRange(part.cols, plan_.tp, variant_.tp, place.col_begin, place.col_end);
       }
       place.bucket = number;
       place.offset = bucket.used;
@@ -191,9 +194,9 @@ class Builder {
       place.replicated = parameter.split == Split::kNone && !parameter.experts;
       const bool copy =
           stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
-      place.counted = !parameter.frozen && !copy && !second_holder_ &&
-                      (!place.replicated || tp_ == 0) &&
-                      (parameter.experts ? counts_experts_ : counts_shared_);
+      place.counted = !parameter.frozen && !copy && !variant_.second_holder &&
+                      (!place.replicated || variant_.tp == 0) &&
+                      (parameter.experts ? variant_.counts_experts : variant_.counts_shared);
       bucket.used += ElementsOf(part, parameter.split, plan_.tp);
       if (parameter.decays) bucket.decayed = bucket.used;
       out_.places.push_back(std::move(place));
@@ -202,11 +205,7 @@ class Builder {
 
   const Plan& plan_;
   const Stage& stage_;
-  int shard_;
-  int tp_;
-  int expert_shard_ = 0;  // place among those that hold the same experts
-  bool counts_shared_ = true, counts_experts_ = true;
-  bool second_holder_ = false;
+  LayoutVariant variant_;
   BucketLayout out_;
 };
 
@@ -263,12 +262,40 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
 
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at) {
-  Builder builder(plan, stage, at);
-  const int ep_rank = ExpertIndexOf(plan, at) % plan.ep;
-  for (std::vector<Member>& group : GroupMembers(model, plan, stage, ep_rank)) {
+  const LayoutVariant variant = VariantOf(plan, at);
+  Builder builder(plan, stage, variant);
+  for (std::vector<Member>& group : GroupMembers(model, plan, stage, variant.ep)) {
     builder.Add(std::move(group));
   }
-  return builder.Take(model);
+  BucketLayout layout = builder.Take(model);
+  MoveShards(plan, at, layout);
+  return layout;
+}
+
+LayoutVariant VariantOf(const Plan& plan, const RankCoordinates& at) {
+  LayoutVariant variant;
+  variant.tp = at.tp;
+  variant.ep = ExpertIndexOf(plan, at) % plan.ep;
+  // Whole state that all data-parallel ranks hold is counted by each of them, for its own norm;
+  // experts make the norm a sum over all, of which one counts.
+  const bool sharded = ShardingOf(plan).optimizer;
+  if (!sharded && plan.DealsExperts()) {
+    const DataPlace place = DataPlaceOf(plan, at);
+    variant.counts_shared = place.replica == 0 && place.shard == 0;
+    variant.counts_experts = ExpertPlaceOf(plan, at) == 0;
+  }
+  // Of the two pipeline ranks that hold these stages whole, one counts them.
+  variant.second_holder = plan.StageCopies() == 2 && !sharded && at.pp >= plan.pp / 2;
+  return variant;
+}
+
+void MoveShards(const Plan& plan, const RankCoordinates& to, BucketLayout& layout) {
+  if (!ShardingOf(plan).optimizer) return;
+  const int shard = DataPlaceOf(plan, to).shard;
+  const int expert_shard = plan.DealsExperts() ? ExpertPlaceOf(plan, to) : shard;
+  for (Bucket& bucket : layout.buckets) {
+    bucket.shard = bucket.shards == 1 ? 0 : bucket.experts ? expert_shard : shard;
+  }
 }
 
 ShardRange ShardOf(const Bucket& bucket) {

@@ -2,6 +2,7 @@
 // lowering passes and by the closed form of memory.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -74,11 +75,24 @@ struct BucketLayout {
 };
 
 // Buckets of one rank. Consecutive blocks share a bucket up to plan.bucket_bytes; with ZeRO-3 or
-// offloaded parameters each block is one, so that it can be gathered or copied alone. A tied token
-// table is always one by itself. In a bucket tensors that decay come first; a bucket is padded to
-// 16 elements a shard.
+// offloaded parameters, which are gathered or copied for each use, up to plan.gather_bytes, and the
+// embedding with nothing else. A tied token table is always one by itself. In a bucket tensors that
+// decay come first; a bucket is padded to 16 elements a shard.
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at);
+
+// What a layout depends on beside model, plan and stage: all but the shards, and these.
+struct LayoutVariant {
+  int tp = 0;
+  int ep = 0;                  // place among those who share out a layer's experts
+  bool counts_shared = true;   // in the norm: parameters that all data-parallel ranks hold whole,
+  bool counts_experts = true;  // experts likewise
+  bool second_holder = false;  // of DualPipe's two
+  auto operator<=>(const LayoutVariant&) const = default;
+};
+LayoutVariant VariantOf(const Plan& plan, const RankCoordinates& at);
+// Makes a layout that of another rank of the stage with the same variant. O(buckets).
+void MoveShards(const Plan& plan, const RankCoordinates& to, BucketLayout& layout);
 
 // This rank's part of a bucket, without padding.
 ShardRange ShardOf(const Bucket& bucket);

@@ -4,13 +4,14 @@
 
 #include "base/checked.h"
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
 
 std::int16_t Other(BlockBuilder& b, std::string name, std::int64_t elements, Category category,
-                   int index) {
-  return b.Slot(std::move(name), elements, category, SlotRole::kOther, index);
+                   int index, NumberFormat format = NumberFormat::kFp32) {
+  return b.SlotIn(format, std::move(name), elements, category, SlotRole::kOther, index);
 }
 
 Op& AddCopy(BlockBuilder& b, const std::string& name, std::int16_t from, std::int16_t to,
@@ -26,12 +27,12 @@ Op& AddCopy(BlockBuilder& b, const std::string& name, std::int16_t from, std::in
 
 // One op a range, which adds to one number.
 Block RangesBlock(const char* name, const char* result, OpKind kind,
-                  const std::vector<std::int64_t>& range_elements, bool away) {
+                  const std::vector<std::int64_t>& range_elements, NumberFormat format, bool away) {
   BlockBuilder b(name);
   std::vector<std::int16_t> ranges;
   for (std::size_t i = 0; i < range_elements.size(); ++i) {
     ranges.push_back(Other(b, "range" + std::to_string(i), range_elements[i], Category::kGradients,
-                           static_cast<int>(i)));
+                           static_cast<int>(i), format));
   }
   const int index = static_cast<int>(range_elements.size());
   const std::int16_t out = Other(b, result, 1, Category::kWorkspace, index);
@@ -76,6 +77,10 @@ NumberFormat GatherFormatOf(const Plan& plan) {
   return formats[static_cast<std::size_t>(plan.gather_format)];
 }
 
+std::string SuffixOf(NumberFormat format) {
+  return format == NumberFormat::kFp32 ? "" : "." + std::string(Name(format));
+}
+
 Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets) {
   BlockBuilder b("load");
   const std::int16_t ids_slot = b.Slot("ids", ids ? rows : 0, Category::kStaging, SlotRole::kIds);
@@ -87,9 +92,9 @@ Block LoadBatchBlock(std::int64_t rows, bool ids, bool targets) {
   return b.Take();
 }
 
-Block SendBlock(std::int64_t elements, bool to_next) {
+Block SendBlock(std::int64_t elements, bool to_next, NumberFormat format) {
   BlockBuilder b(to_next ? "send.next" : "send.previous");
-  const std::int16_t tensor = Other(b, "tensor", elements, Category::kActivations, 0);
+  const std::int16_t tensor = Other(b, "tensor", elements, Category::kActivations, 0, format);
   Op& op = b.Add(OpKind::kSend, OpClass::kPpComm, "send", {In(tensor)});
   op.queue = to_next ? Queue::kSendNext : Queue::kSendPrev;
   op.group = to_next ? GroupKind::kNext : GroupKind::kPrev;
@@ -97,9 +102,9 @@ Block SendBlock(std::int64_t elements, bool to_next) {
   return b.Take();
 }
 
-Block RecvBlock(std::int64_t elements, bool from_previous, Category category) {
+Block RecvBlock(std::int64_t elements, bool from_previous, Category category, NumberFormat format) {
   BlockBuilder b(from_previous ? "recv.previous" : "recv.next");
-  const std::int16_t tensor = Other(b, "tensor", elements, category, 0);
+  const std::int16_t tensor = Other(b, "tensor", elements, category, 0, format);
   Op& op = b.Add(OpKind::kRecv, OpClass::kPpComm, "recv", {Out(tensor)});
   op.queue = from_previous ? Queue::kRecvPrev : Queue::kRecvNext;
   op.group = from_previous ? GroupKind::kPrev : GroupKind::kNext;
@@ -113,11 +118,11 @@ Block CollectiveBlock(const CollectiveSpec& spec) {
   const bool scatters = spec.kind == OpKind::kReduceScatter;
   const bool gathers = spec.kind == OpKind::kAllGather;
   const std::int16_t in =
-      Other(b, "in", gathers ? shard : spec.elements, Category::kCommunication, 0);
-  const std::int16_t out =
-      spec.kind == OpKind::kAllReduce && spec.in_place
-          ? in
-          : Other(b, "out", scatters ? shard : spec.elements, Category::kCommunication, 1);
+      Other(b, "in", gathers ? shard : spec.elements, Category::kCommunication, 0, spec.format);
+  const std::int16_t out = spec.kind == OpKind::kAllReduce && spec.in_place
+                               ? in
+                               : Other(b, "out", scatters ? shard : spec.elements,
+                                       Category::kCommunication, 1, spec.format);
   const Operand to = spec.accumulate || in == out ? InOut(out) : Out(out);
   Op& op = b.Add(spec.kind, spec.op_class, spec.name, {In(in), to});
   op.queue = spec.queue;
@@ -138,8 +143,12 @@ Block CopyBlock(const CopySpec& spec) {
   int index = 0;
   for (const std::int64_t elements : spec.elements) {
     const std::string number = std::to_string(index / 2);
-    const std::int16_t from = Other(b, "from" + number, elements, Category::kStaging, index);
-    const std::int16_t to = Other(b, "to" + number, elements, Category::kStaging, index + 1);
+    const auto i = static_cast<std::size_t>(index / 2);
+    const NumberFormat format = i < spec.formats.size() ? spec.formats[i] : NumberFormat::kFp32;
+    const std::int16_t from =
+        Other(b, "from" + number, elements, Category::kStaging, index, format);
+    const std::int16_t to =
+        Other(b, "to" + number, elements, Category::kStaging, index + 1, format);
     AddCopy(b, spec.name + number, from, to, {spec.from, spec.to}, elements, spec.state);
     index += 2;
   }
@@ -149,8 +158,9 @@ Block CopyBlock(const CopySpec& spec) {
 Block SumAwayBlock(const CollectiveSpec& spec) {
   FT_CHECK(spec.kind == OpKind::kAllReduce && !spec.accumulate);
   BlockBuilder b(spec.name);
-  const std::int16_t away = Other(b, "away", spec.elements, Category::kGradients, 0);
-  const std::int16_t here = Other(b, "here", spec.elements, Category::kCommunication, 1);
+  const std::int16_t away = Other(b, "away", spec.elements, Category::kGradients, 0, spec.format);
+  const std::int16_t here =
+      Other(b, "here", spec.elements, Category::kCommunication, 1, spec.format);
   const std::pair in{Space::kPinned, Space::kDevice}, out{Space::kDevice, Space::kPinned};
   AddCopy(b, spec.name + ".in", away, here, in, spec.elements, /*state=*/true);
   Op& op = b.Add(spec.kind, spec.op_class, spec.name, {In(here), InOut(here)});
@@ -161,18 +171,18 @@ Block SumAwayBlock(const CollectiveSpec& spec) {
   return b.Take();
 }
 
-Block KeepBlock(std::int64_t elements) {
-  Block block = CopyBlock({.name = "keep", .elements = {elements}});
+Block KeepBlock(std::int64_t elements, NumberFormat format) {
+  Block block = CopyBlock({.name = "keep", .elements = {elements}, .formats = {format}});
   block.ops[0].name = "keep";
   block.ops[0].queue = Queue::kCompute;
   block.ops[0].op_class = OpClass::kMemoryBound;
   return block;
 }
 
-Block HostAddBlock(std::int64_t elements) {
+Block HostAddBlock(std::int64_t elements, NumberFormat format) {
   BlockBuilder b("gradients.add");
-  const std::int16_t sum = Other(b, "sum", elements, Category::kGradients, 0);
-  const std::int16_t arrived = Other(b, "arrived", elements, Category::kGradients, 1);
+  const std::int16_t sum = Other(b, "sum", elements, Category::kGradients, 0, format);
+  const std::int16_t arrived = Other(b, "arrived", elements, Category::kGradients, 1, format);
   Op& op = b.Add(OpKind::kAdd, OpClass::kHost, "gradients.add",
                  {In(sum), In(arrived), In(kNoSlot), InOut(sum)});
   op.queue = Queue::kCpu;
@@ -180,13 +190,15 @@ Block HostAddBlock(std::int64_t elements) {
   return b.Take();
 }
 
-Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements, bool away) {
-  return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements, away);
+Block SquaredNormBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
+                       bool away) {
+  return RangesBlock("norm", "squared_norm", OpKind::kSquaredNorm, range_elements, format, away);
 }
 
-Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements, bool away) {
+Block CountNotFiniteBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
+                          bool away) {
   return RangesBlock("count_not_finite", "not_finite", OpKind::kCountNotFinite, range_elements,
-                     away);
+                     format, away);
 }
 
 Block CountSkippedBlock() {
@@ -198,29 +210,46 @@ Block CountSkippedBlock() {
   return b.Take();
 }
 
-Block QuantizedGatherBlock(GroupKind group, std::int64_t elements, int shards,
-                           NumberFormat format) {
+Block QuantizedGatherBlock(const QuantizedGatherSpec& spec) {
   BlockBuilder b("gather.quantized");
-  const std::int64_t shard = elements / shards;
-  const std::int64_t words = shards * BytesIn(format, shard) / kFloatBytes;
-  const std::int16_t in = Other(b, "shard", shard, Category::kParameters, 0);
-  const std::int16_t own = Other(b, "own", words / shards, Category::kCommunication, 1);
+  const std::int64_t shard = spec.elements / spec.shards;
+  const std::int64_t words = spec.shards * BytesIn(spec.format, shard) / kFloatBytes;
+  const std::int16_t in = Other(b, "shard", shard, Category::kParameters, 0, spec.shard);
+  const std::int16_t own = Other(b, "own", words / spec.shards, Category::kCommunication, 1);
   const std::int16_t sent = Other(b, "quantized", words, Category::kCommunication, 2);
-  const std::int16_t whole = Other(b, "whole", elements, Category::kCommunication, 3);
+  const std::int16_t whole =
+      Other(b, "whole", spec.elements, Category::kCommunication, 3, spec.whole);
   const auto convert = [&](OpKind kind, const char* name, std::int16_t from, std::int16_t to,
                            std::int64_t count, std::int64_t pieces) {
     Op& op = b.Add(kind, OpClass::kMemoryBound, name, {In(from), Out(to)});
     op.queue = Queue::kGather;
-    op.format = format;
+    op.format = spec.format;
     op.shape = {.rows = pieces, .elements = count};
   };
   convert(OpKind::kQuantize, "quantize", in, own, shard, 1);
   Op& gather = b.Add(OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(sent)});
   gather.queue = Queue::kGather;
-  gather.group = group;
-  gather.format = format;
+  gather.group = spec.group;
+  gather.format = spec.format;
   gather.shape = {.elements = words};
-  convert(OpKind::kDequantize, "dequantize", sent, whole, elements, shards);
+  convert(OpKind::kDequantize, "dequantize", sent, whole, spec.elements, spec.shards);
+  return b.Take();
+}
+
+Block CastGatherBlock(GroupKind group, std::int64_t elements, int shards, NumberFormat format) {
+  BlockBuilder b("gather.cast");
+  const std::int64_t shard = elements / shards;
+  const std::int16_t in = Other(b, "shard", shard, Category::kParameters, 0);
+  const std::int16_t own = Other(b, "own", shard, Category::kCommunication, 1, format);
+  const std::int16_t whole = Other(b, "whole", elements, Category::kCommunication, 2, format);
+  Op& cast = b.Add(OpKind::kQuantize, OpClass::kMemoryBound, "cast", {In(in), Out(own)});
+  cast.queue = Queue::kGather;
+  cast.format = format;
+  cast.shape = {.rows = 1, .elements = shard};
+  Op& gather = b.Add(OpKind::kAllGather, OpClass::kDpComm, "gather", {In(own), Out(whole)});
+  gather.queue = Queue::kGather;
+  gather.group = group;
+  gather.shape = {.elements = elements};
   return b.Take();
 }
 
@@ -238,8 +267,12 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const std::int64_t moment = adam ? BytesIn(format, elements) - scales : 0;
   const std::int64_t clips = plan.clip_norm > 0 ? kFloatBytes : 0;
   const std::int64_t skips = plan.loss_scale > 0 ? kFloatBytes : 0;
-  const std::int16_t param = slot("param", elements * kFloatBytes, Category::kParameters);
-  const std::int16_t grad = slot("grad", elements * kFloatBytes, Category::kGradients);
+  const bool masters = HasMasters(plan);
+  const std::int16_t param =
+      Other(b, "param", elements, masters ? Category::kMasterWeights : Category::kParameters,
+            index++, masters ? NumberFormat::kFp32 : WeightFormat(plan));
+  const std::int16_t grad =
+      Other(b, "grad", elements, Category::kGradients, index++, SumFormat(plan));
   const std::int16_t moment1 = slot("moment1", moment, Category::kOptimizerState);
   const std::int16_t moment2 = slot("moment2", moment, Category::kOptimizerState);
   const std::int16_t norm = slot("squared_norm", clips, Category::kWorkspace);
@@ -247,12 +280,14 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const std::int16_t skipped = slot("skipped", adam ? skips : 0, Category::kWorkspace);
   const std::int16_t absmax1 = slot("absmax1", scales, Category::kOptimizerState);
   const std::int16_t absmax2 = slot("absmax2", scales, Category::kOptimizerState);
+  const std::int16_t weights = Other(b, "weights", masters ? elements : 0, Category::kParameters,
+                                     index++, WeightFormat(plan));
   const OpClass op_class = queue == Queue::kCpu ? OpClass::kHost : OpClass::kMemoryBound;
   Op& op = adam ? b.Add(OpKind::kAdamW, op_class, "adamw",
                         {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm),
-                         In(not_finite), In(skipped), InOut(absmax1), InOut(absmax2)})
+                         In(not_finite), In(skipped), InOut(absmax1), InOut(absmax2), Out(weights)})
                 : b.Add(OpKind::kSgd, op_class, "sgd",
-                        {InOut(param), In(grad), In(norm), In(not_finite)});
+                        {InOut(param), In(grad), In(norm), In(not_finite), Out(weights)});
   op.queue = queue;
   op.delayed = delayed;
   if (adam) op.format = format;

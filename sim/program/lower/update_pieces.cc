@@ -3,6 +3,7 @@
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/lower/offload_copies.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -20,7 +21,21 @@ struct Parts {
 
 Category CategoryOf(StatePart part) {
   if (part == StatePart::kGradient) return Category::kGradients;
+  if (part == StatePart::kWeights) return Category::kParameters;
   return part == StatePart::kParameter ? Category::kMasterWeights : Category::kOptimizerState;
+}
+
+NumberFormat FormatOf(const Plan& plan, StatePart part) {
+  switch (part) {
+    case StatePart::kGradient:
+      return SumFormat(plan);
+    case StatePart::kWeights:
+      return WeightFormat(plan);
+    case StatePart::kParameter:
+      return HasMasters(plan) ? NumberFormat::kFp32 : WeightFormat(plan);
+    default:
+      return NumberFormat::kFp32;
+  }
 }
 
 InstructionKey PieceKey(InstructionKind kind, int bucket, int piece) {
@@ -62,7 +77,7 @@ CategoryBytes BytesOf(const LowerContext& context, const InstructionKey& key,
       StatePiecesOf(context, key.part)[static_cast<std::size_t>(key.micro_batch)];
   CategoryBytes bytes{};
   for (const StatePart part : parts) {
-    At(bytes, CategoryOf(part)) += (piece.end - piece.begin) * kFloatBytes;
+    At(bytes, CategoryOf(part)) += BytesIn(FormatOf(context.plan, part), piece.end - piece.begin);
   }
   return bytes;
 }
@@ -77,7 +92,9 @@ StepMemory Frees(const CategoryBytes& bytes) {
 
 std::vector<StatePart> KeptOnWay(const LowerContext& context, const OptimizerOffload& offload) {
   std::vector<StatePart> parts = PartsOnDisk(context, offload);
-  if (HasDeviceCopy(offload)) std::erase(parts, StatePart::kParameter);
+  // A master goes nowhere else: what it becomes does.
+  const bool copied_next = HasDeviceCopy(offload) && !HasMasters(context.plan);
+  if (copied_next) std::erase(parts, StatePart::kParameter);
   return parts;
 }
 
@@ -116,7 +133,9 @@ StepMemory PieceGradientOutMemory(const LowerContext& context, const Instruction
 StepMemory PieceParameterInMemory(const LowerContext& context, const InstructionKey& key,
                                   Space space) {
   const OptimizerOffload offload = OffloadOf(context, key.part);
-  if (space != Space::kPinned || offload.master != Space::kNvme) return {};
+  if (space != Space::kPinned) return {};
+  if (HasMasters(context.plan)) return Frees(BytesOf(context, key, {StatePart::kWeights}));
+  if (offload.master != Space::kNvme) return {};
   return Frees(BytesOf(context, key, {StatePart::kParameter}));
 }
 
@@ -127,7 +146,17 @@ StepMemory PieceUpdateMemory(const LowerContext& context, const InstructionKey& 
   const bool brought = space == Space::kDevice ? offload.stream && lies_away
                                                : space == Space::kPinned && !offload.stream &&
                                                      !offload.delayed && !lies_away;
-  return brought ? Frees(BytesOf(context, key, {StatePart::kGradient})) : StepMemory{};
+  StepMemory memory;
+  if (brought) memory = Frees(BytesOf(context, key, {StatePart::kGradient}));
+  const bool makes_weights = space == Space::kPinned && !offload.stream && HasMasters(context.plan);
+  if (!makes_weights) return memory;
+  const CategoryBytes weights = BytesOf(context, key, {StatePart::kWeights});
+  for (std::size_t c = 0; c < weights.size(); ++c) {
+    memory.at_peak[c] += weights[c];
+    memory.at_end[c] += weights[c];
+  }
+  memory.peak_total += Total(weights);
+  return memory;
 }
 
 }  // namespace foretrain

@@ -9,9 +9,11 @@
 
 namespace foretrain {
 
-enum class StatePart : int { kGradient, kMoment1, kMoment2, kParameter };
+// kParameter: what is updated; kWeights: what a master becomes, on its way to the device.
+enum class StatePart : int { kGradient, kMoment1, kMoment2, kParameter, kWeights };
 
 Category CategoryOf(StatePart part);
+NumberFormat FormatOf(const Plan& plan, StatePart part);
 
 // The instruction on piece `piece` of a bucket.
 InstructionKey PieceKey(InstructionKind kind, int bucket, int piece);

@@ -42,7 +42,6 @@ DeviceProfile IdealProfile() {
   profile.rates.link_bytes_per_s = kInstant;
   profile.rates.network_bytes_per_s = kInstant;
   profile.rates.overlap_slowdown = kOne;
-  profile.rates.element_bytes = {4, Provenance::kDefault};
   return profile;
 }
 

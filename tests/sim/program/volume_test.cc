@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -83,6 +84,34 @@ TEST(Volumes, OfEachZeroStageAreThoseOfItsDefinition) {
   const double tables = (32 + 8) * 16;
   EXPECT_THAT(VolumesOf(plan), Is({{"reduce_scatter.shard", 3},
                                    {"all_gather.shard", 3 * (2 - tables / parameters)}}));
+}
+
+// Blocks that are gathered together take fewer collectives and move as much. A model that fits
+// whole into what may stay so sends what ZeRO-2 does.
+TEST(Volumes, OfGathersTogetherAreThoseOfGathersApart) {
+  Plan plan = FourRanks();
+  plan.zero_stage = 3;
+  const Volumes apart = VolumesOf(plan);
+  ModelSpec model = SmallGpt();
+  model.tied_embeddings = false;
+  const auto gathers = [&] {
+    const auto program = Compile(model, plan);
+    EXPECT_TRUE(program.has_value()) << Describe(plan);
+    const auto& step = program->ranks[0].step;
+    return std::count_if(step.begin(), step.end(), [](const Instruction& instruction) {
+      return instruction.key.kind == InstructionKind::kAllGather;
+    });
+  };
+  // Blocks 0 to 5 forward, 5 to 1 backward, 3 times.
+  EXPECT_EQ(gathers(), 3 * 11);
+  plan.gather_bytes = 1'000'000'000;
+  // The embedding, which no backward reads, stays apart.
+  EXPECT_EQ(gathers(), 3 * 3);
+  // But for the padding of each bucket they are the same.
+  EXPECT_NEAR(VolumesOf(plan).at("all_gather.shard"), apart.at("all_gather.shard"), 0.01);
+  plan.gather_bytes = 0;
+  plan.unsharded_bytes = 1'000'000'000;
+  EXPECT_THAT(VolumesOf(plan), Is({{"reduce_scatter.shard", 3}, {"all_gather.shard", 1}}));
 }
 
 // Of method lora what is frozen is neither summed nor gathered after an update; ZeRO-3 gathers all

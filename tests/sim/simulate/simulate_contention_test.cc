@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "sim/simulate/contention.h"
 #include "tests/sim/simulate/play.h"
 
 namespace foretrain {
@@ -65,6 +66,38 @@ TEST(Simulate, CountsThreadsNotRanks) {
   EXPECT_DOUBLE_EQ(Play(made).step_s, 3.0);
   made.costs.load[static_cast<std::size_t>(made.Row(0, copy))] = 0.0;
   EXPECT_DOUBLE_EQ(Play(made).step_s, 2.0);
+}
+
+WireDemand Of(SharedWire wire, double share) {
+  WireDemand demand{};
+  demand[static_cast<std::size_t>(wire)] = share;
+  return demand;
+}
+
+// Two collectives of 2 s and 4 s that want all of the network: each runs at half its speed for 4 s,
+// in which the first ends; the other has 2 s left.
+TEST(Simulate, SharesAConnectionAmongCollectives) {
+  HandMade made(1);
+  const int shorter = made.AddCollective(0, Queue::kReduce, 2.0, {0});
+  const int longer = made.AddCollective(0, Queue::kTp, 4.0, {0});
+  made.costs.demand.assign(2, Of(SharedWire::kNetworkOut, 1.0));
+  EXPECT_THAT(StartAndEnd(Play(made), 0, shorter), From(0, 4));
+  EXPECT_THAT(StartAndEnd(Play(made), 0, longer), From(0, 6));
+  // On another connection neither waits.
+  made.costs.demand[1] = Of(SharedWire::kNetworkIn, 1.0);
+  EXPECT_DOUBLE_EQ(Play(made).step_s, 4.0);
+  // Half of each is no more than there is.
+  made.costs.demand.assign(2, Of(SharedWire::kNetworkOut, 0.5));
+  EXPECT_DOUBLE_EQ(Play(made).step_s, 4.0);
+}
+
+// Demands of 1 and 0.5 are 1.5 of the wire: the first takes 1.5 times as long while both run, the
+// second 1 + 0.5 * 0.5 times.
+TEST(Crowding, SlowsAnOpByThePartOfItThatIsOnTheWire) {
+  WireDemand total = Of(SharedWire::kLinkOut, 1.5);
+  EXPECT_DOUBLE_EQ(Crowding(Of(SharedWire::kLinkOut, 1.0), total), 1.5);
+  EXPECT_DOUBLE_EQ(Crowding(Of(SharedWire::kLinkOut, 0.5), total), 1.25);
+  EXPECT_DOUBLE_EQ(Crowding(Of(SharedWire::kPcieIn, 1.0), total), 1.0);
 }
 
 // The replaced op takes its measured 4 s with a neighbour beside it; the neighbour, not replaced,

@@ -55,7 +55,7 @@ std::string ClusterRefusal(std::string_view text, ErrorCode code = ErrorCode::kI
 }
 
 TEST(Catalogue, EveryRowOfTheBuiltInTablesReads) {
-  EXPECT_EQ(BuiltIn().gpus.size(), 33U);
+  EXPECT_EQ(BuiltIn().gpus.size(), 36U);
   EXPECT_EQ(BuiltIn().models.size(), 123U);
   EXPECT_EQ(BuiltIn().models.front().name, kDefaultModel);
 }
@@ -280,11 +280,44 @@ TEST(ParseCluster, FillsInTheNetworkByTheGpuAndSaysSo) {
               HasSubstr("25 GB/s per GPU and direction (default for A100-80GB-SXM)"));
 }
 
-TEST(ParseCluster, UsesPcieWhereABridgeJoinsOnlyPairs) {
-  EXPECT_DOUBLE_EQ(Cluster("2xa100-pcie").device.link_bytes_per_s, 300e9);
+TEST(ParseCluster, SaysWhereABridgeJoinsOnlyPairs) {
+  EXPECT_EQ(Cluster("2xa100-pcie").assumptions.find("join only"), std::string::npos);
   const ClusterSpec eight = Cluster("8xa100-pcie");
-  EXPECT_EQ(eight.device.link_bytes_per_s, 0);
-  EXPECT_THAT(eight.assumptions, HasSubstr("joins only 2 of the 8 GPUs"));
+  EXPECT_EQ(eight.device.link_devices, 2);
+  EXPECT_DOUBLE_EQ(eight.device.link_bytes_per_s, 300e9);
+  EXPECT_THAT(eight.assumptions, HasSubstr("join only 2 of the 8 GPUs"));
+}
+
+TEST(ParseCluster, JoinsTheTraysOfARackByTheirLinks) {
+  const ClusterSpec rack = Cluster("36x4xgb200");
+  EXPECT_EQ(rack.device.link_devices, 72);
+  EXPECT_EQ(rack.DevicesPerUnit(), 72);
+  EXPECT_THAT(rack.assumptions, HasSubstr("links join 72 GPUs of 18 nodes"));
+  EXPECT_EQ(Cluster("2x72xgb200").DevicesPerUnit(), 72);
+}
+
+TEST(ParseCluster, LaysOutATorusAsNearToACubeAsItCan) {
+  EXPECT_EQ(Cluster("16x4xtpu-v4").torus, (std::vector<int>{4, 4, 4}));
+  EXPECT_EQ(Cluster("32x8xtpu-v5e").torus, (std::vector<int>{16, 16}));
+  EXPECT_EQ(Cluster("32x4xtpu-v5p").torus, (std::vector<int>{8, 4, 4}));
+  EXPECT_EQ(Cluster("7xtpu-v4").torus, (std::vector<int>{7, 1, 1}));
+  EXPECT_THAT(Cluster("16x4xtpu-v4").assumptions, HasSubstr("a torus of 4 x 4 x 4"));
+  EXPECT_TRUE(Cluster("8xh100").torus.empty());
+}
+
+// Vendors' figures: B200 9 PFLOP/s dense FP4; DGX-1's mesh of 6 links of 25 GB/s to 4 neighbours.
+TEST(Catalogue, KnowsLinksSwitchesAndSmallFormats) {
+  const auto device = [](std::string_view name) { return FindGpu(BuiltIn(), name)->device; };
+  EXPECT_DOUBLE_EQ(device("b200").fp4_flop_per_s, 9000e12);
+  EXPECT_EQ(device("h100").fp4_flop_per_s, 0);
+  EXPECT_TRUE(device("h100").link_reduces);
+  EXPECT_FALSE(device("a100").link_reduces);
+  EXPECT_DOUBLE_EQ(device("v100").link_peer_bytes_per_s, 37.5e9);
+  EXPECT_DOUBLE_EQ(device("mi300x").link_peer_bytes_per_s, 64e9);
+  EXPECT_EQ(device("a100").devices_per_pcie_switch, 2);
+  EXPECT_EQ(device("h100").devices_per_pcie_switch, 1);
+  EXPECT_FALSE(device("rtx4090").peer_access);
+  EXPECT_TRUE(device("l40s").peer_access);
 }
 
 TEST(ParseCluster, RefusesCountsOutOfRangeAndUnknownGpus) {

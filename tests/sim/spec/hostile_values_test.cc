@@ -248,13 +248,31 @@ TEST(HostileValues, AnyBadFieldOfAClusterIsRefusedByName) {
       {"bf16_flop_per_s", [](ClusterSpec& c) -> double& { return c.device.bf16_flop_per_s; }},
       {"memory_bytes_per_s", [](ClusterSpec& c) -> double& { return c.device.memory_bytes_per_s; }},
       {"link_bytes_per_s", [](ClusterSpec& c) -> double& { return c.device.link_bytes_per_s; }},
+      {"fp4_flop_per_s", [](ClusterSpec& c) -> double& { return c.device.fp4_flop_per_s; }},
+      {"link_peer_bytes_per_s",
+       [](ClusterSpec& c) -> double& { return c.device.link_peer_bytes_per_s; }},
       {"network_bytes_per_s", [](ClusterSpec& c) -> double& { return c.network_bytes_per_s; }},
       {"network_latency_s", [](ClusterSpec& c) -> double& { return c.network_latency_s; }}};
+  struct CountField {
+    const char* name;
+    std::function<int&(ClusterSpec&)> member;
+  };
+  const CountField counts[] = {
+      {"link_devices", [](ClusterSpec& c) -> int& { return c.device.link_devices; }},
+      {"torus_axes", [](ClusterSpec& c) -> int& { return c.device.torus_axes; }},
+      {"devices_per_pcie_switch",
+       [](ClusterSpec& c) -> int& { return c.device.devices_per_pcie_switch; }},
+      {"adapters_per_node", [](ClusterSpec& c) -> int& { return c.adapters_per_node; }},
+      {"parameter_servers", [](ClusterSpec& c) -> int& { return c.parameter_servers; }},
+      {"torus", [](ClusterSpec& c) -> int& { return c.torus.emplace_back(); }},
+      {"network_tiers", [](ClusterSpec& c) -> int& {
+         return c.network_tiers.emplace_back(NetworkTier{1, 1e9}).nodes;
+       }}};
   Hostile hostile;
   for (int i = 0; i < kRounds; ++i) {
     ClusterSpec cluster = good;
     std::string field;
-    switch (hostile.Below(5)) {
+    switch (hostile.Below(7)) {
       case 0:
         cluster.nodes = hostile.Int();
         field = "nodes";
@@ -270,6 +288,16 @@ TEST(HostileValues, AnyBadFieldOfAClusterIsRefusedByName) {
       case 3:
         cluster.host_memory_bytes = hostile.Integer();
         field = "host_memory_bytes";
+        break;
+      case 4: {
+        const CountField& count = counts[hostile.Below(std::size(counts))];
+        count.member(cluster) = hostile.Int();
+        field = count.name;
+        break;
+      }
+      case 5:
+        cluster.network_tiers.push_back({1 + static_cast<int>(hostile.Below(4)), hostile.Real()});
+        field = "network_tiers";
         break;
       default: {
         const RateField& rate = rates[hostile.Below(std::size(rates))];

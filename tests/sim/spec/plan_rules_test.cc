@@ -38,6 +38,41 @@ const Row kRows[] = {
        p.pp = 2, p.vpp = 2, p.schedule = ScheduleKind::kInterleaved, p.global_batch = 7;
      },
      "nearest global_batch: 6 or 8", [](Plan& p) { p.global_batch = 6; }},
+    {"weights-need-short-activations",
+     [](Plan& p) { p.precision = Precision::kTf32, p.weights = WeightStorage::kFp32; },
+     "weights fp32 with precision tf32", [](Plan& p) { p.precision = Precision::kBf16; }},
+    {"gradients-need-short-activations", [](Plan& p) { p.gradients = GradientFormat::kCompute; },
+     "gradients compute with precision fp32", [](Plan& p) { p.gradients = GradientFormat::kFp32; }},
+    {"gather-format-shortens",
+     [](Plan& p) {
+       p.dp = 2, p.zero_stage = 3, p.precision = Precision::kFp16;
+       p.gather_format = GatherFormat::kBf16;
+     },
+     "gather_format bf16 with precision fp16",
+     [](Plan& p) { p.gather_format = GatherFormat::kInt8; }},
+    {"masters-leave-parameters-here",
+     [](Plan& p) {
+       p.precision = Precision::kBf16;
+       p.offload_optimizer = p.offload_parameters = OffloadTarget::kHost;
+     },
+     "offload_parameters host with precision bf16 and weights master",
+     [](Plan& p) { p.weights = WeightStorage::kFp32; }},
+    {"unsharded-is-read-as-gathered",
+     [](Plan& p) {
+       p.dp = 2, p.zero_stage = 3, p.unsharded_bytes = 4096;
+       p.precision = Precision::kBf16, p.weights = WeightStorage::kFp32;
+     },
+     "unsharded_bytes 4096 with precision bf16 and weights fp32",
+     [](Plan& p) { p.weights = WeightStorage::kMaster; }},
+    {"post-validation-amends-fp32",
+     [](Plan& p) {
+       p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.clip_norm = 1, p.post_validation = true;
+       p.precision = Precision::kBf16;
+     },
+     "post_validation with precision bf16, weights master and gradients fp32",
+     [](Plan& p) { p.weights = WeightStorage::kFp32; }},
+    {"products-need-whole-blocks", [](Plan& p) { p.precision = Precision::kFp8Block; },
+     "precision fp8-block: hidden is 16", [](Plan& p) { p.precision = Precision::kFp8; }},
     {"two-ways-need-micro-batches",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipeV, p.global_batch = 3; },
      "use global_batch 4", [](Plan& p) { p.global_batch = 4; }},
@@ -49,6 +84,18 @@ const Row kRows[] = {
     {"dualpipe-keeps-whole-parameters",
      [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe, p.zero_stage = 3; },
      "use zero_stage 1", [](Plan& p) { p.zero_stage = 1; }},
+    {"gather-bucket-needs-copies", [](Plan& p) { p.zero_stage = 2, p.gather_bytes = 4096; },
+     "gather_bytes 4096 with zero_stage 2", [](Plan& p) { p.zero_stage = 3; }},
+    {"unsharded-needs-sharded-parameters",
+     [](Plan& p) { p.zero_stage = 1, p.unsharded_bytes = 4096; },
+     "unsharded_bytes 4096 with zero_stage 1", [](Plan& p) { p.zero_stage = 3; }},
+    {"unsharded-needs-sharded-parameters",
+     [](Plan& p) {
+       p.zero_stage = 3, p.unsharded_bytes = 4096;
+       p.offload_optimizer = p.offload_parameters = OffloadTarget::kHost;
+     },
+     "unsharded_bytes 4096 with offload_parameters host",
+     [](Plan& p) { p.offload_parameters = OffloadTarget::kNone; }},
     {"post-validation-needs-zero-bubble",
      [](Plan& p) { p.pp = 2, p.clip_norm = 1, p.post_validation = true; },
      "post_validation with schedule 1f1b", [](Plan& p) { p.schedule = ScheduleKind::kZbH1; }},

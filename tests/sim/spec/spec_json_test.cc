@@ -206,6 +206,13 @@ TEST_F(ClusterJson, ReadsBackWhatItWrote) {
   for (const std::string_view text : {"64x8xA100-80GB-SXM", "8xa100-pcie", "v100"}) {
     clusters.push_back(ParseCluster(text, catalogue_).value());
   }
+  clusters.push_back(ParseCluster("16x4xtpu-v4", catalogue_).value());
+  clusters.push_back(ParseCluster("64x8xh100", catalogue_).value());
+  clusters.back().network_tiers = {{2, 25e9}, {32, 12.5e9}};
+  clusters.back().network_reduces = true;
+  clusters.back().adapters_per_node = 4;
+  clusters.back().collectives = CollectiveAlgorithm::kParameterServer;
+  clusters.back().parameter_servers = 3;
   clusters.push_back(LocalCluster(12, 31 * kGiB + 5, 3).value());
   for (ClusterSpec& cluster : clusters) {
     cluster.link_latency_s = 1e-6 / 3;
@@ -224,6 +231,22 @@ TEST_F(ClusterJson, TakesADeviceOfTheCatalogueByName) {
   expected.network_bytes_per_s = 4e10;
   expected.assumptions.clear();
   EXPECT_EQ(*cluster, expected);
+}
+
+TEST_F(ClusterJson, RefusesNetworksThatCannotBe) {
+  EXPECT_THAT(Refusal(R"({"device": "h100", "nodes": 4, "network_tiers": [{"nodes": 2}]})"),
+              HasSubstr("network_tiers[0].bytes_per_s: is missing"));
+  EXPECT_THAT(
+      Refusal(
+          R"({"device": "h100", "nodes": 4, "network_tiers": [{"nodes": 2, "bytes_per_s": 6e10}]})"),
+      HasSubstr("network_tiers bytes_per_s 60000000000: must be above 0 and at most 50000000000"));
+  EXPECT_THAT(Refusal(R"({"device": "h100", "nodes": 4, "network_tiers": [
+      {"nodes": 2, "bytes_per_s": 2e10}, {"nodes": 2, "bytes_per_s": 1e10}]})"),
+              HasSubstr("network_tiers nodes 2: must be above 2"));
+  EXPECT_THAT(Refusal(R"({"device": "tpu-v4", "nodes": 4, "torus": [2, 3]})"),
+              HasSubstr("torus: its extents make 6 devices; nodes x devices_per_node are 4"));
+  EXPECT_THAT(Refusal(R"({"device": "h100", "collectives": "rings"})"),
+              HasSubstr("c.json: collectives"));
 }
 
 TEST_F(ClusterJson, RefusesFieldsByNameWithValueAndRemedy) {

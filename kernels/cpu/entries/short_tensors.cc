@@ -1,0 +1,466 @@
+// Entries on tensors of 16 bits: the fp32 entry runs on fp32 copies, what it writes is rounded
+// back. A call without such tensors goes straight through. Longer than other files, because it
+// names the tensors of every entry.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/entries/families.h"
+#include "kernels/cpu/wide_copies.h"
+
+namespace foretrain {
+namespace {
+
+Extent Rows(std::int64_t rows, std::int64_t cols) { return Extent::Dense(rows, cols); }
+Extent Row(std::int64_t elements) { return Extent::Vector(elements); }
+
+void ToWide(WideCopies& wide, FtGemm& g) {
+  const Extent a = g.trans_a != 0 ? Extent{g.k, g.m, g.lda} : Extent{g.m, g.k, g.lda};
+  const Extent b = g.trans_b != 0 ? Extent{g.n, g.k, g.ldb} : Extent{g.k, g.n, g.ldb};
+  g.a = wide.In(g.a, g.dtype, a);
+  g.b = wide.In(g.b, g.dtype, b);
+  g.bias = wide.In(g.bias, g.bias_dtype, Row(g.n));
+  g.c = wide.Out(g.c, g.c_dtype, {g.m, g.n, g.ldc}, g.accumulate != 0);
+  g.dtype = g.bias_dtype = g.c_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtBiasGrad& g) {
+  g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
+  g.grad = wide.Out(g.grad, g.grad_dtype, Row(g.cols), g.accumulate != 0);
+  g.dtype = g.grad_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtEmbeddingForward& g) {
+  std::int64_t positions = g.sequence;
+  for (std::int64_t i = 0; g.runs != nullptr && i < g.run_count; ++i) {
+    positions = std::max(positions, g.runs[i].position + g.runs[i].rows);
+  }
+  g.table = wide.In(g.table, g.table_dtype, Rows(g.vocab, g.cols));
+  g.positions = wide.In(g.positions, g.table_dtype, Rows(positions, g.cols));
+  g.out = wide.Out(g.out, g.dtype, Rows(g.rows, g.cols), false);
+  g.dtype = g.table_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtEmbeddingBackward& g) {
+  std::int64_t positions = g.sequence;
+  for (std::int64_t i = 0; g.runs != nullptr && i < g.run_count; ++i) {
+    positions = std::max(positions, g.runs[i].position + g.runs[i].rows);
+  }
+  g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
+  g.table_grad = wide.Out(g.table_grad, g.grad_dtype, Rows(g.vocab, g.cols), true);
+  g.positions_grad = wide.Out(g.positions_grad, g.grad_dtype, Rows(positions, g.cols), true);
+  g.dtype = g.grad_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtNormForward& g) {
+  g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
+  g.weight = wide.In(g.weight, g.weight_dtype, Row(g.cols));
+  g.bias = wide.In(g.bias, g.weight_dtype, Row(g.cols));
+  g.y = wide.Out(g.y, g.dtype, Rows(g.rows, g.cols), false);
+  g.dtype = g.weight_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtNormBackwardInput& g) {
+  const Extent all = Rows(g.rows, g.cols);
+  g.dy = wide.In(g.dy, g.dtype, all);
+  g.x = wide.In(g.x, g.dtype, all);
+  g.weight = wide.In(g.weight, g.weight_dtype, Row(g.cols));
+  g.residual = wide.In(g.residual, g.dtype, all);
+  g.dx = wide.Out(g.dx, g.dtype, all, false);
+  g.dtype = g.weight_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtNormBackwardWeight& g) {
+  g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
+  g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
+  g.weight_grad = wide.Out(g.weight_grad, g.grad_dtype, Row(g.cols), g.accumulate != 0);
+  g.bias_grad = wide.Out(g.bias_grad, g.grad_dtype, Row(g.cols), g.accumulate != 0);
+  g.dtype = g.grad_dtype = FT_F32;
+}
+
+// The second norm reads the sum as it is stored, so that it computes the same bits as two kernels.
+FtStatus AddNormForward(const FtDeviceApi& entries, FtQueue* queue, const FtAddNormForward* g) {
+  const FtAdd add{g->a, g->b, g->bias, g->sum, g->rows, g->cols, g->dtype, g->weight_dtype};
+  if (const FtStatus status = entries.add(queue, &add); status != FT_OK) return status;
+  const FtNormForward norm{g->sum,  g->weight, g->norm_bias, g->y,   g->mean,  g->rstd,
+                           g->rows, g->cols,   g->epsilon,   g->rms, g->dtype, g->weight_dtype};
+  return entries.norm_forward(queue, &norm);
+}
+
+void ToWide(WideCopies& wide, FtRope& g) {
+  const Extent rotated{g.rows, std::int64_t{g.heads} * g.head_dim, g.row_stride};
+  g.data = wide.Out(g.data, g.dtype, rotated, true);
+  g.dtype = FT_F32;
+}
+
+// Slices of rows that one copy serves: `first` is the lowest of them.
+struct Slices {
+  const std::uint16_t* first;
+  Extent extent;
+
+  std::int64_t OffsetOf(const void* slice) const {
+    return static_cast<const std::uint16_t*>(slice) - first;
+  }
+};
+struct Slice {
+  const void* at;
+  std::int64_t width;
+};
+template <std::size_t n>
+Slices Join(const Slice (&slices)[n], std::int64_t rows, std::int64_t stride) {
+  const auto* first = static_cast<const std::uint16_t*>(slices[0].at);
+  for (const Slice& slice : slices) {
+    first = std::min(first, static_cast<const std::uint16_t*>(slice.at));
+  }
+  Slices joined{first, {rows, 0, stride}};
+  for (const Slice& slice : slices) {
+    joined.extent.cols = std::max(joined.extent.cols, joined.OffsetOf(slice.at) + slice.width);
+  }
+  return joined;
+}
+
+// The last row that the runs of all samples name, and one.
+std::int64_t RowsOf(const FtRun* runs, std::int64_t count, std::int64_t batch,
+                    std::int64_t sample_rows) {
+  std::int64_t end = 0;
+  for (std::int64_t i = 0; i < count; ++i) end = std::max(end, runs[i].row + runs[i].rows);
+  return batch > 0 && end > 0 ? (batch - 1) * sample_rows + end : 0;
+}
+
+// q, k and v, and with them their gradients, lie in one tensor of rows or each in its own.
+bool ShareRows(const Slices& slices) { return slices.extent.cols <= slices.extent.stride; }
+
+struct Heads {
+  std::int64_t q, kv;
+};
+template <class Arguments>
+Heads WidthsOf(const Arguments& g) {
+  return {std::int64_t{g.heads} * g.head_dim, std::int64_t{g.kv_heads} * g.head_dim};
+}
+
+// Reads slices through one copy where they share rows, else each through its own.
+template <class... Slot>
+void ReadSlices(WideCopies& wide, FtDtype dtype, std::int64_t rows, std::int64_t stride,
+                std::int64_t (&widths)[sizeof...(Slot)], Slot&... slots) {
+  const void** at[] = {&slots...};
+  if (((slots == nullptr) || ...)) return;  // the entry says so
+  Slice slices[sizeof...(Slot)];
+  for (std::size_t i = 0; i < sizeof...(Slot); ++i) slices[i] = {*at[i], widths[i]};
+  const Slices joined = Join(slices, rows, stride);
+  const bool shared = ShareRows(joined);
+  const auto* const copy =
+      shared ? static_cast<const float*>(wide.In(joined.first, dtype, joined.extent)) : nullptr;
+  for (std::size_t i = 0; i < sizeof...(Slot); ++i) {
+    *at[i] =
+        shared ? copy + joined.OffsetOf(*at[i]) : wide.In(*at[i], dtype, {rows, widths[i], stride});
+  }
+}
+
+template <class... Slot>
+void WriteSlices(WideCopies& wide, FtDtype dtype, std::int64_t rows, std::int64_t stride,
+                 std::int64_t (&widths)[sizeof...(Slot)], Slot&... slots) {
+  void** at[] = {&slots...};
+  if (((slots == nullptr) || ...)) return;
+  Slice slices[sizeof...(Slot)];
+  for (std::size_t i = 0; i < sizeof...(Slot); ++i) slices[i] = {*at[i], widths[i]};
+  const Slices joined = Join(slices, rows, stride);
+  const bool shared = ShareRows(joined);
+  auto* const first = const_cast<std::uint16_t*>(joined.first);
+  auto* const copy =
+      shared ? static_cast<float*>(wide.Out(first, dtype, joined.extent, true)) : nullptr;
+  for (std::size_t i = 0; i < sizeof...(Slot); ++i) {
+    *at[i] = shared ? copy + joined.OffsetOf(*at[i])
+                    : wide.Out(*at[i], dtype, {rows, widths[i], stride}, true);
+  }
+}
+
+void ToWide(WideCopies& wide, FtAttentionForward& g) {
+  if (!IsShort(g.dtype)) return;
+  const std::int64_t rows = g.batch * g.sequence;
+  const Heads width = WidthsOf(g);
+  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
+  g.out = wide.Out(g.out, g.dtype, Rows(rows, width.q), false);
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtAttentionBackward& g) {
+  if (!IsShort(g.dtype)) return;
+  const std::int64_t rows = g.batch * g.sequence;
+  const Heads width = WidthsOf(g);
+  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
+  g.out = wide.In(g.out, g.dtype, Rows(rows, width.q));
+  g.dout = wide.In(g.dout, g.dtype, Rows(rows, width.q));
+  WriteSlices(wide, g.dtype, rows, g.row_stride, widths, g.dq, g.dk, g.dv);
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtAttentionPartForward& g) {
+  if (!IsShort(g.dtype)) return;
+  const std::int64_t queries = RowsOf(g.query_runs, g.query_run_count, g.batch, g.sample_rows);
+  const std::int64_t keys = RowsOf(g.key_runs, g.key_run_count, g.batch, g.sample_rows);
+  const Heads width = WidthsOf(g);
+  std::int64_t of_keys[] = {width.kv, width.kv};
+  g.q = wide.In(g.q, g.dtype, {queries, width.q, g.q_stride});
+  ReadSlices(wide, g.dtype, keys, g.kv_stride, of_keys, g.k, g.v);
+  g.out = wide.Out(g.out, g.dtype, Rows(queries, width.q), true);
+  g.dtype = FT_F32;
+}
+
+// dq, dk and dv may lie in one tensor of rows, as q, k and v do with all-to-all.
+void ToWide(WideCopies& wide, FtAttentionPartBackward& g) {
+  if (!IsShort(g.dtype)) return;
+  const std::int64_t queries = RowsOf(g.query_runs, g.query_run_count, g.batch, g.sample_rows);
+  const std::int64_t keys = RowsOf(g.key_runs, g.key_run_count, g.batch, g.sample_rows);
+  const Heads width = WidthsOf(g);
+  std::int64_t of_keys[] = {width.kv, width.kv};
+  g.q = wide.In(g.q, g.dtype, {queries, width.q, g.q_stride});
+  ReadSlices(wide, g.dtype, keys, g.kv_stride, of_keys, g.k, g.v);
+  g.out = wide.In(g.out, g.dtype, Rows(queries, width.q));
+  g.dout = wide.In(g.dout, g.dtype, Rows(queries, width.q));
+  const Slice all[] = {{g.dq, width.q}, {g.dk, width.kv}, {g.dv, width.kv}};
+  const bool packed = g.dq != nullptr && queries == keys && g.q_stride == g.dkv_stride &&
+                      ShareRows(Join(all, keys, g.dkv_stride));
+  if (packed) {
+    std::int64_t widths[] = {width.q, width.kv, width.kv};
+    WriteSlices(wide, g.dtype, keys, g.dkv_stride, widths, g.dq, g.dk, g.dv);
+  } else {
+    g.dq = wide.Out(g.dq, g.dtype, {queries, width.q, g.q_stride}, true);
+    WriteSlices(wide, g.dtype, keys, g.dkv_stride, of_keys, g.dk, g.dv);
+  }
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtGelu& g) {
+  g.x = wide.In(g.x, g.dtype, Row(g.elements));
+  g.dy = wide.In(g.dy, g.dtype, Row(g.elements));
+  g.out = wide.Out(g.out, g.dtype, Row(g.elements), false);
+  g.dtype = FT_F32;
+}
+
+// The backward has a dy.
+void ToWide(WideCopies& wide, FtSwiglu& g) {
+  const std::int64_t out_cols = g.dy == nullptr ? g.cols : 2 * g.cols;
+  g.x = wide.In(g.x, g.dtype, Rows(g.rows, 2 * g.cols));
+  g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
+  g.out = wide.Out(g.out, g.dtype, Rows(g.rows, out_cols), false);
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtAdd& g) {
+  g.a = wide.In(g.a, g.dtype, Rows(g.rows, g.cols));
+  g.b = wide.In(g.b, g.dtype, Rows(g.rows, g.cols));
+  g.bias = wide.In(g.bias, g.bias_dtype, Row(g.cols));
+  g.out = wide.Out(g.out, g.dtype, Rows(g.rows, g.cols), false);
+  g.dtype = g.bias_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtRoute& g) {
+  g.logits = wide.In(g.logits, g.dtype, Rows(g.rows, g.experts));
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtRouteBackward& g) {
+  g.d_logits = wide.Out(g.d_logits, g.dtype, Rows(g.rows, g.experts), false);
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtExpertGather& g) {
+  g.x = wide.In(g.x, g.dtype, Rows(g.tokens, g.cols));
+  g.out = wide.Out(g.out, g.dtype, Rows(g.expert_rows, g.cols), false);
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtExpertCombine& g) {
+  g.x = wide.In(g.x, g.dtype, Rows(g.expert_rows, g.cols));
+  g.out = wide.Out(g.out, g.dtype, Rows(g.tokens, g.cols), false);
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtExpertDots& g) {
+  g.dy = wide.In(g.dy, g.dtype, Rows(g.tokens, g.cols));
+  g.x = wide.In(g.x, g.dtype, Rows(g.expert_rows, g.cols));
+  g.dtype = FT_F32;
+}
+
+// Rows past the counts keep what they have.
+void ToWide(WideCopies& wide, FtGroupedGemm& g) {
+  const Extent weights = Rows(g.experts * g.out, g.in), in = Rows(g.rows, g.in),
+               out = Rows(g.rows, g.out);
+  const bool forward = g.mode == FT_GROUPED_FORWARD, weight = g.mode == FT_GROUPED_WEIGHT;
+  g.a = wide.In(g.a, g.dtype, forward ? in : out);
+  g.b = wide.In(g.b, g.dtype, weight ? in : weights);
+  g.c = wide.Out(g.c, g.c_dtype, weight ? weights : forward ? out : in, true);
+  g.dtype = g.c_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtSquaredNorm& g) {
+  g.x = wide.In(g.x, g.dtype, Row(g.elements));
+  g.dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtCountNotFinite& g) {
+  g.x = wide.In(g.x, g.dtype, Row(g.elements));
+  g.dtype = FT_F32;
+}
+
+template <class Update>
+void UpdateToWide(WideCopies& wide, Update& g) {
+  g.param = wide.Out(g.param, g.dtype, Row(g.elements), true);
+  g.grad = wide.In(g.grad, g.grad_dtype, Row(g.elements));
+  g.dtype = g.grad_dtype = FT_F32;
+}
+void ToWide(WideCopies& wide, FtAdamW& g) { UpdateToWide(wide, g); }
+void ToWide(WideCopies& wide, FtSgd& g) { UpdateToWide(wide, g); }
+
+// The other format of a (de)quantization is the entry's own affair.
+void ToWide(WideCopies& wide, FtQuantize& g, bool reads_long) {
+  if (reads_long) {
+    g.x = wide.In(g.x, g.dtype, Row(g.elements));
+  } else {
+    g.out = wide.Out(g.out, g.dtype, Row(g.elements), false);
+  }
+  g.dtype = FT_F32;
+}
+
+// ---- entries
+
+FtDeviceApi& Inner() {
+  static FtDeviceApi entries{};
+  return entries;
+}
+
+template <auto entry, class Arguments>
+FtStatus Run(FtQueue* queue, const Arguments* g) {
+  WideCopies wide(queue);
+  Arguments arguments = *g;
+  ToWide(wide, arguments);
+  if (wide.status() != FT_OK) return wide.status();
+  const FtStatus status = (Inner().*entry)(queue, &arguments);
+  if (status == FT_OK) wide.Store();
+  return status;
+}
+
+// What an update made of the parameters is rounded once more, for whoever computes with it.
+template <auto entry, class Update>
+FtStatus RunUpdate(FtQueue* queue, const Update* g) {
+  const FtStatus status = Run<entry>(queue, g);
+  if (status != FT_OK || g->weights == nullptr) return status;
+  if (g->dtype != FT_F32 || !IsShort(g->weights_dtype)) {
+    std::snprintf(queue->error, sizeof queue->error,
+                  "cpu update: weights of dtype %d beside parameters of dtype %d: only 16 bits "
+                  "beside fp32",
+                  g->weights_dtype, g->dtype);
+    return FT_UNSUPPORTED;
+  }
+  Narrow(g->weights_dtype, static_cast<const float*>(g->param), g->weights, g->elements);
+  return FT_OK;
+}
+
+FtStatus RunAddNorm(FtQueue* queue, const FtAddNormForward* g) {
+  const bool is_short = IsShort(g->dtype) || IsShort(g->weight_dtype);
+  if (!is_short) return Inner().add_norm_forward(queue, g);
+  FtDeviceApi entries{};
+  entries.add = &Run<&FtDeviceApi::add, FtAdd>;
+  entries.norm_forward = &Run<&FtDeviceApi::norm_forward, FtNormForward>;
+  return AddNormForward(entries, queue, g);
+}
+
+FtStatus RunQuantize(FtQueue* queue, const FtQuantize* g) {
+  WideCopies wide(queue);
+  FtQuantize arguments = *g;
+  ToWide(wide, arguments, /*reads_long=*/true);
+  if (wide.status() != FT_OK) return wide.status();
+  if (!IsShort(g->format) || g->elements < 0) return Inner().quantize(queue, &arguments);
+  Narrow(g->format, static_cast<const float*>(arguments.x), g->out, g->elements);
+  return FT_OK;
+}
+
+FtStatus RunDequantize(FtQueue* queue, const FtQuantize* g) {
+  WideCopies wide(queue);
+  FtQuantize arguments = *g;
+  ToWide(wide, arguments, /*reads_long=*/false);
+  if (wide.status() != FT_OK) return wide.status();
+  if (IsShort(g->format) && g->elements >= 0) {
+    Widen(g->format, g->x, static_cast<float*>(arguments.out), g->elements);
+    wide.Store();
+    return FT_OK;
+  }
+  const FtStatus status = Inner().dequantize(queue, &arguments);
+  if (status == FT_OK) wide.Store();
+  return status;
+}
+
+// In fp32 over all ranks, rounded once.
+FtStatus RunSumRanks(FtQueue* queue, const FtSumRanks* g) {
+  if (!IsShort(g->dtype)) return Inner().sum_ranks(queue, g);
+  constexpr std::int64_t kPiece = 1024;
+  float sum[kPiece], other[kPiece];
+  for (std::int64_t begin = 0; begin < g->elements; begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, g->elements - begin);
+    for (std::int32_t rank = 0; rank < g->count; ++rank) {
+      const auto* const from = static_cast<const std::uint16_t*>(g->sources[rank]) + begin;
+      Widen(g->dtype, from, rank == 0 ? sum : other, count);
+      for (std::int64_t i = 0; rank > 0 && i < count; ++i) {
+        sum[i] = g->maximum != 0 ? std::max(sum[i], other[i]) : sum[i] + other[i];
+      }
+    }
+    Narrow(g->dtype, sum, static_cast<std::uint16_t*>(g->out) + begin, count);
+  }
+  return FT_OK;
+}
+
+FtStatus RunCopyRows(FtQueue* queue, const FtCopyRows* g) {
+  if (!IsShort(g->dtype)) return Inner().copy_rows(queue, g);
+  const auto* const from = static_cast<const std::uint16_t*>(g->from);
+  auto* const to = static_cast<std::uint16_t*>(g->to);
+  for (std::int64_t row = 0; row < g->rows; ++row) {
+    std::memcpy(to + row * g->to_stride, from + row * g->from_stride,
+                static_cast<std::size_t>(g->cols) * sizeof(std::uint16_t));
+  }
+  return FT_OK;
+}
+
+#define FT_SHORT(entry, Arguments) api.entry = &Run<&FtDeviceApi::entry, Arguments>
+
+}  // namespace
+
+void SetShortTensorEntries(FtDeviceApi& api) {
+  Inner() = api;
+  FT_SHORT(gemm, FtGemm);
+  FT_SHORT(bias_grad, FtBiasGrad);
+  FT_SHORT(embedding_forward, FtEmbeddingForward);
+  FT_SHORT(embedding_backward, FtEmbeddingBackward);
+  FT_SHORT(norm_forward, FtNormForward);
+  FT_SHORT(norm_backward_input, FtNormBackwardInput);
+  FT_SHORT(norm_backward_weight, FtNormBackwardWeight);
+  FT_SHORT(rope, FtRope);
+  FT_SHORT(attention_forward, FtAttentionForward);
+  FT_SHORT(attention_backward, FtAttentionBackward);
+  FT_SHORT(attention_part_forward, FtAttentionPartForward);
+  FT_SHORT(attention_part_backward, FtAttentionPartBackward);
+  FT_SHORT(gelu_forward, FtGelu);
+  FT_SHORT(gelu_backward, FtGelu);
+  FT_SHORT(swiglu_forward, FtSwiglu);
+  FT_SHORT(swiglu_backward, FtSwiglu);
+  FT_SHORT(add, FtAdd);
+  FT_SHORT(route, FtRoute);
+  FT_SHORT(route_backward, FtRouteBackward);
+  FT_SHORT(expert_gather, FtExpertGather);
+  FT_SHORT(expert_combine, FtExpertCombine);
+  FT_SHORT(expert_dots, FtExpertDots);
+  FT_SHORT(grouped_gemm, FtGroupedGemm);
+  FT_SHORT(squared_norm, FtSquaredNorm);
+  FT_SHORT(count_not_finite, FtCountNotFinite);
+  api.add_norm_forward = &RunAddNorm;
+  api.adamw = &RunUpdate<&FtDeviceApi::adamw, FtAdamW>;
+  api.sgd = &RunUpdate<&FtDeviceApi::sgd, FtSgd>;
+  api.quantize = &RunQuantize;
+  api.dequantize = &RunDequantize;
+  api.sum_ranks = &RunSumRanks;
+  api.copy_rows = &RunCopyRows;
+}
+#undef FT_SHORT
+
+}  // namespace foretrain

@@ -1,0 +1,85 @@
+#include "kernels/cpu/wide_copies.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/number_formats.h"
+
+namespace foretrain {
+
+void Widen(FtDtype dtype, const void* from, float* to, std::int64_t elements) {
+  const auto* const codes = static_cast<const std::uint16_t*>(from);
+  if (dtype == FT_BF16) {
+    for (std::int64_t i = 0; i < elements; ++i) to[i] = FloatOfBf16(codes[i]);
+  } else {
+    for (std::int64_t i = 0; i < elements; ++i) to[i] = FloatOfFp16(codes[i]);
+  }
+}
+
+void Narrow(FtDtype dtype, const float* from, void* to, std::int64_t elements) {
+  auto* const codes = static_cast<std::uint16_t*>(to);
+  if (dtype == FT_BF16) {
+    for (std::int64_t i = 0; i < elements; ++i) codes[i] = Bf16OfFloat(from[i]);
+  } else {
+    for (std::int64_t i = 0; i < elements; ++i) codes[i] = Fp16OfFloat(from[i]);
+  }
+}
+
+float* WideCopies::Room(std::int64_t floats) {
+  if (used_ == queue_->wide.size()) queue_->wide.emplace_back();
+  WideBuffer& buffer = queue_->wide[used_++];
+  if (buffer.floats < floats) {
+    constexpr std::size_t kLine = 64;
+    const std::size_t bytes =
+        (static_cast<std::size_t>(floats) * sizeof(float) + kLine - 1) / kLine * kLine;
+    buffer.floats = 0;
+    buffer.at.reset(static_cast<float*>(std::aligned_alloc(kLine, bytes)));
+    if (buffer.at == nullptr) {
+      std::snprintf(queue_->error, sizeof queue_->error,
+                    "cpu: no memory for an fp32 copy of %lld numbers",
+                    static_cast<long long>(floats));
+      status_ = FT_OUT_OF_MEMORY;
+      return nullptr;
+    }
+    buffer.floats = floats;
+  }
+  return buffer.at.get();
+}
+
+float* WideCopies::CopyOf(const void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
+  float* const copy = Room(extent.rows * extent.stride);
+  if (copy == nullptr || !reads) return copy;
+  const auto* const codes = static_cast<const std::uint16_t*>(tensor);
+  if (extent.cols == extent.stride) {
+    Widen(dtype, codes, copy, extent.rows * extent.cols);
+    return copy;
+  }
+  for (std::int64_t row = 0; row < extent.rows; ++row) {
+    Widen(dtype, codes + row * extent.stride, copy + row * extent.stride, extent.cols);
+  }
+  return copy;
+}
+
+const void* WideCopies::In(const void* tensor, FtDtype dtype, const Extent& extent) {
+  if (tensor == nullptr || !IsShort(dtype) || extent.rows * extent.stride <= 0) return tensor;
+  return CopyOf(tensor, dtype, extent, /*reads=*/true);
+}
+
+void* WideCopies::Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
+  if (tensor == nullptr || !IsShort(dtype) || extent.rows * extent.stride <= 0) return tensor;
+  float* const copy = CopyOf(tensor, dtype, extent, reads);
+  if (copy != nullptr) written_[written_count_++] = {tensor, copy, dtype, extent};
+  return copy;
+}
+
+void WideCopies::Store() const {
+  for (std::size_t i = 0; i < written_count_; ++i) {
+    const auto& [tensor, copy, dtype, extent] = written_[i];
+    auto* const codes = static_cast<std::uint16_t*>(tensor);
+    for (std::int64_t row = 0; row < extent.rows; ++row) {
+      Narrow(dtype, copy + row * extent.stride, codes + row * extent.stride, extent.cols);
+    }
+  }
+}
+
+}  // namespace foretrain

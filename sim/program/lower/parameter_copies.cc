@@ -1,0 +1,91 @@
+#include "sim/program/lower/parameter_copies.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/recompute.h"
+
+namespace foretrain {
+namespace {
+
+bool Shares(const LowerContext& context, int block, int bucket) {
+  const std::vector<int>& blocks = context.stage.blocks;
+  if (!std::binary_search(blocks.begin(), blocks.end(), block)) return false;
+  const std::vector<int>& buckets = context.BucketsOf(block);
+  return std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+}
+
+// Consecutive steps that use one copy of a block's parameters: a pass, with the recomputation
+// before it.
+std::vector<BlockUse> ParameterUses(const Skeleton& skeleton) {
+  std::vector<BlockUse> uses = BlockUses(skeleton);
+  std::erase_if(uses, [&](const BlockUse& use) {
+    const InstructionKey& key = skeleton[use.begin].key;
+    // The embedding's backward reads ids alone.
+    return key.pass == Pass::kBackwardWeight || (key.block == 0 && key.pass != Pass::kForward);
+  });
+  return uses;
+}
+
+// Whether the use reads parameters of the bucket, which is one of its block's.
+bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket) {
+  // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
+  const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
+                          context.stage.KindOf(use.block) == BlockKind::kHead;
+  return !norm_alone || context.RangeOf(use.block, kFinalNormWeight).bucket == bucket;
+}
+
+}  // namespace
+
+TensorName ParameterCopy(const LowerContext& context, const InstructionKey& use, int bucket) {
+  int first = use.block;
+  while (Shares(context, first - 1, bucket)) --first;
+  const bool forward = use.pass == Pass::kForward;
+  return {forward ? TensorKind::kForwardParameters : TensorKind::kBackwardParameters, first,
+          use.micro_batch, bucket};
+}
+
+TensorName ShardCopy(const LowerContext& context, const InstructionKey& use) {
+  TensorName name = ParameterCopy(context, use, use.part);
+  name.kind = name.kind == TensorKind::kForwardParameters ? TensorKind::kForwardShard
+                                                          : TensorKind::kBackwardShard;
+  return name;
+}
+
+bool EndsParameterCopy(const LowerContext& context, const InstructionKey& use, int bucket) {
+  return !Shares(context, use.block + (use.pass == Pass::kForward ? 1 : -1), bucket);
+}
+
+ParameterCopies::ParameterCopies(const LowerContext& context, const Skeleton& skeleton,
+                                 bool (*copied)(const Plan& plan, const Bucket& bucket))
+    : skeleton_(skeleton), uses_(ParameterUses(skeleton)) {
+  std::set<std::tuple<TensorKind, int, int, int>> begun;
+  for (std::size_t u = 0; u < uses_.size(); ++u) {
+    const InstructionKey& use = skeleton[uses_[u].begin].key;
+    Group group{u, {}};
+    bool goes_on = false;  // with a copy that an earlier use began
+    for (const int bucket : context.BucketsOf(use.block)) {
+      if (!ReadsBucket(context, use, bucket)) continue;
+      if (!copied(context.plan, context.BucketAt(bucket))) continue;
+      const TensorName name = ParameterCopy(context, use, bucket);
+      if (begun.insert({name.kind, name.block, name.micro_batch, name.index}).second) {
+        group.copies.push_back(
+            {InstructionKind::kBlock, use.pass, use.block, use.micro_batch, bucket});
+      } else {
+        goes_on = true;
+      }
+    }
+    if (!group.copies.empty() || !goes_on) groups_.push_back(std::move(group));
+  }
+}
+
+AheadOf ParameterCopies::Ahead(std::size_t group, std::size_t by) const {
+  const std::size_t begin = groups_[group - std::min(group, by)].first_use;
+  const std::size_t place = uses_[begin].begin;
+  if (group <= by || begin == 0) return {place, std::nullopt};
+  return {place, LastUseBefore(skeleton_, uses_, begin - 1, place)};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,113 @@
+#include "sim/search/tune_gathers.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/memory/peak_memory.h"
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/sharding.h"
+#include "sim/program/lower/stage.h"
+
+namespace foretrain {
+namespace {
+
+// Of the buckets of one stage, where each holds a block.
+struct BlockSizes {
+  std::int64_t largest = 0;  // of a layer
+  std::int64_t all = 0;
+};
+BlockSizes SizesOf(const ModelSpec& model, const Plan& plan, int pp) {
+  const Stage stage = StageOf(model, plan, pp);
+  const BucketLayout layout = LayOutBuckets(model, plan, stage, {.pp = pp});
+  BlockSizes sizes;
+  for (std::size_t b = 0; b < stage.blocks.size(); ++b) {
+    if (!IsLayer(stage.KindOf(stage.blocks[b]))) continue;
+    for (const int bucket : layout.buckets_of_block[b]) {
+      const Bucket& gathered = layout.buckets[static_cast<std::size_t>(bucket)];
+      const std::int64_t bytes = BytesIn(gathered.weights, gathered.elements);
+      sizes.largest = std::max(sizes.largest, bytes);
+    }
+  }
+  for (const Bucket& bucket : layout.buckets) {
+    sizes.all += BytesIn(bucket.weights, bucket.elements);
+  }
+  return sizes;
+}
+
+class Tuner {
+ public:
+  Tuner(const ModelSpec& model, const Plan& plan, std::int64_t memory_bytes,
+        const std::function<std::optional<double>(const Plan&)>& seconds)
+      : model_(model), memory_bytes_(memory_bytes), seconds_(seconds), best_(plan) {
+    best_s_ = seconds_(plan);
+  }
+
+  Plan Run() {
+    if (!best_s_) return best_;
+    BlockSizes sizes;
+    for (int pp = 0; pp < best_.pp; ++pp) {
+      const BlockSizes stage = SizesOf(model_, best_, pp);
+      sizes = {std::max(sizes.largest, stage.largest), std::max(sizes.all, stage.all)};
+    }
+    Bucket(sizes);
+    for (const int depth : {2, 4}) {
+      Plan plan = best_;
+      plan.prefetch_depth = depth;
+      Try(plan);
+    }
+    LeaveWhole(sizes);
+    return best_;
+  }
+
+ private:
+  // Together while that is faster: latency falls with the number of gathers, and what the first one
+  // exposes grows.
+  void Bucket(const BlockSizes& sizes) {
+    for (int layers = 2; sizes.largest * layers < 2 * sizes.all; layers *= 2) {
+      Plan plan = best_;
+      // A bucket is closed by the block that reaches the size.
+      plan.gather_bytes = sizes.largest * (layers - 1) + 1;
+      if (!Try(plan)) return;
+    }
+  }
+
+  // A shard is there anyhow: whole parameters cost the other shards.
+  void LeaveWhole(const BlockSizes& sizes) {
+    const std::int64_t used = PredictFullestRank(model_, best_).peak.total;
+    const double others = 1.0 - 1.0 / best_.Shards();
+    const double room = static_cast<double>(memory_bytes_ - used) / others;
+    Plan plan = best_;
+    plan.unsharded_bytes = std::min(sizes.all, static_cast<std::int64_t>(std::max(0.0, room)));
+    if (plan.unsharded_bytes > 0) Try(plan);
+  }
+
+  bool Try(const Plan& plan) {
+    if (!ValidatePlan(plan, model_)) return false;
+    if (PredictFullestRank(model_, plan).peak.total > memory_bytes_) return false;
+    const std::optional<double> step_s = seconds_(plan);
+    if (!step_s || *step_s >= *best_s_) return false;
+    best_ = plan;
+    best_s_ = step_s;
+    return true;
+  }
+
+  const ModelSpec& model_;
+  std::int64_t memory_bytes_;
+  const std::function<std::optional<double>(const Plan&)>& seconds_;
+  Plan best_;
+  std::optional<double> best_s_;
+};
+
+}  // namespace
+
+bool MayTuneGathers(const Plan& plan) {
+  return ShardingOf(plan).parameters && plan.gather_bytes == 0 && plan.unsharded_bytes == 0 &&
+         plan.prefetch_depth == Plan{}.prefetch_depth;
+}
+
+Plan TuneGathers(const ModelSpec& model, const Plan& plan, std::int64_t memory_bytes,
+                 const std::function<std::optional<double>(const Plan&)>& seconds) {
+  return Tuner(model, plan, memory_bytes, seconds).Run();
+}
+
+}  // namespace foretrain

@@ -1,0 +1,287 @@
+// Bytes of tensors, and what products compute in, for each choice of number formats.
+#include "sim/program/precision.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+
+#include "sim/program/blocks/blocks.h"
+#include "sim/program/program.h"
+#include "tests/sim/models.h"
+
+namespace foretrain {
+namespace {
+
+// 4 layers of 128 in 4 heads, ffn 512, 256 tokens, 8 positions: whole blocks of any format.
+ModelSpec WideGpt() {
+  ModelSpec model = SmallGpt();
+  model.hidden = 128;
+  model.head_dim = 32;
+  model.ffn_hidden = 512;
+  model.vocab = 256;
+  model.tied_embeddings = false;
+  return model;
+}
+
+Plan PlanIn(Precision precision) {
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = 2;
+  plan.global_batch = 4;
+  plan.precision = precision;
+  return plan;
+}
+
+// What a layer's forward leaves for its backward: its input and what it saves.
+std::int64_t KeptBytes(const Plan& plan, BlockKind kind = BlockKind::kLayer) {
+  const ModelSpec model = WideGpt();
+  std::int64_t bytes = 0;
+  for (const TensorSlot& slot : BuildBlock({model, plan, false}, {.kind = kind}).slots) {
+    const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
+    if (kept) bytes += slot.bytes;
+  }
+  return bytes;
+}
+
+constexpr std::int64_t kS = 8, kB = 2, kH = 128, kA = 4, kV = 256;
+constexpr std::int64_t kSbh = kS * kB * kH;
+// fp32 beside them: mean and rstd of two norms, a log-sum-exp for each head.
+constexpr std::int64_t kStatistics = 4 * kS * kB * (4 + kA);
+
+// Korthikanti et al. 2022, s. 4.1 counts 34 sbh + 5 a s^2 b in 16 bits. Without dropout its two
+// masks of 1 sbh go, and fused attention keeps no scores but 4 bytes a row and head. The rest is
+// the same:
+//   attention 10   input of q, k, v 2; q, k, v 6; input of the projection 2
+//   MLP       18   input 2; input of GELU 8; input of the second linear 8
+//   norms      4   input of each 2
+TEST(Precision, KeepsThePublishedBytesOfALayerIn16Bits) {
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    EXPECT_EQ(KeptBytes(PlanIn(precision)), 32 * kSbh + kStatistics);
+  }
+  EXPECT_EQ(KeptBytes(PlanIn(Precision::kFp32)), 64 * kSbh + kStatistics);
+  EXPECT_EQ(KeptBytes(PlanIn(Precision::kTf32)), 64 * kSbh + kStatistics);
+}
+
+// The same, s. 4.2: sbh (10 + 24 / t), of which 2 are masks; with sequence parallelism 34 / t. The
+// norms' mean and rstd go with the rows, log-sum-exps with the heads.
+TEST(Precision, KeepsThePublishedBytesOfALayerUnderTensorParallelism) {
+  Plan plan = PlanIn(Precision::kBf16);
+  plan.tp = 2;
+  EXPECT_EQ(KeptBytes(plan), (8 + 24 / 2) * kSbh + 4 * kS * kB * (4 + kA / 2));
+  plan.sequence_parallel = true;
+  EXPECT_EQ(KeptBytes(plan), (32 * kSbh + kStatistics) / 2);
+}
+
+// Full recomputation keeps the layer's input, 2 sbh.
+TEST(Precision, KeepsALayersInputUnderFullRecomputation) {
+  const ModelSpec model = WideGpt();
+  const Plan plan = PlanIn(Precision::kBf16);
+  std::int64_t bytes = 0;
+  const BlockRequest request{.recompute = RecomputeKind::kFull};
+  for (const TensorSlot& slot : BuildBlock({model, plan, false}, request).slots) {
+    if (slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved) bytes += slot.bytes;
+  }
+  EXPECT_EQ(bytes, 2 * kSbh);
+}
+
+// 4 sbh (1 + V / h): input of the last norm 2, input of the head 2, logits in fp32. Beside them the
+// norm's mean and rstd and the loss's log-sum-exp.
+TEST(Precision, KeepsThePublishedBytesOfTheHead) {
+  EXPECT_EQ(KeptBytes(PlanIn(Precision::kBf16), BlockKind::kHead),
+            4 * kSbh + 4 * kS * kB * kV + 3 * 4 * kS * kB);
+}
+
+// Of 16-bit activations what products alone read is kept as the cast: inputs of q, k, v and of both
+// MLP linears 1 + 1 + 4 bytes for 2 + 2 + 8. Attention's output is kept for its backward, 2, and as
+// the projection's input, 1. So 32 - 6 + 1 = 27.
+TEST(Precision, KeepsThe8BitInputsOfProducts) {
+  EXPECT_EQ(KeptBytes(PlanIn(Precision::kFp8)), 27 * kSbh + kStatistics);
+  // One fp32 scale each 128 numbers of the 1 + 1 + 4 + 1 = 7 sbh that are cast.
+  EXPECT_EQ(KeptBytes(PlanIn(Precision::kFp8Block)), 27 * kSbh + 7 * kSbh / 128 * 4 + kStatistics);
+  // Half a byte, and one of scale each 16: 20 + 7 * (1 / 2 + 1 / 16).
+  EXPECT_EQ(KeptBytes(PlanIn(Precision::kFp4)), 20 * kSbh + 7 * kSbh * 9 / 16 + kStatistics);
+}
+
+std::int64_t StateBytes(const RankProgram& rank, Category category) {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : rank.buffers) {
+    if (buffer.persistent && buffer.category == category) bytes += buffer.bytes;
+  }
+  return bytes;
+}
+
+// Bytes of parameters, gradients, masters and moments on rank 0, over its parameters.
+std::array<double, 4> StateOf(const Plan& plan) {
+  const auto program = Compile(WideGpt(), plan);
+  EXPECT_TRUE(program.has_value()) << program.error().message;
+  if (!program.has_value()) return {};
+  const RankProgram& rank = program->ranks[0];
+  double elements = 0;
+  for (const Bucket& bucket : rank.buckets) elements += static_cast<double>(bucket.elements);
+  std::array<double, 4> state;
+  const Category categories[] = {Category::kParameters, Category::kGradients,
+                                 Category::kMasterWeights, Category::kOptimizerState};
+  for (std::size_t i = 0; i < 4; ++i) {
+    state[i] = static_cast<double>(StateBytes(rank, categories[i])) / elements;
+  }
+  return state;
+}
+
+using State = std::array<double, 4>;
+
+// Megatron's count: 18 bytes a parameter with fp32 gradients, 16 with 16-bit ones, of which a
+// distributed optimizer shards 12: 6 + 12 / d.
+TEST(Precision, HoldsThePublishedBytesOfAParameter) {
+  Plan plan = PlanIn(Precision::kBf16);
+  EXPECT_EQ(StateOf(plan), (State{2, 4, 4, 8}));
+  plan.gradients = GradientFormat::kCompute;
+  EXPECT_EQ(StateOf(plan), (State{2, 2, 4, 8}));
+  plan.weights = WeightStorage::kAlone;
+  EXPECT_EQ(StateOf(plan), (State{2, 2, 0, 8}));
+  plan.gradients = GradientFormat::kFp32;
+  plan.weights = WeightStorage::kFp32;  // as autocast keeps them
+  EXPECT_EQ(StateOf(plan), (State{4, 4, 0, 8}));
+  EXPECT_EQ(StateOf(PlanIn(Precision::kFp32)), (State{4, 4, 0, 8}));
+}
+
+TEST(Precision, ShardsMastersWithMoments) {
+  Plan plan = PlanIn(Precision::kBf16);
+  plan.dp = 2;
+  plan.zero_stage = 1;
+  EXPECT_EQ(StateOf(plan), (State{2, 4, 2, 4}));
+  plan.zero_stage = 2;
+  EXPECT_EQ(StateOf(plan), (State{2, 2, 2, 4}));
+  plan.zero_stage = 3;
+  EXPECT_EQ(StateOf(plan), (State{1, 2, 2, 4}));
+  plan.offload_optimizer = OffloadTarget::kHost;
+  EXPECT_EQ(StateOf(plan), (State{1, 2, 2, 4}));  // wherever they lie
+}
+
+// Bytes that rank 0 gives to each kind of collective, over its parameters.
+std::map<std::string, double> SentBytes(const Plan& plan) {
+  const auto program = Compile(WideGpt(), plan);
+  EXPECT_TRUE(program.has_value()) << program.error().message;
+  std::map<std::string, double> sent;
+  if (!program.has_value()) return sent;
+  const RankProgram& rank = program->ranks[0];
+  double elements = 0;
+  for (const Bucket& bucket : rank.buckets) elements += static_cast<double>(bucket.elements);
+  for (const OpRef ref : OpRefs(*program, rank)) {
+    const Op& op = OpAt(*program, rank, ref);
+    if (!IsCollective(op.kind) || op.shape.elements == 1) continue;
+    sent[std::string(Name(op.kind))] += WorkOf(op).bytes / elements;
+  }
+  return sent;
+}
+
+// ZeRO-1: gradients in fp32 or 16 bits, the updated 16-bit weights. ZeRO-3 gathers what blocks
+// read, twice but for the embedding's backward, whose 264 rows of 128 are 33,792 of 859,904
+// elements.
+TEST(Precision, SendsWeightsIn16BitsAndGradientsAsTheyAreSummed) {
+  Plan plan = PlanIn(Precision::kBf16);
+  plan.dp = 2;
+  plan.micro_batch = 1;
+  plan.global_batch = 2;
+  plan.zero_stage = 1;
+  using Sent = std::map<std::string, double>;
+  EXPECT_EQ(SentBytes(plan), (Sent{{"reduce_scatter", 4}, {"all_gather", 2}}));
+  plan.gradients = GradientFormat::kCompute;
+  EXPECT_EQ(SentBytes(plan), (Sent{{"reduce_scatter", 2}, {"all_gather", 2}}));
+  plan.gradients = GradientFormat::kFp32;
+  plan.weights = WeightStorage::kFp32;
+  EXPECT_EQ(SentBytes(plan), (Sent{{"reduce_scatter", 4}, {"all_gather", 4}}));
+  plan.zero_stage = 3;
+  const Sent sharded = SentBytes(plan);
+  EXPECT_NEAR(sharded.at("all_gather"), 2 * (2 - 33792.0 / 859904), 1e-12);
+  EXPECT_EQ(sharded.at("reduce_scatter"), 4);
+}
+
+std::set<std::string> FormatsOfProducts(Precision precision, BlockKind kind) {
+  const ModelSpec model = WideGpt();
+  const Plan plan = PlanIn(precision);
+  std::set<std::string> formats;
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    for (const Op& op : BuildBlock({model, plan, false}, {.kind = kind, .pass = pass}).ops) {
+      if (op.kind == OpKind::kGemm) formats.insert(std::string(Name(op.format)));
+    }
+  }
+  return formats;
+}
+
+TEST(Precision, ComputesLayersInItAndTheHeadIn16BitsAtLeast) {
+  using Formats = std::set<std::string>;
+  EXPECT_EQ(FormatsOfProducts(Precision::kFp32, BlockKind::kLayer), Formats{"fp32"});
+  EXPECT_EQ(FormatsOfProducts(Precision::kTf32, BlockKind::kLayer), Formats{"tf32"});
+  EXPECT_EQ(FormatsOfProducts(Precision::kFp16, BlockKind::kLayer), Formats{"fp16"});
+  EXPECT_EQ(FormatsOfProducts(Precision::kFp8, BlockKind::kLayer), Formats{"fp8-tensor"});
+  EXPECT_EQ(FormatsOfProducts(Precision::kFp4, BlockKind::kLayer), Formats{"fp4"});
+  EXPECT_EQ(FormatsOfProducts(Precision::kFp8, BlockKind::kHead), Formats{"bf16"});
+  EXPECT_EQ(FormatsOfProducts(Precision::kTf32, BlockKind::kHead), Formats{"tf32"});
+}
+
+std::vector<std::string> CastsOf(const Plan& plan, Pass pass) {
+  const ModelSpec model = WideGpt();
+  std::vector<std::string> casts;
+  for (const Op& op : BuildBlock({model, plan, false}, {.pass = pass}).ops) {
+    if (op.kind == OpKind::kQuantize) casts.push_back(op.name);
+  }
+  return casts;
+}
+
+// Weights that are kept in fp32 are cast before each product that reads them; nothing else is.
+TEST(Precision, CastsFp32WeightsForEachUse) {
+  EXPECT_TRUE(CastsOf(PlanIn(Precision::kBf16), Pass::kForward).empty());
+  Plan plan = PlanIn(Precision::kBf16);
+  plan.weights = WeightStorage::kFp32;
+  EXPECT_THAT(CastsOf(plan, Pass::kForward),
+              testing::ElementsAre("attention.qkv.weight.cast", "attention.out.weight.cast",
+                                   "mlp.up.weight.cast", "mlp.down.weight.cast"));
+  EXPECT_EQ(CastsOf(plan, Pass::kBackward).size(), 4U);
+  // Where they are gathered, the gather has cast them.
+  plan.dp = 2;
+  plan.zero_stage = 3;
+  EXPECT_TRUE(CastsOf(plan, Pass::kForward).empty());
+}
+
+// With 8 bits: 4 inputs and 4 weights forward; backward 4 output gradients, each once for both of
+// its products, and 4 weights. Saved inputs are casts already.
+TEST(Precision, CastsTheOperandsOfProductsOnce) {
+  EXPECT_EQ(CastsOf(PlanIn(Precision::kFp8), Pass::kForward).size(), 8U);
+  EXPECT_EQ(CastsOf(PlanIn(Precision::kFp8), Pass::kBackward).size(), 8U);
+}
+
+// 12 rows of 8 -> 6 columns, from bf16 to an fp32 gradient that is added to: 2 (12 * 8 + 12 * 6)
+// bytes are read, 2 * 4 * 48 read and written.
+TEST(Precision, CountsEachOperandOfAnOpInItsOwnFormat) {
+  Op op;
+  op.kind = OpKind::kGemm;
+  op.trans_a = true;
+  op.accumulate = true;
+  op.shape = {.rows = 8, .cols = 6, .inner = 12};
+  op.formats[0] = op.formats[1] = NumberFormat::kBf16;
+  EXPECT_DOUBLE_EQ(WorkOf(op).bytes, 2 * (12 * 8 + 12 * 6) + 2 * 4 * 48);
+  // Master read and written 8, fp32 gradient 4, bf16 moments 8, 16-bit weights written 2.
+  Op adamw;
+  adamw.kind = OpKind::kAdamW;
+  adamw.shape.elements = 100;
+  adamw.format = NumberFormat::kBf16;
+  adamw.formats[9] = NumberFormat::kBf16;
+  EXPECT_DOUBLE_EQ(WorkOf(adamw).bytes, 100 * (8 + 4 + 8 + 2));
+}
+
+TEST(Precision, CountsBytesOfEachFormat) {
+  EXPECT_EQ(BytesIn(NumberFormat::kFp32, 1000), 4000);
+  EXPECT_EQ(BytesIn(NumberFormat::kTf32, 1000), 4000);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp16, 1001), 2002);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp8, 257), 257 + 8);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp8Tensor, 257), 257);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp8Block, 256), 256 + 8);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp4, 32), 16 + 2);
+}
+
+}  // namespace
+}  // namespace foretrain
