@@ -18,8 +18,8 @@ struct KernelModel {
   Architecture architecture;
   SystemOptions system;
   int multiprocessors = 1;
-  double gemm_flop_per_s = 0;     // dense peak of the GEMMs of layers
-  double half_flop_per_s = 0;     // dense peak at 16 bits: attention, head
+  double half_flop_per_s = 0;     // dense peak at 16 bits
+  double fp8_flop_per_s = 0;      // dense peak at 8 bits; as at 16 where there is none
   double simt_flop_per_s = 0;     // of products that tensor cores cannot load
   double memory_bytes_per_s = 0;  // published
 

@@ -1,5 +1,6 @@
 #include "sim/search/plan_seconds.h"
 
+#include "sim/cost/plan_place.h"
 #include "sim/program/groups.h"
 
 namespace foretrain {
