@@ -23,6 +23,19 @@ double Beside(double span_s, double compute_s, double other_s, double slowdown) 
   return std::max(span_s + std::min(compute_s, other_s) * (slowdown - 1), other_s);
 }
 
+MemoryParts StatePartsOf(const StateFigures& state) {
+  const auto of = [&](Category category) {
+    return state.device[static_cast<std::size_t>(category)];
+  };
+  MemoryParts parts;
+  parts.parameters = of(Category::kParameters);
+  parts.gradients = of(Category::kGradients);
+  parts.optimizer = of(Category::kOptimizerState) + of(Category::kMasterWeights);
+  parts.other_state =
+      Total(state.device) - parts.parameters - parts.gradients - parts.optimizer;
+  return parts;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const ModelSpec& model, const CostModel& costs, VaryingFields varying)
@@ -178,12 +191,18 @@ Evaluator::Reached Evaluator::Evaluate(const Plan& plan, const Limits& limits, E
   out = {};
   Pipeline& pipeline = pipelines_.Find(plan);
   of_composition_.clear();
+  const std::uint64_t key = states_.KeyOf(plan);
   for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
-    of_composition_.push_back(&states_.Find(plan, pipeline, static_cast<int>(c)));
+    of_composition_.push_back(&states_.Find(plan, key, pipeline, static_cast<int>(c)));
     out.memory_bytes = std::max(out.memory_bytes, Total(of_composition_.back()->device));
     out.host_bytes = std::max(out.host_bytes, of_composition_.back()->host_bytes);
   }
-  if (out.memory_bytes > limits.memory_bytes) return Reached::kState;
+  if (out.memory_bytes > limits.memory_bytes) {
+    for (const StateFigures* state : of_composition_) {
+      if (Total(state->device) == out.memory_bytes) out.memory = StatePartsOf(*state);
+    }
+    return Reached::kState;
+  }
   out.memory_bytes = 0;
   FindClasses(plan, pipeline);
   FindMemory(plan, pipeline, out);
@@ -314,15 +333,9 @@ void Evaluator::FindMemory(const Plan& plan, const Pipeline& pipeline, Evaluatio
     if (r > 0 && total <= out.memory_bytes) continue;
     out.memory_bytes = total;
     out.fullest_pp = static_cast<int>(r);
-    CategoryBytes device = state.device;
-    out.memory.parameters = foretrain::At(device, Category::kParameters);
-    out.memory.gradients = foretrain::At(device, Category::kGradients);
-    out.memory.optimizer = foretrain::At(device, Category::kOptimizerState) +
-                           foretrain::At(device, Category::kMasterWeights);
-    out.memory.other_state = Total(device) - out.memory.parameters - out.memory.gradients -
-                             out.memory.optimizer;
+    out.memory = StatePartsOf(state);
     out.memory.activations = held_then;
-    out.memory.transient = total - Total(device) - held_then;
+    out.memory.transient = total - Total(state.device) - held_then;
   }
 }
 

@@ -61,7 +61,7 @@ class Evaluator {
 
   // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
   // then where `hopeless` says so of bound_s and memory_bytes. What it has not come to is 0;
-  // memory_bytes of kState is that of the state.
+  // memory_bytes and memory of kState are those of the state.
   enum class Reached { kState, kMemory, kBound, kEnd };
   struct Limits {
     std::int64_t memory_bytes = 0;

@@ -42,6 +42,7 @@ Result<Fit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptio
   for (;; sequence = std::min(sequence * 2, model.max_sequence)) {
     Plan base;
     base.method = options.method;
+    base.precision = DefaultPrecision(cluster);
     base.sequence = sequence;
     base.global_batch = DefaultBatch(cluster.Devices(), sequence);
     const SearchSpace space = SpaceOf(model, cluster, base);
