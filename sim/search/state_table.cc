@@ -276,7 +276,7 @@ std::uint64_t StateTable::KeyOf(const Plan& plan) {
   return key.Add(times_.KeyOfDataPlaces(plan)).Value();
 }
 
-const StateFigures& StateTable::Find(const Plan& plan, std::uint64_t key, const Pipeline& pipeline,
+const StateFigures& StateTable::Find(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
                                      int composition) {
   const int pp = pipeline.examples()[static_cast<std::size_t>(composition)];
   Holding holding;

@@ -42,7 +42,7 @@ class StateTable {
   // The plan's part of the keys of its ranks.
   std::uint64_t KeyOf(const Plan& plan);
   // Of a rank of `pipeline` that has the composition; `key` and `pipeline` are the plan's.
-  const StateFigures& Find(const Plan& plan, std::uint64_t key, const Pipeline& pipeline,
+  const StateFigures& Find(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
                            int composition);
   std::size_t size() const { return figures_.size(); }
 

@@ -58,17 +58,17 @@ ModelSpec EightLayers() {
 }
 
 // A step of many micro-batches is put together from those of few.
-TEST(Pipeline, TakesAsLongForManyMicroBatchesAsItsLongestWay) {
+TEST(PipelineForm, TakesAsLongForManyMicroBatchesAsItsLongestWay) {
   for (const ScheduleKind schedule : kSchedules) {
     const Plan plan = PlanOfShape(schedule, 96);
-    Pipeline pipeline(EightLayers(), plan);
+    PipelineForm pipeline(EightLayers(), plan);
     std::vector<PassSeconds> times;
     for (std::size_t c = 0; c < pipeline.classes().size(); ++c) {
       const double more = 1 + 0.13 * static_cast<double>(c);
       times.push_back({more, 2 * more, 1.1 * more, 0.9 * more, more, 2 * more});
     }
     std::vector<std::vector<int>> classes;
-    for (const Pipeline::Rank& rank : pipeline.ranks()) classes.push_back(rank.chunks);
+    for (const PipelineForm::Rank& rank : pipeline.ranks()) classes.push_back(rank.chunks);
     const double exact =
         FindLongestWay(schedule, {4, 96, plan.vpp}, classes, times, 0.03).seconds;
     const double found = pipeline.Makespan(times, 0.03);
@@ -78,10 +78,10 @@ TEST(Pipeline, TakesAsLongForManyMicroBatchesAsItsLongestWay) {
 }
 
 // Narayanan et al. 2019: rank r of 1F1B holds p - r micro-batches, GPipe's all m.
-TEST(Pipeline, KnowsHowManyMicroBatchesARankHolds) {
+TEST(PipelineForm, KnowsHowManyMicroBatchesARankHolds) {
   for (const auto& [schedule, first] :
        {std::pair{ScheduleKind::k1f1b, 4}, std::pair{ScheduleKind::kGpipe, 32}}) {
-    const Pipeline pipeline(EightLayers(), PlanOfShape(schedule, 32));
+    const PipelineForm pipeline(EightLayers(), PlanOfShape(schedule, 32));
     for (int r = 0; r < 4; ++r) {
       int most = 0;
       for (const Moment& moment : pipeline.ranks()[static_cast<std::size_t>(r)].moments) {
@@ -93,8 +93,8 @@ TEST(Pipeline, KnowsHowManyMicroBatchesARankHolds) {
 }
 
 // Embedding first, head last, all others alike.
-TEST(Pipeline, TellsApartStagesThatHoldUnlikeBlocks) {
-  const Pipeline pipeline(EightLayers(), PlanOfShape(ScheduleKind::k1f1b, 8));
+TEST(PipelineForm, TellsApartStagesThatHoldUnlikeBlocks) {
+  const PipelineForm pipeline(EightLayers(), PlanOfShape(ScheduleKind::k1f1b, 8));
   ASSERT_EQ(pipeline.classes().size(), 3U);
   EXPECT_TRUE(pipeline.classes()[0].embedding);
   EXPECT_FALSE(pipeline.classes()[1].embedding || pipeline.classes()[1].head);
