@@ -35,9 +35,9 @@ std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
 
 }  // namespace
 
-Result<Fit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options) {
+Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options) {
   const ClusterSpec& cluster = costs.cluster();
-  Fit fit;
+  LongestFit fit;
   std::int64_t sequence = std::min(options.least_sequence, model.max_sequence);
   for (;; sequence = std::min(sequence * 2, model.max_sequence)) {
     Plan base;
