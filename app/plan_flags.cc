@@ -315,6 +315,7 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
   if (!flags.plan_file.empty()) {
     FT_ASSIGN(base, ReadPlanFile(flags.plan_file));
   }
+  if (flags.plan_file.empty()) base.precision = DefaultPrecision(cluster);
   base.sequence = DefaultSequence(model);
   if (flags.Given("sequence")) {
     FT_TRY(Lay(PlanFieldOf("sequence"), flags.Text("sequence"), base));

@@ -23,7 +23,7 @@ constexpr std::string_view kUsualModels =
 struct Row {
   std::string model;
   TrainingMethod method = TrainingMethod::kFull;
-  Fit fit;
+  LongestFit fit;
 };
 
 class FitCommand final : public Command {
@@ -70,7 +70,7 @@ class FitCommand final : public Command {
         options.cancelled = [&watch] { return watch.Cancelled(); };
         auto fit = FitOf(context.model, context.costs, options);
         if (!fit && watch.Cancelled()) return ExitOfSignal(StopSignal());
-        FT_ASSIGN(Fit found, std::move(fit));
+        FT_ASSIGN(LongestFit found, std::move(fit));
         rows_.push_back({flags.model, method, std::move(found)});
       }
     }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -15,7 +15,8 @@ namespace {
 // A change of one field; `others` go with it.
 struct Change {
   std::string text;
-  std::function<void(SearchSpace&, int& ranks)> make;
+  std::function<void(SearchSpace&)> make;
+  int times = 1;  // as many devices
 };
 
 void Set(SearchSpace& space, std::string_view field, std::int64_t value) {
@@ -27,7 +28,22 @@ void Set(SearchSpace& space, std::string_view field, std::int64_t value) {
 Change FieldChange(std::string_view field, std::int64_t value) {
   const PlanField& of = PlanFieldOf(field);
   return {std::string(FirstOption(of)) + " " + TextOf(of, value),
-          [field, value](SearchSpace& space, int&) { Set(space, field, value); }};
+          [field, value](SearchSpace& space) { Set(space, field, value); }};
+}
+
+// For `times` as many devices: splits with that much more of dp, tp or pp.
+void Widen(SearchSpace& space, int times, int ranks) {
+  space.base.global_batch =
+      std::max<std::int64_t>(space.base.global_batch, std::int64_t{ranks} * times);
+  for (SearchChoice& choice : space.choices) {
+    const std::string_view axis = choice.field->name;
+    if (axis != "dp" && axis != "tp" && axis != "pp") continue;
+    std::set<std::int64_t> values(choice.values.begin(), choice.values.end());
+    for (const std::int64_t value : choice.values) {
+      for (std::int64_t n = 2; n <= times; n *= 2) values.insert(value * n);
+    }
+    choice.values.assign(values.begin(), values.end());
+  }
 }
 
 // By kind, the smallest change of each kind first.
@@ -45,7 +61,7 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
   kinds.push_back({FieldChange("offload_activations", host)});
   kinds.push_back({FieldChange("offload_optimizer", host)});
   kinds.push_back({{"--zero 3 --offload-optimizer host --offload-activations host --recompute full",
-                    [host](SearchSpace& of, int&) {
+                    [host](SearchSpace& of) {
                       Set(of, "zero_stage", 3);
                       Set(of, "offload_optimizer", host);
                       Set(of, "offload_activations", host);
@@ -56,26 +72,8 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
     const std::int64_t sequence = space.base.sequence >> halves;
     if (sequence >= 128) shorter.push_back(FieldChange("sequence", sequence));
     const int times = 1 << halves;
-    more.push_back({std::to_string(ranks * times) + " devices", [times](SearchSpace& of, int& all) {
-                      all *= times;
-                      of.base.global_batch = std::max<std::int64_t>(of.base.global_batch, all);
-                      // Splits of twice as many ranks are those with twice as much of one.
-                      for (const std::string_view axis : {"dp", "tp", "pp"}) {
-                        for (SearchChoice& choice : of.choices) {
-                          if (choice.field->name != axis) continue;
-                          const std::vector<std::int64_t> values = choice.values;
-                          for (std::int64_t n = 2; n <= times; n *= 2) {
-                            for (const std::int64_t value : values) {
-                              choice.values.push_back(value * n);
-                            }
-                          }
-                          std::sort(choice.values.begin(), choice.values.end());
-                          choice.values.erase(
-                              std::unique(choice.values.begin(), choice.values.end()),
-                              choice.values.end());
-                        }
-                      }
-                    }});
+    more.push_back({std::to_string(ranks * times) + " devices",
+                    [times, ranks](SearchSpace& of) { Widen(of, times, ranks); }, times});
   }
   kinds.push_back(std::move(shorter));
   kinds.push_back(std::move(more));
@@ -91,15 +89,18 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
   for (const std::vector<Change>& kind : ChangesOf(space, ranks)) {
     for (const Change& change : kind) {
       SearchSpace changed = space;
-      int all = ranks;
-      change.make(changed, all);
-      const SpaceWalk walk(model, changed, all);
+      change.make(changed);
+      ClusterSpec cluster = costs.cluster();
+      cluster.nodes *= change.times;
+      const auto machine = CostModel::Make(cluster, costs.profile());
+      if (!machine) continue;
+      const SpaceWalk walk(model, changed, ranks * change.times);
       EnumerateOptions options;
       options.memory_bytes = memory_bytes;
       options.host_bytes = host_bytes;
       options.kept = 1;
       options.threads = threads;
-      const auto found = EnumeratePlans(model, costs, walk, options);
+      const auto found = EnumeratePlans(model, *machine, walk, options);
       if (!found || found->fastest.empty()) continue;
       const Candidate& best = found->fastest.front();
       advice.push_back({change.text, Describe(best.plan), best.estimate.step_s,

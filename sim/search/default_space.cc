@@ -72,6 +72,13 @@ SearchSpace DefaultSpace(const ModelSpec& model, const ClusterSpec& cluster, int
   return out;
 }
 
+Precision DefaultPrecision(const ClusterSpec& cluster) {
+  const DeviceSpec& device = cluster.device;
+  if (cluster.is_cpu) return Precision::kFp32;
+  if (device.bf16_flop_per_s > device.fp32_flop_per_s) return Precision::kBf16;
+  return device.fp16_flop_per_s > device.fp32_flop_per_s ? Precision::kFp16 : Precision::kFp32;
+}
+
 std::int64_t DefaultSequence(const ModelSpec& model) {
   return std::min(model.max_sequence, kDefaultSequence);
 }

@@ -15,6 +15,9 @@ namespace foretrain {
 SearchSpace DefaultSpace(const ModelSpec& model, const ClusterSpec& cluster, int ranks,
                          const Plan& base);
 
+// What one trains in where nobody says otherwise: bf16 or else fp16 where the device is faster at
+// it, on a CPU fp32.
+Precision DefaultPrecision(const ClusterSpec& cluster);
 // The sequence of a model where nobody says otherwise: what it was made for, up to 1024.
 std::int64_t DefaultSequence(const ModelSpec& model);
 // A batch of samples of `sequence` tokens that fills the largest pipeline of `ranks` ranks, or four

@@ -41,6 +41,16 @@ void KeepOnFront(const Candidate& candidate, std::vector<Candidate>& front) {
   front.erase(first + 1, beaten);
 }
 
+// Plans whose memory is known before those that end at their state, then the smaller.
+void KeepSmallest(const Candidate& candidate, bool complete, std::optional<Candidate>& smallest,
+                  bool& smallest_is_complete) {
+  if (smallest && smallest_is_complete && !complete) return;
+  const bool first = !smallest || (complete && !smallest_is_complete);
+  if (!first && candidate.estimate.memory_bytes >= smallest->estimate.memory_bytes) return;
+  smallest = candidate;
+  smallest_is_complete = complete;
+}
+
 class Worker {
  public:
   Worker(const ModelSpec& model, const CostModel& costs, const SpaceWalk& walk,
@@ -57,7 +67,7 @@ class Worker {
 
   Enumeration Part(std::size_t part) {
     out_ = {};
-    refused_ = false;
+    refused_ = smallest_is_complete_ = false;
     out_.bound_s = kNever;
     walk_.VisitPart(
         part, [this](const Plan& plan) { return Visit(plan); },
@@ -101,12 +111,10 @@ class Worker {
   // `complete`: its memory is known, not its state alone.
   void RefuseMemory(const Candidate& candidate, bool complete) {
     const std::int64_t bytes = candidate.estimate.memory_bytes;
-    if (complete && (!out_.smallest || bytes < out_.smallest->estimate.memory_bytes)) {
-      out_.smallest = candidate;
-    }
+    KeepSmallest(candidate, complete, out_.smallest, smallest_is_complete_);
     // The first is told as example.
-    const bool is_first = complete && !refused_;
-    refused_ = refused_ || complete;
+    const bool is_first = !refused_;
+    refused_ = true;
     out_.rejected.Add(kNeedsMemory, 1, is_first ? Needs(candidate.plan, bytes) : "");
   }
   std::string Needs(const Plan& plan, std::int64_t bytes) const {
@@ -122,6 +130,7 @@ class Worker {
   Evaluator::Limits limits_;
   Enumeration out_;
   bool refused_ = false;
+  bool smallest_is_complete_ = false;
 };
 
 // Of a front of any length some, the ends included.
@@ -137,15 +146,18 @@ void ThinOut(std::vector<Candidate>& front) {
 Enumeration Merge(const std::vector<Enumeration>& parts, std::size_t kept) {
   Enumeration out;
   out.bound_s = kNever;
+  bool complete = false;
   for (const Enumeration& part : parts) {
     out.evaluated += part.evaluated;
     out.rejected.Add(part.rejected);
     out.bound_s = std::min(out.bound_s, part.bound_s);
     for (const Candidate& candidate : part.fastest) KeepFastest(candidate, kept, out.fastest);
     for (const Candidate& candidate : part.front) KeepOnFront(candidate, out.front);
-    const bool smaller = part.smallest && (!out.smallest || part.smallest->estimate.memory_bytes <
-                                                                out.smallest->estimate.memory_bytes);
-    if (smaller) out.smallest = part.smallest;
+    if (part.smallest) {
+      // What a plan holds beside its state is known of complete ones alone.
+      const MemoryParts& memory = part.smallest->estimate.memory;
+      KeepSmallest(*part.smallest, memory.transient > 0, out.smallest, complete);
+    }
   }
   if (out.bound_s == kNever) out.bound_s = 0;
   ThinOut(out.front);

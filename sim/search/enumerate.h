@@ -34,7 +34,8 @@ struct Enumeration {
   Rejections rejected;
   std::vector<Candidate> fastest;      // by step_s; of equals the one that is visited first
   std::vector<Candidate> front;        // fastest first, each smaller than all before
-  std::optional<Candidate> smallest;   // of those that do not fit
+  // Of those that do not fit; where state alone is too much for all, by that.
+  std::optional<Candidate> smallest;
   double bound_s = 0;                  // least of those that fit
 };
 

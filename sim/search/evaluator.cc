@@ -23,6 +23,19 @@ double Beside(double span_s, double compute_s, double other_s, double slowdown) 
   return std::max(span_s + std::min(compute_s, other_s) * (slowdown - 1), other_s);
 }
 
+MemoryParts StatePartsOf(const StateFigures& state) {
+  const auto of = [&](Category category) {
+    return state.device[static_cast<std::size_t>(category)];
+  };
+  MemoryParts parts;
+  parts.parameters = of(Category::kParameters);
+  parts.gradients = of(Category::kGradients);
+  parts.optimizer = of(Category::kOptimizerState) + of(Category::kMasterWeights);
+  parts.other_state =
+      Total(state.device) - parts.parameters - parts.gradients - parts.optimizer;
+  return parts;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const ModelSpec& model, const CostModel& costs, VaryingFields varying)
@@ -176,14 +189,20 @@ Evaluation Evaluator::Evaluate(const Plan& plan) {
 
 Evaluator::Reached Evaluator::Evaluate(const Plan& plan, const Limits& limits, Evaluation& out) {
   out = {};
-  Pipeline& pipeline = pipelines_.Find(plan);
+  PipelineForm& pipeline = pipelines_.Find(plan);
   of_composition_.clear();
+  const std::uint64_t key = states_.KeyOf(plan);
   for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
-    of_composition_.push_back(&states_.Find(plan, pipeline, static_cast<int>(c)));
+    of_composition_.push_back(&states_.Find(plan, key, pipeline, static_cast<int>(c)));
     out.memory_bytes = std::max(out.memory_bytes, Total(of_composition_.back()->device));
     out.host_bytes = std::max(out.host_bytes, of_composition_.back()->host_bytes);
   }
-  if (out.memory_bytes > limits.memory_bytes) return Reached::kState;
+  if (out.memory_bytes > limits.memory_bytes) {
+    for (const StateFigures* state : of_composition_) {
+      if (Total(state->device) == out.memory_bytes) out.memory = StatePartsOf(*state);
+    }
+    return Reached::kState;
+  }
   out.memory_bytes = 0;
   FindClasses(plan, pipeline);
   FindMemory(plan, pipeline, out);
@@ -194,12 +213,12 @@ Evaluator::Reached Evaluator::Evaluate(const Plan& plan, const Limits& limits, E
   return Reached::kEnd;
 }
 
-void Evaluator::FindClasses(const Plan& plan, const Pipeline& pipeline) {
+void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
   classes_.assign(pipeline.classes().size(), {});
   known_.assign(classes_.size(), false);
   const BlockKeys keys = blocks_.KeysOf(plan);
   for (const int pp : pipeline.examples()) {
-    const Pipeline::Rank& rank = pipeline.ranks()[At(pp)];
+    const PipelineForm::Rank& rank = pipeline.ranks()[At(pp)];
     for (const int number : rank.chunks) {
       if (known_[At(number)]) continue;
       known_[At(number)] = true;
@@ -209,11 +228,11 @@ void Evaluator::FindClasses(const Plan& plan, const Pipeline& pipeline) {
   }
 }
 
-void Evaluator::FindBound(const Plan& plan, const Pipeline& pipeline, Evaluation& out) const {
+void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
   const auto m = static_cast<double>(plan.MicroBatches());
   const double directions = plan.StageCopies();  // each takes its share of the micro-batches
   double filling_s = 0;
-  for (const Pipeline::Rank& rank : pipeline.ranks()) {
+  for (const PipelineForm::Rank& rank : pipeline.ranks()) {
     double compute_s = 0;
     for (const int number : rank.chunks) compute_s += classes_[At(number)].compute_s / directions;
     out.bound_s = std::max(out.bound_s, m * compute_s + filling_s);
@@ -224,7 +243,7 @@ void Evaluator::FindBound(const Plan& plan, const Pipeline& pipeline, Evaluation
   }
 }
 
-void Evaluator::FindTime(const Plan& plan, Pipeline& pipeline, Evaluation& out) {
+void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out) {
   seconds_.clear();
   for (const ClassFigures& figures : classes_) seconds_.push_back(figures.seconds);
   const auto m = static_cast<double>(plan.MicroBatches());
@@ -234,7 +253,7 @@ void Evaluator::FindTime(const Plan& plan, Pipeline& pipeline, Evaluation& out) 
   // Of all ranks: the longest by itself, and the one that ends last with what it does then.
   double busy_s = 0, longest_end_s = 0, ahead_s = 0;
   for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
-    const Pipeline::Rank& rank = pipeline.ranks()[r];
+    const PipelineForm::Rank& rank = pipeline.ranks()[r];
     double spans_s = 0, forward_s = 0, backward_s = 0;
     for (const int number : rank.chunks) {
       const PassSeconds& t = classes_[At(number)].seconds;
@@ -263,7 +282,7 @@ void Evaluator::FindTime(const Plan& plan, Pipeline& pipeline, Evaluation& out) 
 }
 
 // Of the ranks that differ, in the whole order of a step.
-void Evaluator::WalkMemory(const Plan& plan, const Pipeline& pipeline, Evaluation& out) const {
+void Evaluator::WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
   for (const int pp : pipeline.examples()) {
     const PeakMemory peak = PredictPeakMemory(model_, plan, {.pp = pp});
     if (peak.total <= out.memory_bytes) continue;
@@ -281,7 +300,7 @@ void Evaluator::WalkMemory(const Plan& plan, const Pipeline& pipeline, Evaluatio
   }
 }
 
-void Evaluator::FindMemory(const Plan& plan, const Pipeline& pipeline, Evaluation& out) {
+void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) {
   if (plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0) {
     return WalkMemory(plan, pipeline, out);
   }
@@ -289,7 +308,7 @@ void Evaluator::FindMemory(const Plan& plan, const Pipeline& pipeline, Evaluatio
       BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
   const std::int64_t early = pipeline.receives_ahead() ? 2 * boundary : 0;
   for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
-    const Pipeline::Rank& rank = pipeline.ranks()[r];
+    const PipelineForm::Rank& rank = pipeline.ranks()[r];
     const StateFigures& state = *of_composition_[At(rank.composition)];
     std::int64_t fullest = 0, held_then = 0;
     for (const Moment& moment : rank.moments) {
@@ -314,15 +333,9 @@ void Evaluator::FindMemory(const Plan& plan, const Pipeline& pipeline, Evaluatio
     if (r > 0 && total <= out.memory_bytes) continue;
     out.memory_bytes = total;
     out.fullest_pp = static_cast<int>(r);
-    CategoryBytes device = state.device;
-    out.memory.parameters = foretrain::At(device, Category::kParameters);
-    out.memory.gradients = foretrain::At(device, Category::kGradients);
-    out.memory.optimizer = foretrain::At(device, Category::kOptimizerState) +
-                           foretrain::At(device, Category::kMasterWeights);
-    out.memory.other_state = Total(device) - out.memory.parameters - out.memory.gradients -
-                             out.memory.optimizer;
+    out.memory = StatePartsOf(state);
     out.memory.activations = held_then;
-    out.memory.transient = total - Total(device) - held_then;
+    out.memory.transient = total - Total(state.device) - held_then;
   }
 }
 

@@ -61,7 +61,7 @@ class Evaluator {
 
   // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
   // then where `hopeless` says so of bound_s and memory_bytes. What it has not come to is 0;
-  // memory_bytes of kState is that of the state.
+  // memory_bytes and memory of kState are those of the state.
   enum class Reached { kState, kMemory, kBound, kEnd };
   struct Limits {
     std::int64_t memory_bytes = 0;
@@ -85,15 +85,15 @@ class Evaluator {
   };
   ClassFigures FiguresOf(const Plan& plan, const ChunkClass& chunk, const StateFigures& state,
                          const BlockKeys& keys);
-  void FindClasses(const Plan& plan, const Pipeline& pipeline);
-  void FindBound(const Plan& plan, const Pipeline& pipeline, Evaluation& out) const;
-  void FindTime(const Plan& plan, Pipeline& pipeline, Evaluation& out);
+  void FindClasses(const Plan& plan, const PipelineForm& pipeline);
+  void FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
+  void FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out);
   void AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
                  const StateFigures& state, double kept_s, ClassFigures& out) const;
   double KeptSeconds(const Plan& plan, std::int64_t bytes);
   double SendSeconds(const Plan& plan);
-  void WalkMemory(const Plan& plan, const Pipeline& pipeline, Evaluation& out) const;
-  void FindMemory(const Plan& plan, const Pipeline& pipeline, Evaluation& out);
+  void WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
+  void FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out);
   void AddEnds(const Plan& plan, double last_forward_s, double last_backward_s,
                const StateFigures& state, StepParts& parts) const;
 

@@ -35,13 +35,14 @@ std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
 
 }  // namespace
 
-Result<Fit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options) {
+Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options) {
   const ClusterSpec& cluster = costs.cluster();
-  Fit fit;
+  LongestFit fit;
   std::int64_t sequence = std::min(options.least_sequence, model.max_sequence);
   for (;; sequence = std::min(sequence * 2, model.max_sequence)) {
     Plan base;
     base.method = options.method;
+    base.precision = DefaultPrecision(cluster);
     base.sequence = sequence;
     base.global_batch = DefaultBatch(cluster.Devices(), sequence);
     const SearchSpace space = SpaceOf(model, cluster, base);

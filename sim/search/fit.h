@@ -23,7 +23,7 @@ struct FitOptions {
   std::function<bool()> cancelled;
 };
 
-struct Fit {
+struct LongestFit {
   std::optional<Candidate> best;  // the fastest plan of the longest sequence; none: nothing fits
   std::int64_t sequence = 0;      // of it
   double tokens_per_s = 0;
@@ -35,6 +35,6 @@ struct Fit {
 // step at least.
 //
 // Errors: kAborted; kInvalidArgument, as EnumeratePlans.
-Result<Fit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options);
+Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options);
 
 }  // namespace foretrain

@@ -77,7 +77,7 @@ constexpr double kNothing = 1e-3;              // of the longest pass
 
 }  // namespace
 
-Pipeline::Pipeline(const ModelSpec& model, const Plan& plan)
+PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
     : shape_{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
       schedule_(plan.schedule),
       receives_ahead_(plan.pp > 1 && plan.schedule != ScheduleKind::kGpipe &&
@@ -103,7 +103,7 @@ Pipeline::Pipeline(const ModelSpec& model, const Plan& plan)
   }
 }
 
-void Pipeline::FillMoments(Rank& rank, int pp) const {
+void PipelineForm::FillMoments(Rank& rank, int pp) const {
   const std::size_t chunks = rank.chunks.size();
   PipelineShape shape = shape_;
   if (schedule_ == ScheduleKind::kGpipe) {
@@ -131,7 +131,7 @@ void Pipeline::FillMoments(Rank& rank, int pp) const {
   }
 }
 
-double Pipeline::Makespan(const std::vector<PassSeconds>& times, double send_s) {
+double PipelineForm::Makespan(const std::vector<PassSeconds>& times, double send_s) {
   if (shape_.p == 1 && schedule_ == ScheduleKind::k1f1b) {
     return shape_.m * (times.front()[kF] + times.front()[kB]);
   }
@@ -170,7 +170,7 @@ double Pipeline::Makespan(const std::vector<PassSeconds>& times, double send_s) 
 }
 
 // A cycle more adds what the cycle before it added.
-Pipeline::Way Pipeline::Longest(const std::vector<PassSeconds>& times, double send_s) const {
+PipelineForm::Way PipelineForm::Longest(const std::vector<PassSeconds>& times, double send_s) const {
   const int few = Enough(schedule_, shape_.p, shape_.m, 3);
   const int cycle = CycleOf(schedule_, shape_.p);
   if (few + cycle >= shape_.m) return Play(shape_.m, times, send_s);
@@ -186,7 +186,7 @@ Pipeline::Way Pipeline::Longest(const std::vector<PassSeconds>& times, double se
   return first;
 }
 
-Pipeline::Way Pipeline::Play(int m, const std::vector<PassSeconds>& times, double send_s) const {
+PipelineForm::Way PipelineForm::Play(int m, const std::vector<PassSeconds>& times, double send_s) const {
   std::vector<std::vector<int>> classes;
   for (const Rank& rank : ranks_) classes.push_back(rank.chunks);
   const LongestWay longest = FindLongestWay(schedule_, {shape_.p, m, shape_.vpp}, classes, times, send_s);
@@ -205,15 +205,15 @@ PipelineTable::PipelineTable(const ModelSpec& model, const VaryingFields& varyin
   key_ = PlanKey(read, {"dp", "micro_batch", "global_batch"});
 }
 
-Pipeline& PipelineTable::Find(const Plan& plan) {
+PipelineForm& PipelineTable::Find(const Plan& plan) {
   const std::uint64_t key =
       key_.Of(plan)
           .Add(plan.MicroBatches())
           .Add(plan.pp)
           .Add(plan.recompute != RecomputeKind::kNone)
           .Value();
-  std::unique_ptr<Pipeline>& found = pipelines_[key];
-  if (found == nullptr) found = std::make_unique<Pipeline>(model_, plan);
+  std::unique_ptr<PipelineForm>& found = pipelines_[key];
+  if (found == nullptr) found = std::make_unique<PipelineForm>(model_, plan);
   return *found;
 }
 

@@ -44,9 +44,9 @@ struct Moment {
   std::vector<std::int32_t> in_flight, owed;  // by chunk
 };
 
-class Pipeline {
+class PipelineForm {
  public:
-  Pipeline(const ModelSpec& model, const Plan& plan);
+  PipelineForm(const ModelSpec& model, const Plan& plan);
 
   struct Rank {
     std::vector<int> chunks;       // class of each
@@ -88,12 +88,12 @@ class Pipeline {
 class PipelineTable {
  public:
   PipelineTable(const ModelSpec& model, const VaryingFields& varying);
-  Pipeline& Find(const Plan& plan);
+  PipelineForm& Find(const Plan& plan);
 
  private:
   const ModelSpec& model_;
   PlanKey key_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Pipeline>> pipelines_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<PipelineForm>> pipelines_;
 };
 
 }  // namespace foretrain

@@ -269,7 +269,15 @@ StateTable::StateTable(const ModelSpec& model, BlockTimes& times, const VaryingF
                      "recompute_layers", "loss_chunks", "mlp_tiles", "tp_tiles", "moe_pieces",
                      "capacity_factor", "expert_headroom", "fuse", "offload_activations"}) {}
 
-const StateFigures& StateTable::Find(const Plan& plan, const Pipeline& pipeline, int composition) {
+std::uint64_t StateTable::KeyOf(const Plan& plan) {
+  StableHash key = key_.Of(plan);
+  key.Add(plan.DataParallel()).Add(plan.StageCopies()).Add(plan.ExpertHolders());
+  key.Add(plan.pp > 1).Add(plan.StepsOverlap()).Add(plan.UpdatesEachMicroBatch());
+  return key.Add(times_.KeyOfDataPlaces(plan)).Value();
+}
+
+const StateFigures& StateTable::Find(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
+                                     int composition) {
   const int pp = pipeline.examples()[static_cast<std::size_t>(composition)];
   Holding holding;
   StableHash chunks;
@@ -285,11 +293,7 @@ const StateFigures& StateTable::Find(const Plan& plan, const Pipeline& pipeline,
     holding.experts += experts;
     chunks.Add(chunk.embedding).Add(chunk.head).Add(dense).Add(experts);
   }
-  StableHash key = key_.Of(plan);
-  key.Add(plan.DataParallel()).Add(plan.StageCopies()).Add(plan.ExpertHolders());
-  key.Add(plan.pp > 1).Add(plan.StepsOverlap()).Add(plan.UpdatesEachMicroBatch());
-  key.Add(times_.KeyOfDataPlaces(plan));
-  const Whole whole{key.Value(), pp};
+  const Whole whole{key, pp};
   StableHash of_rank;
   of_rank.Add(whole.key).Add(holding.embedding).Add(holding.head).Add(holding.dense);
   of_rank.Add(holding.experts);
@@ -332,7 +336,7 @@ Stage StateTable::StageWith(const Plan& plan, const Holding& holding) const {
     stage.blocks.push_back(last ? layers - holding.experts + 1 + i : dense + 1 + i);
   }
   if (holding.head) stage.blocks.push_back(layers + 1);
-  stage.chunks = {{stage.blocks.front(), stage.blocks.back(), 0}};
+  stage.chunks.assign(1, Chunk{stage.blocks.front(), stage.blocks.back(), 0});
   stage.shared_table = stage.tied && stage.HoldsEmbedding() && stage.HoldsHead();
   return stage;
 }

@@ -39,8 +39,11 @@ class StateTable {
  public:
   StateTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying);
 
-  // Of a rank of `pipeline`, which is the plan's, that has the composition.
-  const StateFigures& Find(const Plan& plan, const Pipeline& pipeline, int composition);
+  // The plan's part of the keys of its ranks.
+  std::uint64_t KeyOf(const Plan& plan);
+  // Of a rank of `pipeline` that has the composition; `key` and `pipeline` are the plan's.
+  const StateFigures& Find(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
+                           int composition);
   std::size_t size() const { return figures_.size(); }
 
  private:

@@ -58,6 +58,7 @@ Plan AnyPlan(Sampler& sampler, const ModelSpec& model, int ranks) {
   plan.vocab_parallel = plan.tp > 1 && sampler.Pick(0, 1) == 1;
   plan.cp_kind = static_cast<ContextParallelKind>(sampler.Pick(0, 2));
   plan.clip_norm = 1;
+  plan.precision = sampler.Pick(0, 3) == 0 ? Precision::kFp32 : Precision::kBf16;
   if (model.experts > 0) plan.ep = std::min(plan.dp * plan.cp, 1 << sampler.Pick(0, 3));
   return plan;
 }
