@@ -80,6 +80,7 @@ constexpr double kNothing = 1e-3;              // of the longest pass
 PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
     : shape_{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
       schedule_(plan.schedule),
+      overlaps_(plan.StepsOverlap()),
       receives_ahead_(plan.pp > 1 && plan.schedule != ScheduleKind::kGpipe &&
                       plan.schedule != ScheduleKind::k1f1b) {
   for (int pp = 0; pp < plan.pp; ++pp) {
@@ -104,6 +105,7 @@ PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
 }
 
 void PipelineForm::FillMoments(Rank& rank, int pp) const {
+  if (overlaps_) return;
   const std::size_t chunks = rank.chunks.size();
   PipelineShape shape = shape_;
   if (schedule_ == ScheduleKind::kGpipe) {
@@ -134,6 +136,12 @@ void PipelineForm::FillMoments(Rank& rank, int pp) const {
 double PipelineForm::Makespan(const std::vector<PassSeconds>& times, double send_s) {
   if (shape_.p == 1 && schedule_ == ScheduleKind::k1f1b) {
     return shape_.m * (times.front()[kF] + times.front()[kB]);
+  }
+  if (overlaps_) {
+    // The slowest rank sets the pace (PipeDreamMakespan).
+    double slowest_s = 0;
+    for (const PassSeconds& chunk : times) slowest_s = std::max(slowest_s, chunk[kF] + chunk[kB]);
+    return foretrain::Makespan(schedule_, shape_, {slowest_s, 0, 0, send_s});
   }
   double longest_s = 0;
   for (const PassSeconds& chunk : times) {

@@ -51,7 +51,8 @@ class PipelineForm {
   struct Rank {
     std::vector<int> chunks;       // class of each
     int composition = 0;           // ranks of equal chunks have the same
-    std::vector<Moment> moments;   // none is below another of the same slot
+    // None is below another of the same slot; empty where steps overlap.
+    std::vector<Moment> moments;
   };
   const std::vector<ChunkClass>& classes() const { return classes_; }
   const std::vector<Rank>& ranks() const { return ranks_; }
@@ -77,6 +78,7 @@ class PipelineForm {
 
   PipelineShape shape_;
   ScheduleKind schedule_;
+  bool overlaps_;
   bool receives_ahead_;
   std::vector<ChunkClass> classes_;
   std::vector<Rank> ranks_;

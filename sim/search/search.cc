@@ -23,7 +23,7 @@ constexpr std::size_t kBalanced = 16;   // fastest plans whose layers may be dea
 constexpr std::size_t kTuned = 2;       // fastest simulated plans whose gathers are tuned
 constexpr double kEnumerating = 0.5;    // share of the work, for the progress bar
 // Passes of blocks that are simulated in all: what a few seconds are enough for.
-constexpr double kMostPasses = 250'000;
+constexpr double kMostPasses = 100'000;
 
 double PassesOf(const ModelSpec& model, const Plan& plan) {
   const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
@@ -206,7 +206,10 @@ class Searcher {
       }
       if (some.empty()) break;
       if (done <= round && passes <= kMostPasses) {
-        for (Candidate& candidate : Front()) some.push_back(std::move(candidate));
+        for (Candidate& candidate : Front()) {
+          const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
+          if (std::none_of(some.begin(), some.end(), same)) some.push_back(std::move(candidate));
+        }
       }
       FT_TRY(SimulateAll(some));
     }
