@@ -112,7 +112,9 @@ void RegisterGemm(const Variant& variant, std::int64_t m, std::int64_t n, std::i
                    .trans_b = trans_b,
                    .accumulate = 0,
                    .scale = 1.0F,
-                   .dtype = FT_F32};
+                   .dtype = FT_F32,
+                   .bias_dtype = FT_F32,
+                   .c_dtype = FT_F32};
     return CpuDeviceApi().gemm(queue, &g);
   });
 }
@@ -216,7 +218,7 @@ void RegisterElementwise(const Stream& stream) {
   Register(variant, "copy" + size, Unit::kBytes, 2 * tensor,
            [=, &api](FtQueue* q) { return api.copy(q, x[1]->get(), x[0]->get(), 4 * n); });
   Register(variant, "add" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
-    const FtAdd g{x[0]->get(), x[1]->get(), nullptr, x[2]->get(), rows, cols, FT_F32};
+    const FtAdd g{x[0]->get(), x[1]->get(), nullptr, x[2]->get(), rows, cols, FT_F32, FT_F32};
     return api.add(q, &g);
   });
   Register(variant, "gelu_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
@@ -253,23 +255,23 @@ void RegisterRowwise(const Stream& stream) {
   Register(variant, "norm_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
     const FtNormForward g{x[1]->get(), weight->get(), weight->get(), x[2]->get(), mean->get(),
                           rstd->get(), rows,          cols,          1e-5F,       0,
-                          FT_F32};
+                          FT_F32,      FT_F32};
     return api.norm_forward(q, &g);
   });
   Register(variant, "norm_backward_input" + size, Unit::kBytes, 4 * tensor, [=, &api](FtQueue* q) {
     const FtNormBackwardInput g{x[1]->get(), x[2]->get(), weight->get(), mean->get(),
                                 rstd->get(), x[3]->get(), x[4]->get(),   rows,
-                                cols,        0,           FT_F32};
+                                cols,        0,           FT_F32,        FT_F32};
     return api.norm_backward_input(q, &g);
   });
   Register(variant, "norm_backward_weight" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
     const FtNormBackwardWeight g{
         x[1]->get(), x[2]->get(), mean->get(), rstd->get(), weight->get(), weight->get(),
-        rows,        cols,        0,           0,           FT_F32};
+        rows,        cols,        0,           0,           FT_F32,        FT_F32};
     return api.norm_backward_weight(q, &g);
   });
   Register(variant, "bias_grad" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
-    const FtBiasGrad g{x[1]->get(), weight->get(), rows, cols, 0, FT_F32};
+    const FtBiasGrad g{x[1]->get(), weight->get(), rows, cols, 0, FT_F32, FT_F32};
     return api.bias_grad(q, &g);
   });
   Register(variant, "rope" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {

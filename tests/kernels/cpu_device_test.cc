@@ -161,7 +161,9 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
               .trans_b = 0,
               .accumulate = 0,
               .scale = 1.0F,
-              .dtype = FT_F32};
+              .dtype = FT_F32,
+              .bias_dtype = FT_F32,
+              .c_dtype = FT_F32};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.gemm(queue_.get(), &gemm)),
             "cpu gemm: lda is 3: must be at least 4");
   FtAttentionForward attention{.q = x.data(),
@@ -190,7 +192,7 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   FtAdamW adamw{};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.adamw(queue_.get(), &adamw)),
             "cpu adamw: step is 0: must be at least 1");
-  FtBiasGrad huge{x.data(), x.data(), INT64_MAX, 64, 0, FT_F32};
+  FtBiasGrad huge{x.data(), x.data(), INT64_MAX, 64, 0, FT_F32, FT_F32};
   EXPECT_THAT(ErrorOf(FT_FAILED, api_.bias_grad(queue_.get(), &huge)),
               HasSubstr("more than this machine can address"));
   EXPECT_EQ(x, Floats(64, 1.0F));
@@ -225,7 +227,9 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                     .trans_b = 1,
                     .accumulate = 0,
                     .scale = 1.0F,
-                    .dtype = FT_F32};
+                    .dtype = FT_F32,
+                    .bias_dtype = FT_F32,
+                    .c_dtype = FT_F32};
   EXPECT_EQ(api.gemm(queue.get(), &gemm), FT_OK);
   Floats out(offset + 100 * 300);
   Floats lse(300);

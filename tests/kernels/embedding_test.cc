@@ -43,6 +43,7 @@ TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
                              .dtype = FT_F32,
                              .runs = nullptr,
                              .run_count = 0,
+                             .table_dtype = FT_F32,
                              .scale = 0.0F});
       ExpectClose(out, reference::EmbeddingForward(shape, ids, ToDouble(table), ToDouble(position)),
                   {2.0 * kUnit}, "out");
@@ -86,6 +87,7 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
                                                        .dtype = FT_F32,
                                                        .runs = nullptr,
                                                        .run_count = 0,
+                                                       .grad_dtype = FT_F32,
                                                        .scale = 0.0F});
       ExpectClose(table, expected.table, {26.0 * 27.0 * kUnit}, "table");
       ExpectClose(positions, expected.positions, {26.0 * 27.0 * kUnit}, "positions");
@@ -117,6 +119,7 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                    .dtype = FT_F32,
                                                    .runs = nullptr,
                                                    .run_count = 0,
+                                                   .table_dtype = FT_F32,
                                                    .scale = 0.0F});
     return out;
   };
@@ -137,6 +140,7 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                      .dtype = FT_F32,
                                                      .runs = nullptr,
                                                      .run_count = 0,
+                                                     .grad_dtype = FT_F32,
                                                      .scale = 0.0F});
     return grad;
   };
@@ -180,6 +184,7 @@ TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
                                                  .dtype = FT_F32,
                                                  .runs = runs.data(),
                                                  .run_count = 2,
+                                                 .table_dtype = FT_F32,
                                                  .scale = 0.0F});
   Run(api_.embedding_backward, FtEmbeddingBackward{.ids = ids.data(),
                                                    .dy = dy.data(),
@@ -196,6 +201,7 @@ TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
                                                    .dtype = FT_F32,
                                                    .runs = runs.data(),
                                                    .run_count = 2,
+                                                   .grad_dtype = FT_F32,
                                                    .scale = 0.0F});
   Tensor grad = ToDouble(position);
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -225,6 +231,7 @@ TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
                                 .dtype = FT_F32,
                                 .runs = nullptr,
                                 .run_count = 0,
+                                .table_dtype = FT_F32,
                                 .scale = 0.0F};
   EXPECT_EQ(api_.embedding_forward(queue_.get(), &call), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()),
