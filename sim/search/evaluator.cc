@@ -288,7 +288,9 @@ void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& o
     }
   }
   const double pipeline_s = std::max(out.least_s, pipeline.Makespan(seconds_, send_s));
-  out.parts.communication_s = std::max(0.0, busy_s - out.parts.compute_s);
+  // Of pairs one half's communication hides beside the other half.
+  busy_s = std::clamp(busy_s, out.parts.compute_s, std::max(out.parts.compute_s, pipeline_s));
+  out.parts.communication_s = busy_s - out.parts.compute_s;
   out.parts.bubble_s = std::max(0.0, pipeline_s - busy_s);
   out.step_s = pipeline_s + std::max(0.0, longest_end_s);
 }
