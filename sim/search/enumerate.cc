@@ -65,14 +65,19 @@ class Worker {
                [this](const Evaluation& estimate) { return IsHopeless(estimate); }};
   }
 
-  Enumeration Part(std::size_t part) {
+  // Parts one after the other: what the first ones have found ends evaluations of the others.
+  Enumeration Unit(const std::vector<std::size_t>& parts, std::atomic<std::size_t>& done) {
     out_ = {};
     refused_ = smallest_is_complete_ = false;
     out_.bound_s = kNever;
-    walk_.VisitPart(
-        part, [this](const Plan& plan) { return Visit(plan); },
-        [this] { return stop_.load(std::memory_order_relaxed); }, out_.rejected);
-    evaluated_ += out_.evaluated;
+    for (const std::size_t part : parts) {
+      const std::int64_t before = out_.evaluated;
+      walk_.VisitPart(
+          part, [this](const Plan& plan) { return Visit(plan); },
+          [this] { return stop_.load(std::memory_order_relaxed); }, out_.rejected);
+      evaluated_ += out_.evaluated - before;
+      ++done;
+    }
     return std::move(out_);
   }
 
@@ -102,10 +107,10 @@ class Worker {
   // Whether others that are no larger are faster than the plan can be.
   bool IsHopeless(const Evaluation& estimate) const {
     if (out_.fastest.size() < options_.kept) return false;
-    if (out_.fastest.back().estimate.step_s > estimate.bound_s) return false;
+    if (out_.fastest.back().estimate.step_s > estimate.least_s) return false;
     return std::any_of(out_.front.begin(), out_.front.end(), [&](const Candidate& other) {
       return other.estimate.memory_bytes <= estimate.memory_bytes &&
-             other.estimate.step_s <= estimate.bound_s;
+             other.estimate.step_s <= estimate.least_s;
     });
   }
   // `complete`: its memory is known, not its state alone.
@@ -143,11 +148,11 @@ void ThinOut(std::vector<Candidate>& front) {
   front = std::move(some);
 }
 
-Enumeration Merge(const std::vector<Enumeration>& parts, std::size_t kept) {
+Enumeration Merge(const std::vector<Enumeration>& units, std::size_t kept) {
   Enumeration out;
   out.bound_s = kNever;
   bool complete = false;
-  for (const Enumeration& part : parts) {
+  for (const Enumeration& part : units) {
     out.evaluated += part.evaluated;
     out.rejected.Add(part.rejected);
     out.bound_s = std::min(out.bound_s, part.bound_s);
@@ -168,8 +173,8 @@ Enumeration Merge(const std::vector<Enumeration>& parts, std::size_t kept) {
 
 Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& costs,
                                    const SpaceWalk& walk, const EnumerateOptions& options) {
-  std::vector<Enumeration> parts(walk.parts());
   const std::vector<std::vector<std::size_t>> units = walk.Units();
+  std::vector<Enumeration> found(units.size());
   std::atomic<std::size_t> next{0}, done{0};
   std::atomic<std::int64_t> evaluated{0};
   std::atomic<bool> stop{false};
@@ -178,10 +183,7 @@ Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& cost
   const auto work = [&] {
     Worker worker(model, costs, walk, options, stop, evaluated);
     for (std::size_t unit = next++; unit < units.size() && !stop; unit = next++) {
-      for (const std::size_t part : units[unit]) {
-        parts[part] = worker.Part(part);
-        ++done;
-      }
+      found[unit] = worker.Unit(units[unit], done);
     }
   };
   const auto guarded = [&] {
@@ -207,14 +209,14 @@ Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& cost
       if (options.cancelled && options.cancelled()) stop = true;
       if (options.progress) {
         options.progress(static_cast<double>(done) /
-                             static_cast<double>(std::max<std::size_t>(1, parts.size())),
+                             static_cast<double>(std::max<std::size_t>(1, walk.parts())),
                          evaluated);
       }
     }
   }
   if (!failure.empty()) return Fail(ErrorCode::kResourceExhausted, "the search failed: " + failure);
   if (stop) return Fail(ErrorCode::kAborted, "the search was cancelled");
-  return Merge(parts, options.kept);
+  return Merge(found, options.kept);
 }
 
 }  // namespace foretrain

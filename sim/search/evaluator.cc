@@ -231,15 +231,27 @@ void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
 void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
   const auto m = static_cast<double>(plan.MicroBatches());
   const double directions = plan.StageCopies();  // each takes its share of the micro-batches
-  double filling_s = 0;
+  const bool split = SplitsBackward(plan.schedule);
+  double filling_s = 0, filling_span_s = 0;
   for (const PipelineForm::Rank& rank : pipeline.ranks()) {
-    double compute_s = 0;
-    for (const int number : rank.chunks) compute_s += classes_[At(number)].compute_s / directions;
+    double compute_s = 0, spans_s = 0;
+    for (const int number : rank.chunks) {
+      const ClassFigures& figures = classes_[At(number)];
+      const PassSeconds& t = figures.seconds;
+      compute_s += figures.compute_s / directions;
+      // Half of a pair may take less than the pass by itself.
+      const double alone_s = t[kF] + (split ? t[kI] + t[kW] : t[kB]);
+      spans_s += std::min(alone_s, t[kPairF] + t[kPairB]) / directions;
+    }
     out.bound_s = std::max(out.bound_s, m * compute_s + filling_s);
+    out.least_s = std::max(out.least_s, m * spans_s + filling_span_s);
     out.parts.compute_s = std::max(out.parts.compute_s, m * compute_s);
     // Whoever stands behind begins after this rank's first forward, and ends before its last
     // backward.
-    if (directions == 1) filling_s += classes_[At(rank.chunks.front())].fill_s;
+    if (directions > 1 || plan.StepsOverlap()) continue;
+    filling_s += classes_[At(rank.chunks.front())].fill_s;
+    const PassSeconds& first = classes_[At(rank.chunks.front())].seconds;
+    filling_span_s += first[kF] + (split ? 0 : first[kB]);
   }
 }
 
@@ -275,8 +287,10 @@ void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& o
       ahead_s += classes_[At(rank.chunks.front())].seconds[split ? kI : kB] + send_s;
     }
   }
-  const double pipeline_s = pipeline.Makespan(seconds_, send_s);
-  out.parts.communication_s = std::max(0.0, busy_s - out.parts.compute_s);
+  const double pipeline_s = std::max(out.least_s, pipeline.Makespan(seconds_, send_s));
+  // Of pairs one half's communication hides beside the other half.
+  busy_s = std::clamp(busy_s, out.parts.compute_s, std::max(out.parts.compute_s, pipeline_s));
+  out.parts.communication_s = busy_s - out.parts.compute_s;
   out.parts.bubble_s = std::max(0.0, pipeline_s - busy_s);
   out.step_s = pipeline_s + std::max(0.0, longest_end_s);
 }

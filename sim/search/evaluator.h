@@ -37,6 +37,7 @@ struct MemoryParts {
 struct Evaluation {
   double step_s = 0;
   double bound_s = 0;  // no execution of the plan takes less: computing alone, and filling the pipeline
+  double least_s = 0;  // nor is step_s less: the busiest rank's passes, and filling the pipeline
   StepParts parts;
   std::int64_t memory_bytes = 0;
   int fullest_pp = 0;  // pipeline rank that needs it
@@ -60,7 +61,7 @@ class Evaluator {
   Evaluation Evaluate(const Plan& plan);
 
   // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
-  // then where `hopeless` says so of bound_s and memory_bytes. What it has not come to is 0;
+  // then where `hopeless` says so of bound_s, least_s and memory_bytes. What it has not come to is 0;
   // memory_bytes and memory of kState are those of the state.
   enum class Reached { kState, kMemory, kBound, kEnd };
   struct Limits {

@@ -57,8 +57,12 @@ class Searcher {
 
  private:
   bool Cancelled() const { return options_.cancelled && options_.cancelled(); }
-  void Report(double share) const {
-    if (options_.progress) options_.progress(share, found_.evaluated);
+  // Rounds are not known beforehand: each takes half of what is left.
+  void Report(std::size_t done, std::size_t of) {
+    const double left = 1 - share_;
+    const double share = static_cast<double>(done) / static_cast<double>(of);
+    if (options_.progress) options_.progress(share_ + left * share / 2, found_.evaluated);
+    if (done == of) share_ += left / 2;
   }
 
   Result<void> Enumerate() {
@@ -172,8 +176,7 @@ class Searcher {
           break;
         }
         ranked[i] = Rank(candidates[i]);
-        Report(kEnumerating + (1 - kEnumerating) * static_cast<double>(i) /
-                                  static_cast<double>(candidates.size()));
+        Report(i + 1, candidates.size());
       }
     }
     for (Result<RankedPlan>& plan : ranked) {
@@ -286,6 +289,7 @@ class Searcher {
   SpaceWalk walk_;
   std::int64_t capacity_;
   Enumeration found_;
+  double share_ = kEnumerating;  // of the work, done
   SearchResult result_;
 };
 

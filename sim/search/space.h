@@ -36,7 +36,7 @@ struct SearchSpace {
 inline constexpr std::string_view kBreaksRule = "breaks a rule of plans";
 inline constexpr std::string_view kNeedsMemory = "needs more memory than a device has";
 inline constexpr std::string_view kNeedsHostMemory = "needs more memory than a host has";
-inline constexpr std::string_view kIsSlower = "computes longer than a smaller plan's whole step";
+inline constexpr std::string_view kIsSlower = "cannot be as fast as others that are no larger";
 inline constexpr std::string_view kIsSame = "is the same as another plan";
 inline constexpr std::string_view kFitsAnyhow = "moves off the device what fits on it";
 

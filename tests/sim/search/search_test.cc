@@ -146,7 +146,13 @@ TEST(MarkBets, SaysNothingOfASinglePlan) {
 // GEMMs alone take time: with a tenth more FLOP/s the step takes 1 / 1.1 as long.
 TEST(SensitivityOf, IsThatOfTheRateThatAlonePays) {
   DeviceProfile profile = IdealProfile();
-  profile.rates.gemm_flop_per_s = {1e12, Provenance::kDefault};
+  for (Figure* rate : {&profile.rates.attention_forward_flop_per_s,
+                       &profile.rates.attention_backward_flop_per_s,
+                       &profile.rates.memory_bytes_per_s, &profile.rates.copy_bytes_per_s,
+                       &profile.rates.link_bytes_per_s, &profile.rates.network_bytes_per_s}) {
+    rate->value = 1e20;
+  }
+  profile.rates.gemm_flop_per_s = {1e9, Provenance::kDefault};
   const auto costs = CostModel::Make(GpuCluster(1, 1), profile);
   ASSERT_TRUE(costs.has_value()) << costs.error().message;
   Plan plan;
