@@ -267,7 +267,9 @@ FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model,
     out.name = Renamed(found.library.rules, ours);
     if (!out.name.empty()) out.name = found.prefix + out.name;
     if (out.name.empty()) out.name = NameOfExperts(has, ours);
-    if (out.name.empty()) out.name = Renamed(kLlama, ours);
+    // Newer files of a family call its head as Llama's do.
+    const bool is_head = ours.rest == "head.weight" || ours.rest == "head.bias";
+    if (out.name.empty() || (is_head && !has(out.name))) out.name = Renamed(kLlama, ours);
   }
   const bool norm = IsNorm(ours.rest);
   // GPT-BigCode has GPT-2's names, one key head, and weights as all others have them.

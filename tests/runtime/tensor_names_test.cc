@@ -83,6 +83,19 @@ TEST(TensorNames, KnowTheExpertsOfMixtralAndOfOthers) {
             "model.layers.1.mlp.gate.weight");
 }
 
+// Of newer files of GPT-NeoX, which have no embed_out.
+TEST(TensorNames, FindAHeadUnderEitherName) {
+  const ParameterPlace head = Place("head.weight", 256, 32);
+  const std::string mark = "gpt_neox.layers.0.attention.query_key_value.weight";
+  EXPECT_EQ(In(mark, TinyGpt(), head).name, "lm_head.weight");
+  const auto both = [&](const std::string& name) {
+    return name == mark || name == "embed_out.weight";
+  };
+  EXPECT_EQ(LibraryTensor(both, TinyGpt(), head).name, "embed_out.weight");
+  EXPECT_EQ(In(mark, TinyGpt(), Place("head.norm.weight", 1, 32)).name,
+            "gpt_neox.final_layer_norm.weight");
+}
+
 TEST(TensorNames, HaveNoneForWhatAFamilyLacks) {
   EXPECT_EQ(In("", TinyLlama(), Place("layers.0.unheard.of", 1, 1)).name, "");
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/text.h"
 #include "sim/spec/import/readers.h"
 #include "sim/spec/refuse.h"
 
@@ -205,10 +206,17 @@ void MoreOfQwen3Moe(Config& config, ModelSpec& model) {
   ReadQwenExperts(config, model);
 }
 
-// Tokens' vectors are scaled by sqrt(hidden).
+// Tokens' vectors are scaled by sqrt(hidden). Gemma's first files say hidden_act gelu and mean its
+// tanh form; those of Gemma 2 and 3 say it in hidden_activation.
 void MoreOfGemma(Config& config, ModelSpec& model) {
   model.attention_bias = model.output_bias = config.BoolOr("attention_bias", false);
-  config.IgnoreIn({"hidden_act", "hidden_activation"});  // tanh GELU, whatever they say
+  const std::string before = config.StringOr("hidden_act", "gelu_pytorch_tanh");
+  const std::string activation = config.StringOr("hidden_activation", before);
+  if (config.ok() && activation != "gelu_pytorch_tanh" && activation != "gelu") {
+    config.Unsupported("hidden_act", fmt::format("\"{}\" is not supported in this family; must be "
+                                                 "\"gelu_pytorch_tanh\"",
+                                                 Printable(activation)));
+  }
   model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
   config.MustBe("use_bidirectional_attention", false, "tokens see those before them");
   config.Note("norms' weights are those of the file plus 1");

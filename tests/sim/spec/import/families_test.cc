@@ -83,6 +83,24 @@ TEST(Families, ReadBackFromOurOwnJson) {
   }
 }
 
+// gelu stands for its tanh form in Gemma's first files; any other function is another model.
+TEST(Families, ReadTheActivationOfGemma) {
+  const auto with = [](const std::string& activation) {
+    return ModelFromHuggingFace(
+        R"({"model_type": "gemma", "hidden_size": 64, "intermediate_size": 96, "head_dim": 16,
+            "max_position_embeddings": 32, "num_attention_heads": 4, "num_hidden_layers": 2,
+            "num_key_value_heads": 1, "vocab_size": 256, "hidden_act": ")" +
+            activation + "\"}",
+        "gemma");
+  };
+  for (const char* name : {"gelu", "gelu_pytorch_tanh"}) {
+    ASSERT_TRUE(with(name).has_value()) << with(name).error().message;
+    EXPECT_EQ(with(name)->model.mlp, MlpKind::kGeglu);
+  }
+  ASSERT_FALSE(with("silu").has_value());
+  EXPECT_THAT(with("silu").error().message, testing::HasSubstr("hidden_act: \"silu\""));
+}
+
 // 7,737,708,544 parameters: the published checkpoint of InternLM2-7B.
 TEST(Families, CountInternLm2) {
   const auto imported = ModelFromHuggingFace(
