@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -77,6 +76,7 @@ class Worker {
           [this] { return stop_.load(std::memory_order_relaxed); }, out_.rejected);
       evaluated_ += out_.evaluated - before;
       ++done;
+      done.notify_one();
     }
     return std::move(out_);
   }
@@ -202,15 +202,16 @@ Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& cost
       threads.emplace_back([&] {
         guarded();
         --running;
+        ++done;  // wakes who waits
+        done.notify_one();
       });
     }
-    while (running > 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (std::size_t seen = 0; running > 0; seen = done) {
+      done.wait(seen);
       if (options.cancelled && options.cancelled()) stop = true;
       if (options.progress) {
-        options.progress(static_cast<double>(done) /
-                             static_cast<double>(std::max<std::size_t>(1, walk.parts())),
-                         evaluated);
+        const auto parts = static_cast<double>(std::max<std::size_t>(1, walk.parts()));
+        options.progress(std::min(1.0, static_cast<double>(done) / parts), evaluated);
       }
     }
   }

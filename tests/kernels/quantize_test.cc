@@ -95,7 +95,7 @@ TEST_P(QuantizeTest, RefusesOddPiecesAndOtherFormats) {
   Floats x(8), out(16);
   const FtQuantize odd{x.data(), out.data(), 6, 1, FT_I8, FT_F32};
   EXPECT_EQ(api_.quantize(queue_.get(), &odd), FT_FAILED);
-  const FtQuantize other{x.data(), out.data(), 8, 1, FT_F16, FT_F32};
+  const FtQuantize other{x.data(), out.data(), 8, 1, FT_F64, FT_F32};
   EXPECT_EQ(api_.dequantize(queue_.get(), &other), FT_UNSUPPORTED);
 }
 

@@ -6,12 +6,22 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 
 #include "kernels/cpu/entries/families.h"
 #include "kernels/cpu/wide_copies.h"
 
 namespace foretrain {
 namespace {
+
+// fp32 where all tensors are that or have copies; else the first dtype that has none, for the entry
+// to refuse.
+FtDtype Widened(std::initializer_list<FtDtype> dtypes) {
+  for (const FtDtype dtype : dtypes) {
+    if (!IsShort(dtype) && dtype != FT_F32) return dtype;
+  }
+  return FT_F32;
+}
 
 Extent Rows(std::int64_t rows, std::int64_t cols) { return Extent::Dense(rows, cols); }
 Extent Row(std::int64_t elements) { return Extent::Vector(elements); }
@@ -23,13 +33,15 @@ void ToWide(WideCopies& wide, FtGemm& g) {
   g.b = wide.In(g.b, g.dtype, b);
   g.bias = wide.In(g.bias, g.bias_dtype, Row(g.n));
   g.c = wide.Out(g.c, g.c_dtype, {g.m, g.n, g.ldc}, g.accumulate != 0);
-  g.dtype = g.bias_dtype = g.c_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.bias_dtype, g.c_dtype});
+  g.bias_dtype = g.c_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtBiasGrad& g) {
   g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
   g.grad = wide.Out(g.grad, g.grad_dtype, Row(g.cols), g.accumulate != 0);
-  g.dtype = g.grad_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.grad_dtype});
+  g.grad_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtEmbeddingForward& g) {
@@ -40,7 +52,8 @@ void ToWide(WideCopies& wide, FtEmbeddingForward& g) {
   g.table = wide.In(g.table, g.table_dtype, Rows(g.vocab, g.cols));
   g.positions = wide.In(g.positions, g.table_dtype, Rows(positions, g.cols));
   g.out = wide.Out(g.out, g.dtype, Rows(g.rows, g.cols), false);
-  g.dtype = g.table_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.table_dtype});
+  g.table_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtEmbeddingBackward& g) {
@@ -51,7 +64,8 @@ void ToWide(WideCopies& wide, FtEmbeddingBackward& g) {
   g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
   g.table_grad = wide.Out(g.table_grad, g.grad_dtype, Rows(g.vocab, g.cols), true);
   g.positions_grad = wide.Out(g.positions_grad, g.grad_dtype, Rows(positions, g.cols), true);
-  g.dtype = g.grad_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.grad_dtype});
+  g.grad_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtNormForward& g) {
@@ -59,7 +73,8 @@ void ToWide(WideCopies& wide, FtNormForward& g) {
   g.weight = wide.In(g.weight, g.weight_dtype, Row(g.cols));
   g.bias = wide.In(g.bias, g.weight_dtype, Row(g.cols));
   g.y = wide.Out(g.y, g.dtype, Rows(g.rows, g.cols), false);
-  g.dtype = g.weight_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.weight_dtype});
+  g.weight_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtNormBackwardInput& g) {
@@ -69,7 +84,8 @@ void ToWide(WideCopies& wide, FtNormBackwardInput& g) {
   g.weight = wide.In(g.weight, g.weight_dtype, Row(g.cols));
   g.residual = wide.In(g.residual, g.dtype, all);
   g.dx = wide.Out(g.dx, g.dtype, all, false);
-  g.dtype = g.weight_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.weight_dtype});
+  g.weight_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtNormBackwardWeight& g) {
@@ -77,7 +93,8 @@ void ToWide(WideCopies& wide, FtNormBackwardWeight& g) {
   g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
   g.weight_grad = wide.Out(g.weight_grad, g.grad_dtype, Row(g.cols), g.accumulate != 0);
   g.bias_grad = wide.Out(g.bias_grad, g.grad_dtype, Row(g.cols), g.accumulate != 0);
-  g.dtype = g.grad_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.grad_dtype});
+  g.grad_dtype = FT_F32;
 }
 
 // The second norm reads the sum as it is stored, so that it computes the same bits as two kernels.
@@ -92,7 +109,7 @@ FtStatus AddNormForward(const FtDeviceApi& entries, FtQueue* queue, const FtAddN
 void ToWide(WideCopies& wide, FtRope& g) {
   const Extent rotated{g.rows, std::int64_t{g.heads} * g.head_dim, g.row_stride};
   g.data = wide.Out(g.data, g.dtype, rotated, true);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 // Slices of rows that one copy serves: `first` is the lowest of them.
@@ -185,7 +202,7 @@ void ToWide(WideCopies& wide, FtAttentionForward& g) {
   std::int64_t widths[] = {width.q, width.kv, width.kv};
   ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
   g.out = wide.Out(g.out, g.dtype, Rows(rows, width.q), false);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtAttentionBackward& g) {
@@ -197,7 +214,7 @@ void ToWide(WideCopies& wide, FtAttentionBackward& g) {
   g.out = wide.In(g.out, g.dtype, Rows(rows, width.q));
   g.dout = wide.In(g.dout, g.dtype, Rows(rows, width.q));
   WriteSlices(wide, g.dtype, rows, g.row_stride, widths, g.dq, g.dk, g.dv);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtAttentionPartForward& g) {
@@ -209,7 +226,7 @@ void ToWide(WideCopies& wide, FtAttentionPartForward& g) {
   g.q = wide.In(g.q, g.dtype, {queries, width.q, g.q_stride});
   ReadSlices(wide, g.dtype, keys, g.kv_stride, of_keys, g.k, g.v);
   g.out = wide.Out(g.out, g.dtype, Rows(queries, width.q), true);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 // dq, dk and dv may lie in one tensor of rows, as q, k and v do with all-to-all.
@@ -233,14 +250,14 @@ void ToWide(WideCopies& wide, FtAttentionPartBackward& g) {
     g.dq = wide.Out(g.dq, g.dtype, {queries, width.q, g.q_stride}, true);
     WriteSlices(wide, g.dtype, keys, g.dkv_stride, of_keys, g.dk, g.dv);
   }
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtGelu& g) {
   g.x = wide.In(g.x, g.dtype, Row(g.elements));
   g.dy = wide.In(g.dy, g.dtype, Row(g.elements));
   g.out = wide.Out(g.out, g.dtype, Row(g.elements), false);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 // The backward has a dy.
@@ -249,7 +266,7 @@ void ToWide(WideCopies& wide, FtSwiglu& g) {
   g.x = wide.In(g.x, g.dtype, Rows(g.rows, 2 * g.cols));
   g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
   g.out = wide.Out(g.out, g.dtype, Rows(g.rows, out_cols), false);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtAdd& g) {
@@ -257,35 +274,36 @@ void ToWide(WideCopies& wide, FtAdd& g) {
   g.b = wide.In(g.b, g.dtype, Rows(g.rows, g.cols));
   g.bias = wide.In(g.bias, g.bias_dtype, Row(g.cols));
   g.out = wide.Out(g.out, g.dtype, Rows(g.rows, g.cols), false);
-  g.dtype = g.bias_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.bias_dtype});
+  g.bias_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtRoute& g) {
   g.logits = wide.In(g.logits, g.dtype, Rows(g.rows, g.experts));
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtRouteBackward& g) {
   g.d_logits = wide.Out(g.d_logits, g.dtype, Rows(g.rows, g.experts), false);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtExpertGather& g) {
   g.x = wide.In(g.x, g.dtype, Rows(g.tokens, g.cols));
   g.out = wide.Out(g.out, g.dtype, Rows(g.expert_rows, g.cols), false);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtExpertCombine& g) {
   g.x = wide.In(g.x, g.dtype, Rows(g.expert_rows, g.cols));
   g.out = wide.Out(g.out, g.dtype, Rows(g.tokens, g.cols), false);
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtExpertDots& g) {
   g.dy = wide.In(g.dy, g.dtype, Rows(g.tokens, g.cols));
   g.x = wide.In(g.x, g.dtype, Rows(g.expert_rows, g.cols));
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 // Rows past the counts keep what they have.
@@ -296,24 +314,26 @@ void ToWide(WideCopies& wide, FtGroupedGemm& g) {
   g.a = wide.In(g.a, g.dtype, forward ? in : out);
   g.b = wide.In(g.b, g.dtype, weight ? in : weights);
   g.c = wide.Out(g.c, g.c_dtype, weight ? weights : forward ? out : in, true);
-  g.dtype = g.c_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.c_dtype});
+  g.c_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtSquaredNorm& g) {
   g.x = wide.In(g.x, g.dtype, Row(g.elements));
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtCountNotFinite& g) {
   g.x = wide.In(g.x, g.dtype, Row(g.elements));
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 template <class Update>
 void UpdateToWide(WideCopies& wide, Update& g) {
   g.param = wide.Out(g.param, g.dtype, Row(g.elements), true);
   g.grad = wide.In(g.grad, g.grad_dtype, Row(g.elements));
-  g.dtype = g.grad_dtype = FT_F32;
+  g.dtype = Widened({g.dtype, g.grad_dtype});
+  g.grad_dtype = FT_F32;
 }
 void ToWide(WideCopies& wide, FtAdamW& g) { UpdateToWide(wide, g); }
 void ToWide(WideCopies& wide, FtSgd& g) { UpdateToWide(wide, g); }
@@ -325,7 +345,7 @@ void ToWide(WideCopies& wide, FtQuantize& g, bool reads_long) {
   } else {
     g.out = wide.Out(g.out, g.dtype, Row(g.elements), false);
   }
-  g.dtype = FT_F32;
+  g.dtype = Widened({g.dtype});
 }
 
 // ---- entries
