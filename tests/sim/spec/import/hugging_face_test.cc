@@ -396,7 +396,7 @@ TEST_F(ResolveModelTest, RefusesWithTheOriginAndTheReason) {
   const auto latent = ResolveModel("deepseek-v3", "--model", catalogue_);
   ASSERT_FALSE(latent.has_value());
   EXPECT_EQ(latent.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(latent.error().message, AllOf(HasSubstr("deepseek-v3"), HasSubstr("attention MLA")));
+  EXPECT_THAT(latent.error().message, AllOf(HasSubstr("deepseek-v3"), HasSubstr("attention latent")));
   const auto broken = ResolveModel("{\"layers\": 1", "m.json", catalogue_);
   ASSERT_FALSE(broken.has_value());
   EXPECT_THAT(broken.error().message, HasSubstr("m.json: line 1"));
