@@ -122,13 +122,16 @@ TEST(Gradient, IsTheSlopeOfTheLossWithinAWindow) {
 }
 TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
 
-// A base of 10000 would turn the last of 4 pairs by 0.001 a token.
+// A base of 10000 would turn the last of 4 pairs by 0.001 a token. Where heads are normalized, the
+// loss bends as soon as a head of q turns, whose elements are 0.02: a quarter of that. Behind a
+// norm of the tokens the slopes of q's bias are so small that only a longer step rises above the
+// rounding.
 TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
   for (const FeatureModel& feature : FeatureModels()) {
     SCOPED_TRACE(feature.name);
     ModelSpec model = feature.model;
     model.rope_theta = 100;
-    ExpectSlopes(model);
+    ExpectSlopes(model, model.qk_norm ? 0.005 : model.embedding_norm ? 0.04 : 0.02);
   }
 }
 

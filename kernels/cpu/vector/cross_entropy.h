@@ -73,6 +73,23 @@ FT_INLINE int64_t UsedColumns(int64_t vocab, int64_t first_id, int64_t all_ids) 
   return first_id >= all_ids ? 0 : Least(vocab, all_ids - first_id);
 }
 
+// Of a row of logits y = cap tanh(x / cap), by x: dy/dx = 1 - (y / cap)^2. column: the target's, or
+// -1.
+FT_INLINE void CappedRowGradient(const FtCrossEntropyBackward& g, float* logits, int64_t used,
+                                 float lse, int64_t column) {
+  const float inverse = 1.0F / g.softcap;
+  const float of_target = column >= 0 ? logits[column] * inverse : 0.0F;
+  ForEachVector(
+      used, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector y = access.load(logits + i);
+        const Vector tanh = y * inverse;
+        access.store(logits + i, Exp(y - lse) * g.scale * (1.0F - tanh * tanh));
+      });
+  if (column >= 0) {
+    logits[column] -= g.scale * (1.0F - of_target * of_target);
+  }
+}
+
 // A row whose target adds nothing to the loss has no gradient.
 inline void CrossEntropyBackward(const FtCrossEntropyBackward& g) {
   const int64_t used = UsedColumns(g.vocab, g.first_id, g.all_ids);
@@ -87,19 +104,18 @@ inline void CrossEntropyBackward(const FtCrossEntropyBackward& g) {
       continue;
     }
     const float lse = g.lse[row];
-    // d tanh = 1 - tanh^2.
-    const float inverse = g.softcap > 0.0F ? 1.0F / g.softcap : 0.0F;
     const int64_t column = target - g.first_id;
     const bool here = column >= 0 && column < used;
-    const float of_target = here ? logits[column] * inverse : 0.0F;
+    if (g.softcap > 0.0F) {
+      CappedRowGradient(g, logits, used, lse, here ? column : -1);
+      continue;
+    }
     ForEachVector(
         used, [&](int64_t i, auto access) __attribute__((always_inline)) {
-          const Vector x = access.load(logits + i);
-          const Vector capped = x * inverse;
-          access.store(logits + i, Exp(x - lse) * g.scale * (1.0F - capped * capped));
+          access.store(logits + i, Exp(access.load(logits + i) - lse) * g.scale);
         });
     if (here) {
-      logits[column] -= g.scale * (1.0F - of_target * of_target);
+      logits[column] -= g.scale;
     }
   }
 }
