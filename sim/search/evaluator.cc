@@ -91,20 +91,26 @@ void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& 
     return Beside(figures.span_s, figures.compute_s, other, slow);
   };
   const bool embedding = kind == BlockKind::kEmbedding;
-  const double again = block.again.span_s;
+  // One copy of a block's parameters serves its recomputation and what follows.
+  const auto rebuilt = [&](PassFigures figures) {
+    figures.span_s += block.again.span_s;
+    figures.compute_s += block.again.compute_s;
+    return figures;
+  };
   const double gathers = embedding ? 0 : before;
   const double beside_b = embedding ? 0 : beside;
   const double beside_whole = std::max((embedding || !ahead ? 0 : gather) + reduce, copies);
   out.seconds[kF] += n * (before + pass(block.forward, beside));
-  out.seconds[kB] += n * (gathers + again + pass(block.backward, beside_whole));
-  out.seconds[kI] += n * (gathers + again + pass(block.input, beside_b));
+  out.seconds[kB] += n * (gathers + pass(rebuilt(block.backward), beside_whole));
+  out.seconds[kI] += n * (gathers + pass(rebuilt(block.input), beside_b));
   out.seconds[kW] += n * pass(block.weight, std::max(reduce, copies));
   const auto paired = [&](const PassFigures& figures) {
     const double exposed = std::max(0.0, figures.span_s - figures.compute_s);
     return figures.compute_s + exposed * (slow - 1);
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
-  out.seconds[kPairB] += n * (gathers + again + std::max(paired(block.backward), beside_whole));
+  out.seconds[kPairB] +=
+      n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
   // Weight halves may come behind all else.
   const bool split = SplitsBackward(plan.schedule);
   out.fill_s += n * (block.forward.compute_s + (split ? 0 : block.backward.compute_s));
