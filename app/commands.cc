@@ -17,6 +17,7 @@ CommandList AllCommands() {
   list.push_back(MakeExport());
   list.push_back(MakeRuns());
   list.push_back(MakeCalibrate());
+  list.push_back(MakeValidate());
   list.push_back(MakeView());
   list.push_back(MakeDemo());
   list.push_back(MakeBench());

@@ -8,6 +8,7 @@
 #include <span>
 #include <thread>
 
+#include "app/hub_cache.h"
 #include "base/checked.h"
 #include "base/file_system.h"
 #include "base/text.h"
@@ -149,8 +150,13 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   std::string origin = "--model";
   if (LooksLikeFile(model)) {
     PosixFileSystem files;
-    FT_ASSIGN(text, ReadFile(files, model, kMaxSpecBytes));
     origin = model;
+    const auto info = files.Stat(model);
+    const bool missing = info && info->kind == FileKind::kMissing;
+    if (missing && LooksLikeHubName(model)) {
+      FT_ASSIGN(origin, FindInHubCache(files, HubCacheFolder(), model));
+    }
+    FT_ASSIGN(text, ReadFile(files, origin, kMaxSpecBytes));
   }
   FT_ASSIGN(ResolvedModel resolved, ResolveModel(text, origin, catalogue));
   ModelSpec& spec = resolved.model;

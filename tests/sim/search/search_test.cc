@@ -57,7 +57,9 @@ TEST_F(Search, RanksSimulatedPlansAndCountsTheWholeSpace) {
     const RankedPlan& plan = result->plans[i];
     EXPECT_TRUE(ValidatePlan(plan.plan, model_).has_value());
     EXPECT_EQ(plan.plan.World(), 8);
-    if (i > 0) EXPECT_GE(plan.step_s, result->plans[i - 1].step_s);
+    if (i > 0) {
+      EXPECT_GE(plan.step_s, result->plans[i - 1].step_s);
+    }
     EXPECT_GE(plan.step_s, plan.estimate.bound_s * (1 - 1e-9)) << Describe(plan.plan);
     EXPECT_GE(plan.step_s, result->bound_s * (1 - 1e-9));
     EXPECT_LE(plan.memory.peak.total, costs_->cluster().device.memory_bytes);
