@@ -80,29 +80,37 @@ void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& 
   const double slow = times_.slowdown();
   // Copies of what layers keep hide behind one block, like gathers.
   const double copies = kind == BlockKind::kLayer ? kept_s : 0;
-  const double gather = std::max(state.gather_s[static_cast<std::size_t>(kind)], copies);
-  const double reduce = std::max(state.reduce_s[static_cast<std::size_t>(kind)], copies);
+  const double gather = state.gather_s[static_cast<std::size_t>(kind)];
+  // Gathers and sums of one group take the same wires.
+  const double reduce = state.reduce_s[static_cast<std::size_t>(kind)];
   const bool ahead = plan.prefetch_depth > 0;
   const double before = ahead ? 0 : gather;
-  const double beside = ahead ? gather : 0;
+  const double beside = std::max(ahead ? gather : 0, copies);
   const double n = count;
   const auto pass = [&](const PassFigures& figures, double other) {
     return Beside(figures.span_s, figures.compute_s, other, slow);
   };
   const bool embedding = kind == BlockKind::kEmbedding;
-  const double again = block.again.span_s;
+  // One copy of a block's parameters serves its recomputation and what follows.
+  const auto rebuilt = [&](PassFigures figures) {
+    figures.span_s += block.again.span_s;
+    figures.compute_s += block.again.compute_s;
+    return figures;
+  };
   const double gathers = embedding ? 0 : before;
   const double beside_b = embedding ? 0 : beside;
+  const double beside_whole = std::max((embedding || !ahead ? 0 : gather) + reduce, copies);
   out.seconds[kF] += n * (before + pass(block.forward, beside));
-  out.seconds[kB] += n * (gathers + again + pass(block.backward, std::max(beside_b, reduce)));
-  out.seconds[kI] += n * (gathers + again + pass(block.input, beside_b));
-  out.seconds[kW] += n * pass(block.weight, reduce);
+  out.seconds[kB] += n * (gathers + pass(rebuilt(block.backward), beside_whole));
+  out.seconds[kI] += n * (gathers + pass(rebuilt(block.input), beside_b));
+  out.seconds[kW] += n * pass(block.weight, std::max(reduce, copies));
   const auto paired = [&](const PassFigures& figures) {
     const double exposed = std::max(0.0, figures.span_s - figures.compute_s);
     return figures.compute_s + exposed * (slow - 1);
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
-  out.seconds[kPairB] += n * (gathers + again + std::max({paired(block.backward), beside_b, reduce}));
+  out.seconds[kPairB] +=
+      n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
   // Weight halves may come behind all else.
   const bool split = SplitsBackward(plan.schedule);
   out.fill_s += n * (block.forward.compute_s + (split ? 0 : block.backward.compute_s));

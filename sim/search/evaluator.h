@@ -54,8 +54,8 @@ class Evaluator {
   // Of a valid plan. What it has seen before takes microseconds: O(ranks of the pipeline); a block,
   // a pipeline or a way of sharing state that is new is worked out first.
   //
-  // Memory is an upper bound within a few percent of PredictFullestRank's, which follows the whole
-  // order of a step: copies of parameters that are made ahead count as if all were the largest, and
+  // Memory is near PredictFullestRank's, which follows the whole order of a step, and seldom below
+  // it (docs/search.md has the errors): copies of parameters that are made ahead count as if all were the largest, and
   // tensors that arrive early as if all did. Where steps overlap, or buckets are gathered together or
   // left whole, it is that function's own.
   Evaluation Evaluate(const Plan& plan);

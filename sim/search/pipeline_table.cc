@@ -72,7 +72,7 @@ void Keep(const Moment& moment, std::vector<Moment>& moments) {
   moments.push_back(moment);
 }
 
-constexpr double kStep = 0.26236426446749106;  // log(1.3): times this near take the same way
+constexpr double kStep = 0.13976194237515868;  // log(1.15): times this near take the same way
 constexpr double kNothing = 1e-3;              // of the longest pass
 
 }  // namespace
@@ -148,7 +148,7 @@ double PipelineForm::Makespan(const std::vector<PassSeconds>& times, double send
     for (const double seconds : chunk) longest_s = std::max(longest_s, seconds);
   }
   if (longest_s <= 0) return 0;
-  // Each time as a power of 1.3 of the longest.
+  // Each time as a power of 1.15 of the longest.
   StableHash key;
   const auto near = [&](double seconds) {
     const double part = seconds / longest_s;

@@ -62,7 +62,7 @@ class PipelineForm {
   bool receives_ahead() const { return receives_ahead_; }
 
   // Seconds from first forward to last backward, by the class of chunks. The way through the slots
-  // that is the longest for times near these (each to a seventh), taken at these: never more than the
+  // that is the longest for times near these (each to 7 %), taken at these: never more than the
   // longest way, and exact where that is the same. A way that many micro-batches repeat is
   // found for few. O(classes), first O(slots) for times unlike those before.
   double Makespan(const std::vector<PassSeconds>& times, double send_s);

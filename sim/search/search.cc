@@ -143,7 +143,8 @@ class Searcher {
     const double slowest_s = kSlowFront * found_.fastest.front().estimate.step_s;
     std::vector<const Candidate*> useful;
     for (const Candidate& candidate : found_.front) {
-      if (candidate.estimate.step_s <= slowest_s) useful.push_back(&candidate);
+      const bool quick = PassesOf(model_, candidate.plan) <= kMostPasses / 8;
+      if (quick && candidate.estimate.step_s <= slowest_s) useful.push_back(&candidate);
     }
     for (std::size_t i = 1; i <= kFront && useful.size() > 1; ++i) {
       front.push_back(*useful[i * (useful.size() - 1) / kFront]);

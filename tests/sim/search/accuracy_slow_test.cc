@@ -53,6 +53,15 @@ Errors ErrorsOf(std::uint64_t plans) {
     const double error = found.step_s / forecast->simulation.step_s - 1;
     const auto peak =
         static_cast<double>(PredictFullestRank(drawn.model, drawn.plan).peak.total);
+    if (std::fabs(error) > 0.1) {
+      std::printf("%+.1f %% of time: %s %s\n", 100 * error, drawn.model.name.c_str(),
+                  Describe(drawn.plan).c_str());
+    }
+    const double more = static_cast<double>(found.memory_bytes) / peak - 1;
+    if (more < -0.002) {
+      std::printf("%+.1f %% of memory: %s %s\n", 100 * more, drawn.model.name.c_str(),
+                  Describe(drawn.plan).c_str());
+    }
     errors.time.push_back(error);
     errors.memory.push_back(static_cast<double>(found.memory_bytes) / peak - 1);
     errors.of_group[std::string(Name(drawn.plan.schedule))].push_back(error);
