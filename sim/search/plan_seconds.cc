@@ -18,6 +18,7 @@ const GroupPlace& PlanSeconds::PlaceOf(GroupKind group) {
 double PlanSeconds::Seconds(const Op& op) {
   const GroupPlace& place = PlaceOf(op.group);
   const double seconds = costs_.CostOf(op, place).Alone();
+  if (IsCompute(op.op_class)) return costs_.Straggling(plan_.World()) * seconds;
   if (op.op_class == OpClass::kTpComm) return (1 - system_.tp_overlap) * seconds;
   if (op.op_class == OpClass::kDpComm && place.nodes > 1) return seconds / system_.network_share;
   return seconds;
