@@ -13,6 +13,7 @@ std::unique_ptr<Command> MakeClusters();
 std::unique_ptr<Command> MakeDevices();
 std::unique_ptr<Command> MakePlan();
 std::unique_ptr<Command> MakePredict();
+std::unique_ptr<Command> MakeFit();
 std::unique_ptr<Command> MakeTrain();
 std::unique_ptr<Command> MakeCompare();
 std::unique_ptr<Command> MakeAnalyze();
@@ -20,6 +21,7 @@ std::unique_ptr<Command> MakeCalibrate();
 std::unique_ptr<Command> MakeBench();
 std::unique_ptr<Command> MakeExport();
 std::unique_ptr<Command> MakeRuns();
+std::unique_ptr<Command> MakeValidate();
 std::unique_ptr<Command> MakeView();
 std::unique_ptr<Command> MakeDemo();
 

@@ -54,10 +54,11 @@ bool IsOnHost(const Op& op, const ClusterSpec& cluster) {
 
 }  // namespace
 
-Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfile& profile) {
+Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfile& profile,
+                                  const std::optional<KernelModel>& kernels) {
   FT_TRY(ValidateCluster(cluster));
   FT_TRY(ValidateProfile(profile));
-  CostModel model(cluster, profile);
+  CostModel model(cluster, profile, kernels);
   model.MakeLevels();
   model.MakeTables();
   return model;
@@ -182,6 +183,12 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   const OpWork work = WorkOf(op);
   const double bytes = work.bytes;
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
+  if (kernels_.has_value()) {
+    if (const auto seconds = KernelSeconds(*kernels_, op, bytes)) {
+      estimate.seconds = *seconds;
+      return estimate;
+    }
+  }
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
   if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
@@ -352,7 +359,9 @@ OpCost CostModel::CostOf(const Op& op, const GroupPlace& place) const {
   cost.error = base.error;
   cost.load = LoadOf(op);
   cost.demand = DemandOf(op, place, base.seconds);
-  cost.launch_s = Overhead(OverheadKind::kLaunch, cluster_.is_cpu ? cluster_.devices_per_node : 1);
+  cost.launch_s = kernels_.has_value() ? kernels_->system.host_op_s
+                                       : Overhead(OverheadKind::kLaunch,
+                                                  cluster_.is_cpu ? cluster_.devices_per_node : 1);
   const bool communicates = IsCommunication(op.kind);
   cost.measured_threads = levels_.back();
   if (communicates) cost.measured_threads = std::max(levels_.back(), 1.0 * place.members);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "sim/cost/communication_cost.h"
 #include "sim/cost/device_profile.h"
 #include "sim/cost/interpolate.h"
+#include "sim/cost/kernel_model.h"
 #include "sim/cost/program_costs.h"
 #include "sim/program/program.h"
 
@@ -30,9 +32,11 @@ struct OpCost {
 
 class CostModel {
  public:
+  // `kernels` stands in for the profile's rates where an op of compute has no points.
   // Errors: kInvalidArgument, an invalid cluster, or a profile that ValidateProfile refuses.
   // O(points^2).
-  static Result<CostModel> Make(const ClusterSpec& cluster, const DeviceProfile& profile);
+  static Result<CostModel> Make(const ClusterSpec& cluster, const DeviceProfile& profile,
+                                const std::optional<KernelModel>& kernels = std::nullopt);
 
   // Concurrencies at which ops have a cost. On a CPU: busy threads of the machine, as measured. On
   // an accelerator: busy queues of the device, {1, 2}, where compute slows down beside
@@ -86,8 +90,12 @@ class CostModel {
     double error = 0;
   };
 
-  CostModel(const ClusterSpec& cluster, const DeviceProfile& profile)
-      : cluster_(cluster), profile_(profile), fabric_(MakeFabric(cluster, profile.rates)) {}
+  CostModel(const ClusterSpec& cluster, const DeviceProfile& profile,
+            const std::optional<KernelModel>& kernels)
+      : cluster_(cluster),
+        profile_(profile),
+        kernels_(kernels),
+        fabric_(MakeFabric(cluster, profile.rates)) {}
 
   void MakeLevels();
   void MakeTables();
@@ -108,6 +116,7 @@ class CostModel {
 
   ClusterSpec cluster_;
   DeviceProfile profile_;
+  std::optional<KernelModel> kernels_;
   Fabric fabric_;
   std::vector<double> levels_{1.0};
   std::map<Key, Table> tables_;

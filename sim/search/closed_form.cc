@@ -30,11 +30,13 @@ std::size_t BaseOf(const Block& block, std::int16_t slot) {
   return static_cast<std::size_t>(base == kNoSlot ? slot : base);
 }
 
-// Each op starts when its queue is free and the tensors it reads are written.
-BlockTime TimeOf(const Block& block, const OpSeconds& seconds) {
+// Each op starts when its queue is free and the tensors it reads are written. No block is shorter
+// than its ops take to be issued.
+BlockTime TimeOf(const Block& block, const OpSeconds& seconds, double host_op_s) {
   std::array<double, kQueueCount> free{};
   std::vector<double> written(block.slots.size(), 0.0);
   BlockTime out;
+  out.span_s = host_op_s * static_cast<double>(block.ops.size());
   for (const Op& op : block.ops) {
     double start = free[static_cast<std::size_t>(op.queue)];
     for (const Operand& operand : OperandsOf(block, op)) {
@@ -61,15 +63,22 @@ struct StageTime {
   double after_s = 0;  // gradient sums that stay exposed, norm, optimizer
 };
 
-void Add(BlockTime& sum, const BlockTime& part, double at_least = 0) {
-  sum.span_s += std::max(part.span_s, at_least);
+// What runs beside the part slows it down while both last.
+void Add(BlockTime& sum, const BlockTime& part, double beside = 0, double slowdown = 1) {
+  const double both = std::min(part.span_s, beside);
+  sum.span_s += std::max(part.span_s + (slowdown - 1) * both, beside);
   sum.compute_s += part.compute_s;
 }
 
 class Estimator {
  public:
-  Estimator(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds)
-      : model_(model), plan_(plan), seconds_(seconds), sharding_(ShardingOf(plan)) {}
+  Estimator(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
+            const SystemHabits& habits)
+      : model_(model),
+        plan_(plan),
+        seconds_(seconds),
+        habits_(habits),
+        sharding_(ShardingOf(plan)) {}
 
   StageTime Stage(int pp) {
     const foretrain::Stage stage = StageOf(model_, plan_, pp);
@@ -110,18 +119,19 @@ class Estimator {
       request.pass = pass;
       const bool adds = pass != Pass::kRecompute;
       request.accumulate = request.adds_loss = request.accumulate_experts = adds;
-      return TimeOf(BuildBlock(c, request), seconds_);
+      return TimeOf(BuildBlock(c, request), seconds_, habits_.op_s);
     };
     const bool split = SplitsBackward(plan_.schedule);
+    const double slowdown = habits_.overlap_slowdown;
     // Gathers run beside other blocks, or before their own where nothing is issued ahead.
     const double beside = plan_.prefetch_depth > 0 ? gather : 0.0;
     const BlockTime before{gather - beside, 0};
     Add(out.forward, before);
-    Add(out.forward, time(Pass::kForward), beside);
+    Add(out.forward, time(Pass::kForward), beside, slowdown);
     if (of.kind == BlockKind::kEmbedding) {
       if (!HasPass(plan_, of.kind, Pass::kBackward)) return;
-      Add(out.backward, time(Pass::kBackward), reduce);
-      if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce);
+      Add(out.backward, time(Pass::kBackward), reduce, slowdown);
+      if (split) Add(out.weight, time(Pass::kBackwardWeight), reduce, slowdown);
       return;
     }
     if (of.recompute == RecomputeKind::kFull) {
@@ -130,12 +140,12 @@ class Estimator {
       if (split) Add(out.input, again);
     }
     Add(out.backward, before);
-    Add(out.backward, time(Pass::kBackward), std::max(beside, reduce));
+    Add(out.backward, time(Pass::kBackward), std::max(beside, reduce), slowdown);
     if (!split) return;
     Add(out.input, before);
-    Add(out.input, time(Pass::kBackwardInput), beside);
+    Add(out.input, time(Pass::kBackwardInput), beside, slowdown);
     if (HasPass(plan_, of.kind, Pass::kBackwardWeight)) {
-      Add(out.weight, time(Pass::kBackwardWeight), reduce);
+      Add(out.weight, time(Pass::kBackwardWeight), reduce, slowdown);
     }
   }
 
@@ -149,13 +159,13 @@ class Estimator {
                         bucket.elements,
                         bucket.shards};
     spec.format = bucket.sums;
-    return TimeOf(CollectiveBlock(spec), seconds_).span_s;
+    return TimeOf(CollectiveBlock(spec), seconds_, habits_.op_s).span_s;
   }
   double ReplicaSeconds(const Bucket& bucket) const {
     CollectiveSpec spec{OpKind::kAllReduce, "bucket", Queue::kReduce, GroupKind::kReplica,
                         bucket.elements / bucket.shards};
     spec.format = bucket.sums;
-    return TimeOf(CollectiveBlock(spec), seconds_).span_s;
+    return TimeOf(CollectiveBlock(spec), seconds_, habits_.op_s).span_s;
   }
   double GatherSeconds(const Bucket& bucket) const {
     const NumberFormat format = GatherFormatOf(plan_), used = UsedFormat(plan_, /*gathered=*/true);
@@ -168,7 +178,7 @@ class Estimator {
                         : bucket.weights != used
                             ? CastGatherBlock(spec.group, spec.elements, spec.shards, used)
                             : CollectiveBlock(spec);
-    return TimeOf(block, seconds_).span_s;
+    return TimeOf(block, seconds_, habits_.op_s).span_s;
   }
   // Blocks that share a bucket: each has its part of the time.
   static double BlocksOf(const BucketLayout& layout, int bucket) {
@@ -201,7 +211,7 @@ class Estimator {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
         slowest =
             std::max({slowest, CopySeconds(Space::kDevice, Space::kPinned, n, true, bucket.sums),
-                      TimeOf(HostAddBlock(n, bucket.sums), seconds_).span_s});
+                      TimeOf(HostAddBlock(n, bucket.sums), seconds_, habits_.op_s).span_s});
       }
       sum += slowest / BlocksOf(layout, number);
     }
@@ -221,18 +231,18 @@ class Estimator {
       if (plan_.clip_norm > 0)
         update += TimeOf(SquaredNormBlock({std::max<std::int64_t>(elements, 1)}, bucket.sums,
                                           away_gradients),
-                         seconds_)
+                         seconds_, habits_.op_s)
                       .span_s;
       if (plan_.loss_scale > 0)
         update += TimeOf(CountNotFiniteBlock({std::max<std::int64_t>(elements, 1)}, bucket.sums,
                                              away_gradients),
-                         seconds_)
+                         seconds_, habits_.op_s)
                       .span_s;
       if (plan_.StepsOverlap()) {
-        update += TimeOf(KeepBlock(bucket.elements, bucket.weights), seconds_).span_s;
+        update += TimeOf(KeepBlock(bucket.elements, bucket.weights), seconds_, habits_.op_s).span_s;
       }
       if (elements > 0 && !away)
-        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_).span_s;
+        update += TimeOf(OptimizerBlock(plan_, elements, elements), seconds_, habits_.op_s).span_s;
       if (IsHeldOnce(plan_, bucket)) continue;
       if (SumsReplicas(plan_)) replicas += ReplicaSeconds(bucket);
       if (sharding_.each_micro_batch) continue;
@@ -244,7 +254,9 @@ class Estimator {
 
   double CopySeconds(Space from, Space to, std::int64_t elements, bool state,
                      NumberFormat format = NumberFormat::kFp32) const {
-    return TimeOf(CopyBlock({"copy", from, to, state, {elements}, {format}}), seconds_).span_s;
+    return TimeOf(CopyBlock({"copy", from, to, state, {elements}, {format}}), seconds_,
+                  habits_.op_s)
+        .span_s;
   }
 
   // The slowest hop of what one layer keeps for its backward.
@@ -275,7 +287,7 @@ class Estimator {
       const std::int64_t n = shard.end - shard.begin;
       if (!offload.away || n == 0) continue;
       const Queue queue = offload.stream ? Queue::kCompute : Queue::kCpu;
-      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_).span_s;
+      update += TimeOf(OptimizerBlock(plan_, n, n, queue), seconds_, habits_.op_s).span_s;
       // Moments both ways, or parameters in and gradients out; gradients may lie with the state.
       const bool with_state = GradientsAreAway(plan_);
       const auto words = [n](NumberFormat format) {
@@ -298,40 +310,54 @@ class Estimator {
   const ModelSpec& model_;
   const Plan& plan_;
   const OpSeconds& seconds_;
+  SystemHabits habits_;
   Sharding sharding_;
 };
 
-double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
+double SendSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
+                   const SystemHabits& habits) {
   if (plan.pp == 1) return 0;
-  return TimeOf(SendBlock(BoundaryElements(model, plan), true, ActivationFormat(plan)), seconds)
-      .span_s;
+  const NumberFormat format = ActivationFormat(plan);
+  const std::int64_t elements = BoundaryElements(model, plan);
+  if (habits.scatter_gather && plan.tp > 1 && !plan.sequence_parallel) {
+    CollectiveSpec spec{OpKind::kAllGather, "whole", Queue::kTp, GroupKind::kTp, elements};
+    spec.format = format;
+    return TimeOf(SendBlock(elements / plan.tp, true, format), seconds, 0).span_s +
+           TimeOf(CollectiveBlock(spec), seconds, 0).span_s;
+  }
+  return TimeOf(SendBlock(elements, true, format), seconds, 0).span_s;
 }
 
 }  // namespace
 
-StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
-  Estimator estimator(model, plan, seconds);
+StepEstimate EstimateStep(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds,
+                          const SystemHabits& habits) {
+  Estimator estimator(model, plan, seconds, habits);
   const auto m = static_cast<double>(plan.MicroBatches());
-  const double send = SendSeconds(model, plan, seconds);
+  const double send = SendSeconds(model, plan, seconds, habits);
+  // Of each chunk, either way.
+  const double waits = habits.blocking_sends ? plan.Chunks() * send : 0.0;
   double through = 0, slowest = 0, after = 0, bound = 0;
   double forward = 0, input = 0, weight = 0;
   for (int pp = 0; pp < plan.pp; ++pp) {
     const StageTime stage = estimator.Stage(pp);
-    const double both = stage.forward.span_s + stage.backward.span_s;
-    through += both + (pp > 0 ? 2 * send : 0);
+    const double both = stage.forward.span_s + stage.backward.span_s + 2 * waits;
+    through += both + (pp > 0 && waits == 0 ? 2 * send : 0);
     slowest = std::max(slowest, both);
     after = std::max(after, stage.after_s);
     bound = std::max(bound, m * (stage.forward.compute_s + stage.backward.compute_s));
-    forward = std::max(forward, stage.forward.span_s);
+    forward = std::max(forward, stage.forward.span_s + waits);
     const bool split = SplitsBackward(plan.schedule);
-    input = std::max(input, split ? stage.input.span_s : stage.backward.span_s);
+    input = std::max(input, (split ? stage.input.span_s : stage.backward.span_s) + waits);
     weight = std::max(weight, split ? stage.weight.span_s : 0);
   }
   const bool in_order =
       plan.schedule == ScheduleKind::kGpipe || plan.schedule == ScheduleKind::k1f1b;
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
-  const double pipeline = in_order ? through + (m - 1) * slowest
-                                   : Makespan(plan.schedule, shape, {forward, input, weight, send});
+  const double apart = waits > 0 ? 0.0 : send;
+  const double pipeline = in_order
+                              ? through + (m - 1) * slowest
+                              : Makespan(plan.schedule, shape, {forward, input, weight, apart});
   return {pipeline + (plan.UpdatesEachMicroBatch() ? m : 1) * after, bound};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 
 #include "base/embedded.h"
 #include "base/json.h"
@@ -110,6 +111,10 @@ Result<Preset> PresetFromJson(std::string_view text, std::string_view file) {
     FT_TRY(option.Finish());
   }
   FT_TRY(options.Finish());
+  if (std::optional<JsonFields> system = fields.ObjectOr("system")) {
+    preset.system_sources = ReadSystemOptions(*system, preset.system);
+    FT_TRY(system->Finish());
+  }
   FT_TRY(fields.Finish());
   return preset;
 }

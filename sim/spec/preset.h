@@ -12,6 +12,7 @@
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
 #include "sim/spec/plan_fields.h"
+#include "sim/spec/system_options.h"
 
 namespace foretrain {
 
@@ -28,15 +29,17 @@ struct Preset {
   std::string title;
   std::vector<const PlanField*> axes;  // degrees over which ranks are spread: dp, cp, tp, pp, ep
   std::vector<PresetOption> options;
-  Plan plan;                       // a plan with the values of `options`
+  Plan plan;             // a plan with the values of `options`
+  SystemOptions system;  // what its software does beside the plan
+  std::vector<SystemOptionSource> system_sources;
   std::vector<std::string> omits;  // what the system does beside, a sentence each
 
   bool Has(const PlanField& axis) const;
 };
 
 // The preset in `text`: an object with name, title, axes, options (by field of a plan: value,
-// source and, where the system offers several, also; needs) and, where there are any, aliases and
-// omits. `file` is for messages.
+// source and, where the system offers several, also; needs) and, where there are any, aliases,
+// system (by SystemOptions field: value, source) and omits. `file` is for messages.
 //
 // Errors: naming file, field, value and remedy. O(bytes).
 Result<Preset> PresetFromJson(std::string_view text, std::string_view file);

@@ -1,0 +1,233 @@
+#include "sim/cost/kernel_model.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace foretrain {
+namespace {
+
+constexpr double kHalfBytes = 2;
+constexpr double kMaskBytes = 1;
+constexpr std::int64_t kSmallestSplit = 512;  // of k
+// Softmax and rescaling beside the products of attention, as if heads were this much wider.
+constexpr double kSoftmaxWidth = 16;
+constexpr double kReferenceHeadDim = 128;
+constexpr double kAttentionTile = 128;  // queries; the diagonal's tiles are computed in full
+constexpr double kSimtShare = 0.5;      // of the fp32 peak
+
+struct Tile {
+  std::int64_t rows, cols;
+};
+constexpr std::array<Tile, 8> kTiles = {{
+    {256, 128},
+    {128, 256},
+    {128, 128},
+    {256, 64},
+    {64, 256},
+    {128, 64},
+    {64, 128},
+    {64, 64},
+}};
+
+std::int64_t Ceil(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double Bandwidth(const KernelModel& model) {
+  return model.architecture.memory_efficiency.value * model.memory_bytes_per_s;
+}
+
+double MemorySeconds(const KernelModel& model, double bytes) {
+  return model.architecture.kernel_s.value + bytes / Bandwidth(model);
+}
+
+// Of `work` = 2 flop for each pair of a query and a key and each element of a head.
+double FusedAttentionSeconds(const KernelModel& model, const Op& op, double bytes, bool forward) {
+  const Architecture& of = model.architecture;
+  const bool cudnn = model.system.attention == AttentionKernel::kCudnn;
+  const double first =
+      model.system.attention == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
+  const double share = first * (forward ? (cudnn ? of.cudnn_forward : of.flash_forward).value
+                                        : (cudnn ? of.cudnn_backward : of.flash_backward).value);
+  const double width = op.shape.head_dim;
+  const double heads_wide = (1 + kSoftmaxWidth / width) / (1 + kSoftmaxWidth / kReferenceHeadDim);
+  const double sequence = std::max<double>(1, static_cast<double>(op.shape.sequence));
+  const double diagonal = 1 + kAttentionTile / sequence;
+  const double flop_s = WorkOf(op).flop * heads_wide * diagonal / (share * model.half_flop_per_s);
+  return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
+}
+
+bool IsForward(OpKind kind) {
+  return kind == OpKind::kAttentionForward || kind == OpKind::kAttentionPartForward;
+}
+
+double AttentionSeconds(const KernelModel& model, const Op& op, double bytes) {
+  const bool parts =
+      op.kind == OpKind::kAttentionPartForward || op.kind == OpKind::kAttentionPartBackward;
+  if (model.system.attention == AttentionKernel::kStandard && !parts) {
+    return StandardAttentionSeconds(model, op.shape, IsForward(op.kind));
+  }
+  return FusedAttentionSeconds(model, op, bytes, IsForward(op.kind));
+}
+
+// Reads and writes of eager kernels over those of a fused one.
+double PassesOf(const KernelModel& model, const Op& op) {
+  const SystemOptions& has = model.system;
+  switch (op.kind) {
+    case OpKind::kSwigluForward:  // silu 1 + 1, product 2 + 1; fused 2 + 1
+      return has.fused_elementwise ? 1 : 5.0 / 3;
+    case OpKind::kSwigluBackward:  // product 3 + 2, silu 2 + 1; fused 3 + 2
+      return has.fused_elementwise ? 1 : 8.0 / 5;
+    case OpKind::kRope:  // to fp32, complex product, back: 2 + 4, 4 + 4, 4 + 2 bytes; fused 2 + 2
+      return has.fused_elementwise ? 1 : 5;
+    // RMSNorm to fp32 2 + 4, square 4 + 4, mean 4, product 4 + 4, back 4 + 2, weight 2 + 2; fused
+    // 2 + 2.
+    case OpKind::kNormForward:
+    case OpKind::kAddNormForward:
+      return has.fused_norm || !op.rms ? 1 : 9;
+    case OpKind::kNormBackwardInput:
+    case OpKind::kNormBackwardWeight:
+      return has.fused_norm || !op.rms ? 1 : 5;
+    default:
+      return 1;
+  }
+}
+
+// Bytes a logit of a cross-entropy in eager kernels: to fp32 2 + 4, the largest 4, difference 4 +
+// 4, exponential 4 + 4, sum 4, quotient 4 + 4; backward product 4 + 4, back to 16 bits 4 + 2.
+std::optional<double> EagerLossBytes(const KernelModel& model, const Op& op) {
+  if (model.system.fused_loss) return std::nullopt;
+  const double logits = static_cast<double>(op.shape.rows) * static_cast<double>(op.shape.vocab);
+  switch (op.kind) {
+    case OpKind::kCrossEntropyForward:
+      return 38 * logits;
+    case OpKind::kVocabMax:
+      return 10 * logits;
+    case OpKind::kVocabSums:
+      return 28 * logits;
+    case OpKind::kCrossEntropyBackward:
+      return 14 * logits;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Dropout's mask beside the residual it is fused with, and its backward in a pass of its own.
+double DropoutBytes(const KernelModel& model, const Op& op) {
+  if (!model.system.dropout) return 0;
+  const double elements = static_cast<double>(op.shape.rows) * static_cast<double>(op.shape.cols);
+  if (op.kind == OpKind::kAdd || op.kind == OpKind::kAddNormForward) return kMaskBytes * elements;
+  if (op.kind == OpKind::kNormBackwardInput) return (2 * kHalfBytes + kMaskBytes) * elements;
+  return 0;
+}
+
+bool IsGemm(OpKind kind) { return kind == OpKind::kGemm || kind == OpKind::kGroupedGemm; }
+
+double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
+  const std::int64_t experts = std::max<std::int32_t>(1, op.shape.experts);
+  const bool grouped = op.kind == OpKind::kGroupedGemm;
+  std::int64_t m = op.shape.rows, k = op.shape.inner;
+  const std::int64_t batch = grouped ? experts : 1;
+  // Rows of all experts are the product's rows, or for a weight's gradient what is summed over.
+  if (grouped) (op.trans_a ? k : m) = Ceil(op.trans_a ? k : m, experts);
+  return GemmSeconds(model, op.format, batch, m, op.shape.cols, k, bytes);
+}
+
+// Whether it computes in 16 bits or fewer.
+bool IsShort(NumberFormat format) {
+  return format != NumberFormat::kFp32 && format != NumberFormat::kTf32;
+}
+
+bool IsHostOrCopy(OpKind kind) {
+  return IsCommunication(kind) || kind == OpKind::kCopy || kind == OpKind::kLoadBatch ||
+         kind == OpKind::kHostRead || kind == OpKind::kReadCounts || kind == OpKind::kOpaque;
+}
+
+}  // namespace
+
+double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
+                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes) {
+  const Architecture& of = model.architecture;
+  const std::int64_t units = model.multiprocessors;
+  const bool fp8 = LayoutOf(format).bits <= 8;
+  const double flop_per_s = fp8 ? model.fp8_flop_per_s : model.half_flop_per_s;
+  const bool aligned = m % 8 == 0 && n % 8 == 0 && k % 8 == 0;
+  const double rate = (aligned ? of.gemm_efficiency.value * flop_per_s : model.simt_flop_per_s) /
+                      static_cast<double>(units);
+  const double l2 = of.l2_bytes_per_s.value / static_cast<double>(units);
+  const double element = fp8 ? kHalfBytes / 2 : kHalfBytes;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const std::int64_t tiles = batch * Ceil(m, tile.rows) * Ceil(n, tile.cols);
+    for (std::int64_t split = 1; split <= 8; split *= 2) {
+      if (split > 1 && (tiles * split > 2 * units || k / split < kSmallestSplit)) break;
+      const auto depth = static_cast<double>(Ceil(k, split));
+      const auto rows = static_cast<double>(tile.rows), cols = static_cast<double>(tile.cols);
+      const double one =
+          std::max(2 * rows * cols * depth / rate, element * (rows + cols) * depth / l2);
+      // Partial sums in fp32 are written and read once more.
+      const double sums = split == 1 ? 0
+                                     : 2 * 4.0 * static_cast<double>(batch * m) *
+                                           static_cast<double>(n * split) / Bandwidth(model);
+      const auto waves = static_cast<double>(Ceil(tiles * split, units));
+      best = std::min(best, waves * (of.tile_s.value + one) + sums);
+    }
+  }
+  return of.kernel_s.value + std::max(best, bytes / Bandwidth(model));
+}
+
+double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, bool forward) {
+  const std::int64_t items = shape.batch * shape.heads;
+  const std::int64_t s = shape.sequence, d = shape.head_dim;
+  const double scores =
+      static_cast<double>(items) * static_cast<double>(s) * static_cast<double>(s);
+  const double heads = static_cast<double>(items) * static_cast<double>(s) * static_cast<double>(d);
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return GemmSeconds(model, NumberFormat::kBf16, items, m, n, k,
+                       kHalfBytes * (scores + 2 * heads));
+  };
+  const Architecture& of = model.architecture;
+  const auto passes = [&](double bytes) {
+    return of.kernel_s.value + bytes / (of.score_efficiency.value * model.memory_bytes_per_s);
+  };
+  const double mask = model.system.dropout ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
+  if (forward) {
+    return product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + product(s, d, s);
+  }
+  return product(s, s, d) + product(s, d, s) + mask + passes(3 * kHalfBytes * scores) +
+         2 * product(s, d, s);
+}
+
+std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes) {
+  if (IsHostOrCopy(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
+  if (IsGemm(op.kind)) {
+    if (!IsShort(op.format)) return std::nullopt;
+    return GemmOpSeconds(model, op, bytes);
+  }
+  if (op.kind >= OpKind::kAttentionForward && op.kind <= OpKind::kAttentionPartBackward) {
+    if (!IsShort(op.formats[0])) return std::nullopt;
+    return AttentionSeconds(model, op, bytes);
+  }
+  if (const auto eager = EagerLossBytes(model, op)) return MemorySeconds(model, *eager);
+  return MemorySeconds(model, bytes * PassesOf(model, op) + DropoutBytes(model, op));
+}
+
+std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
+                                         const std::vector<Architecture>& architectures,
+                                         const SystemOptions& system) {
+  const Architecture* architecture = FindArchitecture(architectures, gpu.device.name);
+  const DeviceSpec& device = gpu.device;
+  const double half = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
+  if (architecture == nullptr || gpu.multiprocessors < 1 || half <= 0 ||
+      device.fp32_flop_per_s <= 0) {
+    return std::nullopt;
+  }
+  return KernelModel{.architecture = *architecture,
+                     .system = system,
+                     .multiprocessors = gpu.multiprocessors,
+                     .half_flop_per_s = half,
+                     .fp8_flop_per_s = std::max(half, device.fp8_flop_per_s),
+                     .simt_flop_per_s = kSimtShare * device.fp32_flop_per_s,
+                     .memory_bytes_per_s = device.memory_bytes_per_s};
+}
+
+}  // namespace foretrain

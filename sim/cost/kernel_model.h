@@ -1,0 +1,59 @@
+// Seconds of compute on a GPU from its published peaks, its architecture's constants and the
+// kernels that a training system has. For devices that were not measured; leaves out communication,
+// copies and host work.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "sim/cost/architecture.h"
+#include "sim/program/op.h"
+#include "sim/spec/catalogue.h"
+#include "sim/spec/system_options.h"
+
+namespace foretrain {
+
+struct KernelModel {
+  Architecture architecture;
+  SystemOptions system;
+  int multiprocessors = 1;
+  double half_flop_per_s = 0;     // dense peak at 16 bits
+  double fp8_flop_per_s = 0;      // dense peak at 8 bits; as at 16 where there is none
+  double simt_flop_per_s = 0;     // of products that tensor cores cannot load
+  double memory_bytes_per_s = 0;  // published
+
+  bool operator==(const KernelModel&) const = default;
+};
+
+// The model of `gpu`; nothing where its architecture, multiprocessors or peaks are not known.
+std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
+                                         const std::vector<Architecture>& architectures,
+                                         const SystemOptions& system);
+
+// Seconds of a compute op that moves `bytes`; nothing for ops that are no kernel of arithmetic and
+// for products and attention of more than 16 bits.
+//
+//   GEMM       kernel_s + max(waves * tile, bytes / bandwidth), the best of eight tile shapes and
+//              four splits of k: GemmSeconds
+//   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); standard:
+//              StandardAttentionSeconds
+//   all else   kernel_s + bytes * passes / bandwidth, passes for what the system does not fuse
+std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes);
+
+// `batch` products [m, k] x [k, n] in `format`, of 16 bits or fewer.
+//
+// A tile [tm, tn] takes tile_s + max(2 tm tn k / rate of a multiprocessor, 2 (tm + tn) k / its
+// share of L2); tiles run in waves of one a multiprocessor, the last of which counts in full [1].
+// Where m, n and k are no multiples of 8 the tensor cores are fed by halves: the rate halves.
+//
+// [1] NVIDIA, Matrix Multiplication Background User's Guide, tile and wave quantization
+double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
+                   std::int64_t m, std::int64_t n, std::int64_t k, double bytes);
+
+// Attention that writes its scores out, a 16-bit number each, all of them though half are masked:
+// forward QK^T, scale + mask + softmax, dropout, PV; backward the four products of their
+// gradients, dropout and softmax. [Megatron-LM CoreAttention; Korthikanti et al. 2022, s. 4.1]
+double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, bool forward);
+
+}  // namespace foretrain

@@ -1,0 +1,73 @@
+#include "sim/validate/families.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/checked.h"
+#include "base/embedded.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "sim/embedded_data.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::string_view kFile = "sim/validate/families.json";
+constexpr std::int64_t kMostHeads = 1 << 20;
+
+RunFamily ReadFamily(JsonFields& fields) {
+  RunFamily family;
+  family.name = fields.String("family", 64);
+  family.preset = fields.String("preset", 64);
+  family.zero_3_preset = fields.StringOr("zero_3_preset", "", 64);
+  family.heads = fields.IntegerOr("heads", 0, 1, kMostHeads);
+  family.end_blocks_count = fields.BoolOr("end_blocks_count", false);
+  if (std::optional<JsonFields> heads = fields.ObjectOr("heads_of_hidden")) {
+    for (const std::string& hidden : heads->names()) {
+      const auto width = ParseInt("heads_of_hidden", hidden, 1, std::int64_t{1} << 31);
+      if (!width.has_value()) {
+        heads->Refuse(hidden, "is no hidden size; name an integer such as 14336");
+        break;
+      }
+      family.heads_of_hidden[*width] = heads->Integer(hidden, 1, kMostHeads);
+    }
+    (void)heads->Finish();
+  }
+  return family;
+}
+
+}  // namespace
+
+RunFamily RunFamilies::Find(std::string_view name, bool gated) const {
+  const auto found = std::find_if(families.begin(), families.end(),
+                                  [name](const RunFamily& family) { return family.name == name; });
+  if (found != families.end()) return *found;
+  RunFamily family;
+  family.name = name;
+  family.preset = gated ? gated_preset : plain_preset;
+  return family;
+}
+
+Result<RunFamilies> RunFamiliesFromJson(std::string_view text, std::string_view file) {
+  FT_ASSIGN(const JsonValue value, ParseJson(text, file));
+  JsonFields fields(value, file);
+  RunFamilies out;
+  for (JsonFields& family : fields.Objects("families")) {
+    out.families.push_back(ReadFamily(family));
+    FT_TRY(family.Finish());
+  }
+  JsonFields otherwise = fields.Object("otherwise");
+  out.gated_preset = otherwise.String("gated", 64);
+  out.plain_preset = otherwise.String("plain", 64);
+  FT_TRY(otherwise.Finish());
+  FT_TRY(fields.Finish());
+  return out;
+}
+
+Result<RunFamilies> BuiltInRunFamilies() {
+  const EmbeddedFile* file = FindEmbedded(sim_data::Files(), kFile);
+  FT_CHECK(file != nullptr);
+  return RunFamiliesFromJson(file->text, kFile);
+}
+
+}  // namespace foretrain

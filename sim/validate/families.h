@@ -1,0 +1,41 @@
+// Which preset stands for the system behind a family of published runs, and what a family's rows
+// leave to be known. Leaves out what is measured.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace foretrain {
+
+struct RunFamily {
+  std::string name;           // "korth"
+  std::string preset;         // of most rows
+  std::string zero_3_preset;  // of rows with ZeRO-3; empty: `preset`
+  // Query heads where a row states none; 0: hidden / 128.
+  std::map<std::int64_t, std::int64_t> heads_of_hidden;
+  std::int64_t heads = 0;  // of other hidden sizes
+  // Where stages do not divide the layers, embedding and head are dealt as a layer each.
+  bool end_blocks_count = false;
+};
+
+struct RunFamilies {
+  std::vector<RunFamily> families;
+  // Of families that are not listed: by whether the MLP is gated.
+  std::string gated_preset, plain_preset;
+
+  // The family called `name`, or one with the preset of unlisted ones.
+  RunFamily Find(std::string_view name, bool gated) const;
+};
+
+// The families in `text`; `file` is for messages. Errors: naming file, field, value and remedy.
+Result<RunFamilies> RunFamiliesFromJson(std::string_view text, std::string_view file);
+
+// Those that are part of the program (sim/validate/families.json).
+Result<RunFamilies> BuiltInRunFamilies();
+
+}  // namespace foretrain

@@ -1,0 +1,69 @@
+#include "sim/validate/predict_run.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/memory/peak_memory.h"
+#include "sim/search/closed_form.h"
+#include "sim/search/plan_seconds.h"
+
+namespace foretrain {
+namespace {
+
+RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel& costs) {
+  RunPrediction out;
+  out.plan = plan;
+  const std::int64_t bytes = PredictFullestRank(run.model, plan).peak.total;
+  out.peak_gib = GibFromBytes(bytes);
+  out.fits = bytes <= run.cluster.device.memory_bytes;
+  // Pieces that hide collectives are priced as the whole product.
+  Plan priced = plan;
+  if (run.system.tp_overlap > 0) priced.tp_tiles = 1;
+  PlanSeconds seconds(costs, priced, run.system);
+  const SystemHabits habits{run.system.host_op_s, run.system.blocking_sends,
+                            run.system.scatter_gather,
+                            costs.profile().rates.overlap_slowdown.value};
+  const OpSeconds of_op = [&seconds](const Op& op) { return seconds(op); };
+  out.step_s = EstimateStep(run.model, priced, of_op, habits).step_s;
+  return out;
+}
+
+// Whether `a` is the better answer to what a run used: what fits before what does not, then tokens
+// a second, or among what does not fit the smaller.
+bool Better(const RunPrediction& a, const RunPrediction& b) {
+  if (a.fits != b.fits) return a.fits;
+  if (!a.fits) return a.peak_gib < b.peak_gib;
+  const auto per_sample = [](const RunPrediction& p) {
+    return p.step_s / static_cast<double>(p.plan.global_batch);
+  };
+  return per_sample(a) < per_sample(b);
+}
+
+Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& sources) {
+  FT_ASSIGN(const RunCase of, CaseOf(run, sources));
+  FT_ASSIGN(const GpuEntry gpu, FindGpu(sources.catalogue, run.gpu));
+  const std::optional<KernelModel> kernels = KernelModelOf(gpu, sources.architectures, of.system);
+  FT_ASSIGN(const CostModel costs, CostModel::Make(of.cluster, DeriveProfile(of.cluster), kernels));
+  RunPrediction best;
+  for (std::size_t i = 0; i < of.plans.size(); ++i) {
+    RunPrediction one = PredictPlan(of, of.plans[i], costs);
+    if (i == 0 || Better(one, best)) best = std::move(one);
+  }
+  best.open = of.open;
+  best.filled = of.filled;
+  best.preset = of.preset;
+  return best;
+}
+
+}  // namespace
+
+RunPrediction PredictRun(const PublishedRun& run, const CaseSources& sources) {
+  Result<RunPrediction> prediction = Predict(run, sources);
+  if (prediction.has_value()) return *prediction;
+  RunPrediction refused;
+  refused.refused = prediction.error().message;
+  return refused;
+}
+
+}  // namespace foretrain

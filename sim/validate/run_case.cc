@@ -1,0 +1,262 @@
+#include "sim/validate/run_case.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "sim/spec/refuse.h"
+#include "sim/validate/run_offload.h"
+#include "sim/validate/stage_layers.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kUsualHeadDim = 128;
+constexpr std::array<std::int64_t, 5> kMicroBatches = {1, 2, 4, 8, 16};
+
+// Sets the plan's formats: those of the row's dtype, and of the system what the dtype leaves open.
+Result<void> SetPrecision(std::string_view dtype, const SystemOptions& system, Plan& plan) {
+  constexpr std::array<std::pair<std::string_view, Precision>, 5> kNames = {{
+      {"fp32", Precision::kFp32},
+      {"fp16", Precision::kFp16},
+      {"bf16", Precision::kBf16},
+      {"fp8", Precision::kFp8},
+      {"mxfp8", Precision::kFp8Block},
+  }};
+  constexpr std::string_view kAutocast = "-amp";
+  const bool autocast = dtype.ends_with(kAutocast);
+  if (autocast) dtype.remove_suffix(kAutocast.size());
+  const auto found = std::find_if(kNames.begin(), kNames.end(),
+                                  [dtype](const auto& name) { return name.first == dtype; });
+  if (found == kNames.end()) {
+    return Refuse(
+        "dtype \"{}\": must be fp32, fp16, bf16, fp8 or mxfp8, with \"-amp\" for autocast",
+        Printable(dtype));
+  }
+  plan.precision = found->second;
+  if (!plan.HasShortActivations()) return {};
+  plan.weights = autocast ? WeightStorage::kFp32 : system.weights;
+  plan.gradients = system.gradients;
+  return {};
+}
+
+std::int64_t HeadsOf(const PublishedRun& run, const RunFamily& family, RunCase& out) {
+  if (run.heads > 0) return run.heads;
+  const auto known = family.heads_of_hidden.find(run.hidden);
+  const std::int64_t usual = family.heads > 0 ? family.heads : run.hidden / kUsualHeadDim;
+  const std::int64_t heads = known != family.heads_of_hidden.end() ? known->second : usual;
+  out.filled.push_back(fmt::format("heads {}", heads));
+  return heads;
+}
+
+// Whether tied embeddings bring the model nearer to the published number of parameters.
+bool TiedIsNearer(ModelSpec model, double parameters, bool otherwise) {
+  if (parameters <= 0) return otherwise;
+  const auto error = [&](bool tied) {
+    model.tied_embeddings = tied;
+    return std::abs(static_cast<double>(ParameterCount(model)) - parameters);
+  };
+  const double tied = error(true), untied = error(false);
+  // A count rounded to 5 % says nothing.
+  if (std::min(tied, untied) > 0.05 * parameters) return otherwise;
+  return tied < untied;
+}
+
+Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunCase& out) {
+  ModelSpec model;
+  model.name = run.model.empty() ? run.id : run.model;
+  model.layers = run.layers;
+  model.hidden = run.hidden;
+  model.heads = HeadsOf(run, family, out);
+  model.kv_heads = run.kv_heads > 0 ? run.kv_heads : model.heads;
+  model.head_dim =
+      run.head_dim > 0 ? run.head_dim : run.hidden / std::max<std::int64_t>(1, model.heads);
+  model.ffn_hidden = run.ffn_hidden;
+  model.vocab = run.vocab;
+  model.max_sequence = run.sequence;
+  if (run.gated_mlp) {
+    model.norm = NormKind::kRmsNorm;
+    model.mlp = MlpKind::kSwiglu;
+    model.positions = PositionKind::kRope;
+    model.attention_bias = model.output_bias = model.mlp_bias = false;
+  }
+  if (run.experts > 0) {
+    model.experts = run.experts;
+    model.experts_per_token = run.experts_per_token;
+    model.expert_ffn_hidden = run.ffn_hidden;
+  }
+  FT_TRY(ValidateModel(model));
+  model.tied_embeddings = TiedIsNearer(model, run.parameters, !run.gated_mlp);
+  return model;
+}
+
+Result<ClusterSpec> ClusterOf(const PublishedRun& run, const Catalogue& catalogue) {
+  FT_ASSIGN(const GpuEntry gpu, FindGpu(catalogue, run.gpu));
+  const int per_node = std::min(run.gpus, run.gpus_per_node);
+  FT_ASSIGN(ClusterSpec cluster, MakeCluster(gpu, (run.gpus + per_node - 1) / per_node, per_node,
+                                             run.network_bytes_per_s));
+  if (run.link_bytes_per_s > 0) cluster.device.link_bytes_per_s = run.link_bytes_per_s;
+  return cluster;
+}
+
+// What the row states, laid over the preset's options.
+Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
+  Plan plan;
+  plan.dp = run.dp;
+  plan.tp = run.tp;
+  plan.pp = run.pp;
+  plan.cp = run.cp;
+  plan.ep = run.ep;
+  plan.sequence = run.sequence;
+  plan.micro_batch = run.micro_batch > 0 ? run.micro_batch : 1;
+  plan.global_batch = run.global_batch > 0 ? run.global_batch : plan.micro_batch * run.dp;
+  ApplyPreset(preset,
+              std::array{&PlanFieldOf("dp"), &PlanFieldOf("tp"), &PlanFieldOf("pp"),
+                         &PlanFieldOf("cp"), &PlanFieldOf("ep")},
+              plan);
+  if (run.zero_stage.has_value()) plan.zero_stage = *run.zero_stage;
+  plan.sequence_parallel = run.sequence_parallel && run.tp > 1;
+  if (!run.recompute.empty()) {
+    const auto recompute = ParseRecompute(run.recompute);
+    if (!recompute.has_value()) {
+      return Refuse("recompute \"{}\": must be none, selective or full", Printable(run.recompute));
+    }
+    plan.recompute = *recompute;
+  }
+  plan.vpp = run.vpp.value_or(1);
+  if (plan.pp == 1) plan.vpp = 1;
+  if (plan.vpp > 1) plan.schedule = ScheduleKind::kInterleaved;
+  if (plan.vpp == 1 && plan.schedule == ScheduleKind::kInterleaved) {
+    plan.schedule = ScheduleKind::k1f1b;
+  }
+  FT_TRY(SetOffload(run.offload, plan));
+  FT_TRY(SetPrecision(run.dtype, preset.system, plan));
+  return plan;
+}
+
+// A schedule whose chunks at the ends hold no layer (embedding and head alone) is forecast without
+// interleaving.
+void DropEmptyChunks(const ModelSpec& model, Plan& plan, std::vector<std::string>& filled) {
+  if (plan.schedule != ScheduleKind::kInterleaved || plan.Stages() <= model.layers) return;
+  filled.push_back(
+      fmt::format("vpp 1 for {}: the first and the last chunk have no layer", plan.vpp));
+  plan.vpp = 1;
+  plan.schedule = ScheduleKind::k1f1b;
+}
+
+using Choices = std::vector<Plan>;
+
+void OpenMicroBatch(const PublishedRun& run, Choices& plans) {
+  Choices out;
+  for (const Plan& plan : plans) {
+    for (const std::int64_t size : kMicroBatches) {
+      if (run.global_batch > 0 && run.global_batch % (size * plan.dp) != 0) continue;
+      out.push_back(plan);
+      out.back().micro_batch = size;
+      if (run.global_batch == 0) out.back().global_batch = size * plan.dp;
+    }
+  }
+  plans = std::move(out);
+}
+
+void OpenVpp(const ModelSpec& model, Choices& plans) {
+  Choices out;
+  for (const Plan& plan : plans) {
+    const std::int64_t of_stage = (model.layers + plan.pp - 1) / plan.pp;
+    for (int vpp = 1; vpp <= of_stage; ++vpp) {
+      if (of_stage % vpp != 0 || plan.MicroBatches() % plan.pp != 0) continue;
+      out.push_back(plan);
+      out.back().vpp = vpp;
+      out.back().schedule = vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::k1f1b;
+    }
+    if (plan.MicroBatches() % plan.pp != 0) out.push_back(plan);
+  }
+  plans = std::move(out);
+}
+
+void OpenRecompute(Choices& plans) {
+  Choices out;
+  for (const Plan& plan : plans) {
+    for (const RecomputeKind kind :
+         {RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}) {
+      out.push_back(plan);
+      out.back().recompute = kind;
+    }
+  }
+  plans = std::move(out);
+}
+
+Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const Preset& preset,
+                       RunCase& out) {
+  FT_ASSIGN(Plan stated, PlanOf(run, preset));
+  DropEmptyChunks(out.model, stated, out.filled);
+  Choices plans = {stated};
+  if (run.micro_batch == 0) {
+    out.open.emplace_back("micro_batch");
+    OpenMicroBatch(run, plans);
+  }
+  if (run.global_batch == 0) out.filled.emplace_back("global_batch of one micro-batch a rank");
+  if (!run.vpp.has_value() && run.pp > 1) {
+    out.open.emplace_back("vpp");
+    OpenVpp(out.model, plans);
+  }
+  if (run.recompute.empty()) {
+    out.open.emplace_back("recompute");
+    OpenRecompute(plans);
+  }
+  std::optional<Error> first;
+  for (Plan& plan : plans) {
+    plan.stage_layers = StageLayers(out.model.layers, plan.Stages(), family.end_blocks_count);
+    const auto valid = ValidatePlan(plan, out.model);
+    if (valid.has_value()) {
+      out.plans.push_back(plan);
+    } else if (!first.has_value()) {
+      first = valid.error();
+    }
+  }
+  if (out.plans.empty()) {
+    if (first.has_value()) return tl::unexpected<Error>(*first);
+    return Refuse("global_batch {}: dp {} divides it into no micro-batches", run.global_batch,
+                  run.dp);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CaseSources> BuiltInCaseSources() {
+  CaseSources sources;
+  FT_ASSIGN(sources.catalogue, BuiltInCatalogue());
+  FT_ASSIGN(sources.presets, BuiltInPresets());
+  FT_ASSIGN(sources.families, BuiltInRunFamilies());
+  FT_ASSIGN(sources.architectures, BuiltInArchitectures());
+  return sources;
+}
+
+Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
+  const RunFamily family = sources.families.Find(run.family, run.gated_mlp);
+  const bool sharded = run.zero_stage.value_or(0) == 3 && !family.zero_3_preset.empty();
+  FT_ASSIGN(const Preset preset,
+            FindPreset(sources.presets, sharded ? family.zero_3_preset : family.preset));
+  RunCase out;
+  out.preset = preset.name;
+  out.system = preset.system;
+  if (run.attention == "standard") out.system.attention = AttentionKernel::kStandard;
+  if (run.attention == "flash" && preset.system.attention == AttentionKernel::kStandard) {
+    out.system.attention = AttentionKernel::kFlash;
+  }
+  FT_ASSIGN(out.model, ModelOf(run, family, out));
+  FT_ASSIGN(out.cluster, ClusterOf(run, sources.catalogue));
+  const std::int64_t ranks = std::int64_t{run.dp} * run.tp * run.pp * run.cp;
+  if (ranks != run.gpus) {
+    return Refuse("n_gpus {}: dp {} x tp {} x pp {} x cp {} make {}", run.gpus, run.dp, run.tp,
+                  run.pp, run.cp, ranks);
+  }
+  FT_TRY(MakePlans(run, family, preset, out));
+  return out;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,143 @@
+#include "sim/validate/run_case.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/validate/run_offload.h"
+#include "sim/validate/stage_layers.h"
+
+namespace foretrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const CaseSources& Sources() {
+  static const CaseSources sources = BuiltInCaseSources().value();
+  return sources;
+}
+
+// Korthikanti et al., table 5: 22B with sequence parallelism and selective recomputation.
+PublishedRun SmallRun() {
+  PublishedRun run;
+  run.id = "korth-002";
+  run.family = "korth";
+  run.model = "Megatron-GPT-22B";
+  run.layers = 48;
+  run.hidden = 6144;
+  run.heads = run.kv_heads = 64;
+  run.head_dim = 96;
+  run.ffn_hidden = 24576;
+  run.vocab = 51200;
+  run.sequence = 2048;
+  run.gpu = "A100-80GB-SXM";
+  run.gpus = run.gpus_per_node = run.tp = 8;
+  run.link_bytes_per_s = 300e9;
+  run.dtype = "fp16";
+  run.vpp = 1;
+  run.zero_stage = 0;
+  run.sequence_parallel = true;
+  run.recompute = "selective";
+  run.attention = "standard";
+  run.micro_batch = run.global_batch = 4;
+  return run;
+}
+
+TEST(RunCase, TakesThePlanOfTheRowAndTheRestOfThePreset) {
+  const auto of = CaseOf(SmallRun(), Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  ASSERT_EQ(of->plans.size(), 1U);
+  const Plan& plan = of->plans.front();
+  EXPECT_EQ(plan.tp, 8);
+  EXPECT_TRUE(plan.sequence_parallel);
+  EXPECT_TRUE(plan.vocab_parallel);  // megatron-sp
+  EXPECT_EQ(plan.recompute, RecomputeKind::kSelective);
+  EXPECT_EQ(plan.schedule, ScheduleKind::k1f1b);
+  EXPECT_EQ(of->system.attention, AttentionKernel::kStandard);
+  EXPECT_TRUE(of->model.tied_embeddings);
+  EXPECT_TRUE(of->open.empty());
+}
+
+TEST(RunCase, SearchesFieldsThatTheRowLeavesOpen) {
+  PublishedRun run = SmallRun();
+  run.micro_batch = 0;
+  run.recompute.clear();
+  run.global_batch = 4;
+  const auto of = CaseOf(run, Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  EXPECT_THAT(of->open, ElementsAre("micro_batch", "recompute"));
+  EXPECT_EQ(of->plans.size(), 3U * 3U);  // 1, 2, 4 samples; none, selective, full
+}
+
+// 1.3e9 parameters of Qwen2.5-1.5B lie in layers and 0.233e9 in a table of 151936 x 1536: it is
+// published as 1.54e9, so that head and table are one.
+TEST(RunCase, TiesEmbeddingsWhereThatMakesThePublishedCount) {
+  PublishedRun run = SmallRun();
+  run.family = "llmq";
+  run.layers = 28;
+  run.hidden = 1536;
+  run.heads = 12;
+  run.kv_heads = 2;
+  run.head_dim = 128;
+  run.ffn_hidden = 8960;
+  run.vocab = 151936;
+  run.gated_mlp = true;
+  run.parameters = 1.544e9;
+  run.tp = 1;
+  run.gpus = run.gpus_per_node = 1;
+  run.sequence_parallel = false;
+  const auto tied = CaseOf(run, Sources());
+  ASSERT_TRUE(tied.has_value()) << tied.error().message;
+  EXPECT_TRUE(tied->model.tied_embeddings);
+  EXPECT_EQ(tied->model.norm, NormKind::kRmsNorm);
+  run.parameters = 1.777e9;
+  EXPECT_FALSE(CaseOf(run, Sources())->model.tied_embeddings);
+}
+
+TEST(RunCase, FillsTheHeadsThatTheFamilyIsKnownToHave) {
+  PublishedRun run = SmallRun();
+  run.family = "bloom";
+  run.hidden = 14336;
+  run.heads = run.kv_heads = run.head_dim = 0;
+  run.ffn_hidden = 57344;
+  const auto of = CaseOf(run, Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  EXPECT_EQ(of->model.heads, 112);
+  EXPECT_EQ(of->model.head_dim, 128);
+  EXPECT_THAT(of->filled, ElementsAre("heads 112"));
+}
+
+TEST(RunCase, RefusesDegreesThatDoNotMakeTheDevices) {
+  PublishedRun run = SmallRun();
+  run.dp = 3;
+  const auto of = CaseOf(run, Sources());
+  ASSERT_FALSE(of.has_value());
+  EXPECT_THAT(of.error().message, HasSubstr("n_gpus 8: dp 3 x tp 8 x pp 1 x cp 1 make 24"));
+}
+
+// BLOOM: 70 layers in 12 stages are 72 blocks, six each. Qwen3: 94 in 32 are 96, three each.
+TEST(StageLayers, CountsEmbeddingAndHeadAsALayerEach) {
+  EXPECT_THAT(StageLayers(70, 12, true), ElementsAre(5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5));
+  const std::vector<int> qwen = StageLayers(94, 32, true);
+  EXPECT_EQ(qwen.front(), 2);
+  EXPECT_EQ(qwen[1], 3);
+  EXPECT_EQ(qwen.back(), 2);
+  EXPECT_TRUE(StageLayers(72, 12, true).empty());
+  EXPECT_TRUE(StageLayers(70, 12, false).empty());
+}
+
+TEST(RunOffload, SetsWhatTheWordsSay) {
+  Plan plan;
+  ASSERT_TRUE(SetOffload("opt-m; opt-v; master; gradients; residual", plan).has_value());
+  EXPECT_EQ(plan.offload_optimizer, OffloadTarget::kHost);
+  EXPECT_TRUE(plan.stream_optimizer);
+  EXPECT_EQ(plan.offload_gradients, OffloadTarget::kHost);
+  EXPECT_EQ(plan.offload_activations, OffloadTarget::kHost);
+  EXPECT_EQ(plan.offload_parameters, OffloadTarget::kNone);
+  const auto refused = SetOffload("everything", plan);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("\"everything\""));
+}
+
+}  // namespace
+}  // namespace foretrain
