@@ -2,6 +2,7 @@
 #include <limits>
 #include <string>
 
+#include "base/number_formats.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -144,6 +145,32 @@ TEST_P(RopeTest, TurnsTheFirstElementsOfAHeadAlone) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const bool turns = static_cast<std::int64_t>(i) % dim < turned;
     EXPECT_EQ(y[i], turns ? expected[next++] : x[i]) << i;
+  }
+}
+
+// In 16 bits too the rest of a head stays, and what turns is rounded once from what fp32 makes of
+// it.
+TEST_P(RopeTest, TurnsTheFirstElementsOfAHeadAloneInShortTensors) {
+  const std::int64_t rows = 3, heads = 2, dim = 6, turned = 2;
+  std::vector<std::uint16_t> data;
+  Floats wide;
+  for (std::int64_t i = 0; i < rows * heads * dim; ++i) {
+    data.push_back(static_cast<std::uint16_t>(0x3f80 + i));  // bf16 from 1 on
+    wide.push_back(FloatOfBf16(data.back()));
+  }
+  const std::vector<std::uint16_t> before = data;
+  FtRope rope{data.data(), rows,    heads * dim, rows, static_cast<std::int32_t>(heads), 2, 0,
+              10000.0F,    FT_BF16, nullptr,     0,    static_cast<std::int32_t>(dim)};
+  Run(api_.rope, rope);
+  rope.data = wide.data();
+  rope.dtype = FT_F32;
+  Run(api_.rope, rope);
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (static_cast<std::int64_t>(i) % dim >= turned) {
+      EXPECT_EQ(data[i], before[i]) << i;
+    } else {
+      EXPECT_EQ(data[i], Bf16OfFloat(wide[i])) << i;
+    }
   }
 }
 

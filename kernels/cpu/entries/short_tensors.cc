@@ -106,8 +106,10 @@ FtStatus AddNormForward(const FtDeviceApi& entries, FtQueue* queue, const FtAddN
   return entries.norm_forward(queue, &norm);
 }
 
+// All of the heads, of which a part may be turned.
 void ToWide(WideCopies& wide, FtRope& g) {
-  const Extent rotated{g.rows, std::int64_t{g.heads} * g.head_dim, g.row_stride};
+  const std::int64_t head = g.head_stride > 0 ? g.head_stride : g.head_dim;
+  const Extent rotated{g.rows, g.heads * head, g.row_stride};
   g.data = wide.Out(g.data, g.dtype, rotated, true);
   g.dtype = Widened({g.dtype});
 }
@@ -357,6 +359,8 @@ FtDeviceApi& Inner() {
 
 template <auto entry, class Arguments>
 FtStatus Run(FtQueue* queue, const Arguments* g) {
+  // The entry itself refuses what is neither.
+  if (g->dtype != FT_F32 && !IsShort(g->dtype)) return (Inner().*entry)(queue, g);
   WideCopies wide(queue);
   Arguments arguments = *g;
   ToWide(wide, arguments);
