@@ -10,6 +10,7 @@ CommandList AllCommands() {
   list.push_back(MakeDevices());
   list.push_back(MakePlan());
   list.push_back(MakePredict());
+  list.push_back(MakeFit());
   list.push_back(MakeTrain());
   list.push_back(MakeCompare());
   list.push_back(MakeAnalyze());

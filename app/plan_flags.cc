@@ -8,10 +8,12 @@
 #include <span>
 #include <thread>
 
+#include "app/hub_cache.h"
 #include "base/checked.h"
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/search/default_space.h"
 #include "sim/spec/cluster_json.h"
 #include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_json.h"
@@ -20,7 +22,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kMaxSpecBytes = 16 * kMiB;
-constexpr std::int64_t kDefaultSequence = 1024;  // where a model allows more
 constexpr int kFillingMicroBatches = 4;          // micro-batches a stage that keep a pipeline busy
 
 bool LooksLikeFile(const std::string& text) {
@@ -92,10 +93,6 @@ Result<void> LayGiven(const PlanFlags& flags, Plan& plan) {
   return {};
 }
 
-std::int64_t DefaultSequence(const ModelSpec& model) {
-  return std::min(model.max_sequence, kDefaultSequence);
-}
-
 Result<Plan> ReadPlanFile(const std::string& file) {
   PosixFileSystem files;
   FT_ASSIGN(const std::string text, ReadFile(files, file, kMaxSpecBytes));
@@ -105,6 +102,10 @@ Result<Plan> ReadPlanFile(const std::string& file) {
 // What the preset leaves open: its degrees and what it offers several values of.
 void ChooseAsPreset(const Preset& preset, const PlanFlags& flags,
                     const std::vector<std::int64_t>& degrees, SearchSpace& space) {
+  // What the preset does not name has its default.
+  std::erase_if(space.choices, [](const SearchChoice& choice) {
+    return choice.field->name != "micro_batch" && choice.field->name != "recompute";
+  });
   for (const std::string_view axis : {"dp", "cp", "tp", "pp"}) {
     space.Choose(axis, preset.Has(PlanFieldOf(axis)) ? degrees : std::vector<std::int64_t>{1});
   }
@@ -149,8 +150,13 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   std::string origin = "--model";
   if (LooksLikeFile(model)) {
     PosixFileSystem files;
-    FT_ASSIGN(text, ReadFile(files, model, kMaxSpecBytes));
     origin = model;
+    const auto info = files.Stat(model);
+    const bool missing = info && info->kind == FileKind::kMissing;
+    if (missing && LooksLikeHubName(model)) {
+      FT_ASSIGN(origin, FindInHubCache(files, HubCacheFolder(), model));
+    }
+    FT_ASSIGN(text, ReadFile(files, origin, kMaxSpecBytes));
   }
   FT_ASSIGN(ResolvedModel resolved, ResolveModel(text, origin, catalogue));
   ModelSpec& spec = resolved.model;
@@ -298,28 +304,25 @@ Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
   return list;
 }
 
-Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
+Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
+                              const ClusterSpec& cluster) {
+  const int ranks = cluster.Devices();
   std::vector<std::int64_t> divisors;
   for (int d = 1; d <= ranks; ++d) {
     if (ranks % d == 0) divisors.push_back(d);
   }
-  SearchSpace out;
+  Plan base;
   if (!flags.plan_file.empty()) {
-    FT_ASSIGN(out.base, ReadPlanFile(flags.plan_file));
+    FT_ASSIGN(base, ReadPlanFile(flags.plan_file));
   }
-  out.base.sequence = DefaultSequence(model);
-  // Every plan of the search trains the same batch: one that fills the largest pipeline.
-  out.base.global_batch = FillingBatch(ranks, 2, 4);
-  const std::vector<std::int64_t> schedules = {static_cast<std::int64_t>(ScheduleKind::k1f1b),
-                                               static_cast<std::int64_t>(ScheduleKind::kZbH1),
-                                               static_cast<std::int64_t>(ScheduleKind::kGpipe)};
-  out.Choose("dp", divisors);
-  out.Choose("tp", divisors);
-  out.Choose("pp", divisors);
-  out.Choose("micro_batch", {1, 2, 4, 8, 16, 32});
-  out.Choose("schedule", schedules);
-  out.Choose("zero_stage", {0, 1, 3});
-  out.Choose("recompute", {0, 1});
+  if (flags.plan_file.empty()) base.precision = DefaultPrecision(cluster);
+  base.sequence = DefaultSequence(model);
+  if (flags.Given("sequence")) {
+    FT_TRY(Lay(PlanFieldOf("sequence"), flags.Text("sequence"), base));
+  }
+  // Every plan of the search trains the same batch.
+  base.global_batch = DefaultBatch(ranks, base.sequence);
+  SearchSpace out = DefaultSpace(model, cluster, ranks, base);
   FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
   if (preset) ChooseAsPreset(*preset, flags, divisors, out);
   for (const PlanField& field : PlanFields()) {

@@ -69,9 +69,10 @@ Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
                                                    const std::string& text,
                                                    const std::vector<std::int64_t>& automatic);
 
-// The values that a search over plans of `ranks` ranks may choose from: those of every option that
-// was given and, left at auto, of the splits, the micro-batch, schedule, ZeRO and recomputation.
-Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model, int ranks);
+// The values that a search over plans of all devices of the cluster may choose from: those of every
+// option that was given and, of what was left at auto, those of DefaultSpace.
+Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
+                              const ClusterSpec& cluster);
 
 // One plan: what is not given has the default of Plan; dp takes the ranks that are left,
 // micro-batch is 1 and the batch the smallest that fills the pipeline. With --plan FILE that plan,

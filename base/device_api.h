@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 5 };
+enum { FT_DEVICE_API_VERSION = 6 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -83,6 +83,10 @@ typedef enum FtKernel {
   FT_KERNEL_ATTENTION_PART_FORWARD,
   FT_KERNEL_ATTENTION_PART_BACKWARD,
   FT_KERNEL_COPY_ROWS,
+  FT_KERNEL_HEAD_NORM_FORWARD,
+  FT_KERNEL_HEAD_NORM_BACKWARD_INPUT,
+  FT_KERNEL_HEAD_NORM_BACKWARD_WEIGHT,
+  FT_KERNEL_SOFTCAP,
   FT_KERNEL_COUNT
 } FtKernel;
 
@@ -124,10 +128,10 @@ typedef struct FtBiasGrad {
   FtDtype grad_dtype;
 } FtBiasGrad;
 
-// out[rows, cols] = table[ids[row]] + positions[(first_row + row) % sequence]; positions may be
-// NULL. Where `runs` is not NULL they hold the `sequence` rows of a sample in order, and the
-// positions count. With all_ids > 0 the table holds ids [first_id, first_id + vocab) of that many,
-// and a row of another id is 0.
+// out[rows, cols] = scale * table[ids[row]] + positions[(first_row + row) % sequence]; positions
+// may be NULL; a scale of 0 is 1. Where `runs` is not NULL they hold the `sequence` rows of a
+// sample in order, and the positions count. With all_ids > 0 the table holds ids [first_id,
+// first_id + vocab) of that many, and a row of another id is 0.
 typedef struct FtEmbeddingForward {
   const int32_t* ids;
   const void* table;
@@ -139,11 +143,12 @@ typedef struct FtEmbeddingForward {
   const FtRun* runs;
   int64_t run_count;
   FtDtype table_dtype;  // of positions too
+  float scale;
 } FtEmbeddingForward;
 
-// table_grad[vocab, cols] (+)= scatter of dy by ids; positions_grad[sequence, cols] (+)= sum over
-// batch, NULL if none. With `runs`, as in the forward, it is added to at their positions and must
-// be accumulated to. first_id, all_ids: as above; rows of other ids leave the table alone.
+// table_grad[vocab, cols] (+)= scale * scatter of dy by ids; positions_grad[sequence, cols] (+)=
+// sum over batch, NULL if none. With `runs`, as in the forward, it is added to at their positions
+// and must be accumulated to. first_id, all_ids: as above; rows of other ids leave the table alone.
 typedef struct FtEmbeddingBackward {
   const int32_t* ids;
   const void* dy;
@@ -156,6 +161,7 @@ typedef struct FtEmbeddingBackward {
   const FtRun* runs;
   int64_t run_count;
   FtDtype grad_dtype;
+  float scale;
 } FtEmbeddingBackward;
 
 // LayerNorm (rms == 0): y = (x - mean) * rstd * weight + bias. RMSNorm (rms == 1): y = x * rstd *
@@ -190,7 +196,8 @@ typedef struct FtNormBackwardInput {
   FtDtype weight_dtype;
 } FtNormBackwardInput;
 
-// weight_grad[cols], bias_grad[cols] (+)= ...; bias_grad NULL for RMSNorm.
+// weight_grad[cols], bias_grad[cols] (+)= ...; bias_grad NULL for RMSNorm and where there is no
+// bias.
 typedef struct FtNormBackwardWeight {
   const void* dy;
   const void* x;
@@ -204,10 +211,53 @@ typedef struct FtNormBackwardWeight {
   FtDtype grad_dtype;
 } FtNormBackwardWeight;
 
+// RMSNorm of each head of the queries, `heads` of head_dim at the start of a row, and of the keys,
+// the kv_heads behind them, in place: x = x * rstd * weight with one weight [head_dim] for queries
+// and one for keys. kept [rows, (heads + kv_heads) * head_dim] gets what was there before, rstd
+// [rows, heads + kv_heads].
+typedef struct FtHeadNormForward {
+  void* data;
+  const void* q_weight;
+  const void* k_weight;
+  void* kept;
+  float* rstd;
+  int64_t rows, row_stride;
+  int32_t heads, kv_heads, head_dim;
+  float epsilon;
+  FtDtype dtype;
+} FtHeadNormForward;
+
+// The gradient of the forward's output becomes that of its input, in place. x: what the forward
+// kept. kept_grad, laid out like x, gets what was there before; NULL: nothing does.
+typedef struct FtHeadNormBackwardInput {
+  void* grad;
+  const void* x;
+  const float* rstd;
+  const void* q_weight;
+  const void* k_weight;
+  void* kept_grad;
+  int64_t rows, row_stride;
+  int32_t heads, kv_heads, head_dim;
+  FtDtype dtype;
+} FtHeadNormBackwardInput;
+
+// q_weight_grad[head_dim] (+)= sum over rows and heads of dy * x * rstd; keys alike. dy: kept_grad.
+typedef struct FtHeadNormBackwardWeight {
+  const void* dy;
+  const void* x;
+  const float* rstd;
+  void* q_weight_grad;
+  void* k_weight_grad;
+  int64_t rows;
+  int32_t heads, kv_heads, head_dim, accumulate;
+  FtDtype dtype;
+} FtHeadNormBackwardWeight;
+
 // Rotates the first `heads` heads of each row in place, halves split as in Llama: (x1, x2) -> (x1 c
 // - x2 s, x2 c + x1 s) with angle (row % sequence) * theta^(-2 i / head_dim). inverse != 0 rotates
 // back (the backward pass). Where `runs` is not NULL they hold the `sequence` rows of a sample in
-// order, and their positions count.
+// order, and their positions count. Heads lie head_stride elements apart, 0: head_dim; where that
+// is more, the rest of a head stays as it is.
 typedef struct FtRope {
   void* data;
   int64_t rows, row_stride, sequence;
@@ -216,12 +266,13 @@ typedef struct FtRope {
   FtDtype dtype;
   const FtRun* runs;
   int64_t run_count;
+  int32_t head_stride;
 } FtRope;
 
 // Causal attention over packed rows: q, k, v are slices of [batch * sequence, row_stride]; out
 // [rows, heads * head_dim]; lse [rows, heads] fp32 (log of the sum of exponentials of the scaled
-// scores). Query head h reads key head h / (heads / kv_heads). Scale is 1 / sqrt(head_dim). With
-// window > 0 a query sees that many keys, itself and those before it; 0: all before it.
+// scores). Query head h reads key head h / (heads / kv_heads). A scale of 0 is 1 / sqrt(head_dim).
+// With window > 0 a query sees that many keys, itself and those before it; 0: all before it.
 typedef struct FtAttentionForward {
   const void* q;
   const void* k;
@@ -232,6 +283,7 @@ typedef struct FtAttentionForward {
   int32_t heads, kv_heads, head_dim;
   FtDtype dtype;
   int64_t window;
+  float scale;
 } FtAttentionForward;
 
 // dq, dk, dv: slices laid out like q, k, v (same row_stride), overwritten.
@@ -249,6 +301,7 @@ typedef struct FtAttentionBackward {
   int32_t heads, kv_heads, head_dim;
   FtDtype dtype;
   int64_t window;
+  float scale;
 } FtAttentionBackward;
 
 // One part of causal attention: queries of some runs of rows against keys of others, each against
@@ -270,6 +323,7 @@ typedef struct FtAttentionPartForward {
   int32_t heads, kv_heads, head_dim, merge;
   FtDtype dtype;
   int64_t window;
+  float scale;
 } FtAttentionPartForward;
 
 // What flows to the queries and keys of a part; out and lse are those of all parts together. dq is
@@ -291,6 +345,7 @@ typedef struct FtAttentionPartBackward {
   int32_t heads, kv_heads, head_dim, accumulate_dq;
   FtDtype dtype;
   int64_t window;
+  float scale;
 } FtAttentionPartBackward;
 
 // to[row * to_stride + col] = from[row * from_stride + col] for rows x cols; they do not overlap.
@@ -301,24 +356,45 @@ typedef struct FtCopyRows {
   FtDtype dtype;
 } FtCopyRows;
 
-// tanh GELU. Forward: y = gelu(x). Backward: dx = dy * gelu'(x); dx may be dy.
+// What FtGelu computes: GELU in its tanh form or with erf, max(x, 0), or its square.
+typedef enum FtActivation {
+  FT_GELU_TANH = 0,
+  FT_GELU_ERF = 1,
+  FT_RELU = 2,
+  FT_SQUARED_RELU = 3
+} FtActivation;
+
+// What FtSwiglu computes of the gate: silu, or GELU in its tanh form.
+typedef enum FtGate { FT_GATE_SILU = 0, FT_GATE_GELU_TANH = 1 } FtGate;
+
+// Forward: y = f(x). Backward: dx = dy * f'(x); dx may be dy.
 typedef struct FtGelu {
   const void* x;
   const void* dy;
   void* out;
   int64_t elements;
   FtDtype dtype;
+  FtActivation activation;
 } FtGelu;
 
-// x[rows, 2 cols] holds gate then up. Forward: out[rows, cols] = silu(gate) * up. Backward:
-// out[rows, 2 cols] = dx.
+// x[rows, 2 cols] holds gate then up. Forward: out[rows, cols] = f(gate) * up. Backward: out[rows,
+// 2 cols] = dx.
 typedef struct FtSwiglu {
   const void* x;
   const void* dy;
   void* out;
   int64_t rows, cols;
   FtDtype dtype;
+  FtGate gate;
 } FtSwiglu;
+
+// x = cap * tanh(x / cap), in place.
+typedef struct FtSoftcap {
+  void* x;
+  int64_t elements;
+  float cap;
+  FtDtype dtype;
+} FtSoftcap;
 
 // out[rows, cols] = a + b + bias[cols]; bias may be NULL; out may be a or b.
 typedef struct FtAdd {
@@ -365,6 +441,7 @@ typedef struct FtCrossEntropyForward {
 
 // dlogits = scale * (softmax(logits) - onehot(target)), in place over logits. With all_ids > 0 the
 // columns are ids [first_id, first_id + vocab) of that many; columns past the last id become 0.
+// With softcap > 0 the logits are those of FtSoftcap and the gradient is that of its input.
 typedef struct FtCrossEntropyBackward {
   void* logits;
   const int32_t* targets;
@@ -373,6 +450,7 @@ typedef struct FtCrossEntropyBackward {
   int64_t first_id, all_ids;
   float scale;
   FtDtype dtype;
+  float softcap;
 } FtCrossEntropyBackward;
 
 // The loss where each rank has the columns of ids [first_id, first_id + vocab) of all_ids; columns
@@ -708,6 +786,10 @@ typedef struct FtDeviceApi {
   FtStatus (*attention_part_forward)(FtQueue*, const FtAttentionPartForward*);
   FtStatus (*attention_part_backward)(FtQueue*, const FtAttentionPartBackward*);
   FtStatus (*copy_rows)(FtQueue*, const FtCopyRows*);
+  FtStatus (*head_norm_forward)(FtQueue*, const FtHeadNormForward*);
+  FtStatus (*head_norm_backward_input)(FtQueue*, const FtHeadNormBackwardInput*);
+  FtStatus (*head_norm_backward_weight)(FtQueue*, const FtHeadNormBackwardWeight*);
+  FtStatus (*softcap)(FtQueue*, const FtSoftcap*);
 
   // capture: NULL where the executor's own clock is the measurement
   FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);

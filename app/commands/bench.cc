@@ -7,6 +7,7 @@
 #include "app/commands/commands.h"
 #include "app/forecast_bench.h"
 #include "app/forecasting.h"
+#include "app/search_bench.h"
 #include "base/file_system.h"
 #include "base/json.h"
 #include "base/table.h"
@@ -20,10 +21,13 @@ class Bench final : public Command {
  public:
   std::string_view Name() const override { return "bench"; }
   std::string_view Summary() const override {
-    return "Hold forecasts against runs of ten plans on this machine";
+    return "Hold forecasts against runs of ten plans, or time the search";
   }
 
   void Declare(Arguments& arguments) override {
+    arguments.Flag("--search", search_, "Time the evaluation of plans in closed form");
+    arguments.Option("--model", model_.model, "NAME", "With --search: of this model");
+    arguments.Option("--cluster", cluster_.cluster, "SPEC", "With --search: on this machine");
     arguments.Flag("--forecast", forecast_, "Forecast each plan, train it twice and compare");
     arguments.Option("--plans", plans_, "NAME,...", "Only these plans");
     arguments.Option("--steps", steps_, "N", "Steps of each run that count, at least 20");
@@ -37,8 +41,10 @@ class Bench final : public Command {
   }
 
   Result<Exit> Run() override {
+    if (search_) return BenchSearch();
     if (!forecast_) {
-      return Fail(ErrorCode::kInvalidArgument, "bench: say what to measure; there is --forecast");
+      return Fail(ErrorCode::kInvalidArgument,
+                  "bench: say what to measure; there are --forecast and --search");
     }
     if (steps_ < 1 || steps_ > 100'000) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -68,6 +74,29 @@ class Bench final : public Command {
   }
 
  private:
+  Result<Exit> BenchSearch() const {
+    constexpr std::int64_t kPlans = 4096;
+    constexpr double kSeconds = 2;
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    const EvaluationRate rate = MeasureEvaluations(context, kPlans, kSeconds);
+    if (rate.plans == 0) {
+      return Fail(ErrorCode::kInvalidArgument, "bench --search: no plan of " + context.model.name +
+                                                   " is possible on " + context.cluster.name);
+    }
+    if (json_) {
+      JsonWriter json;
+      json.BeginObject().Field("schema", 1).Field("plans", rate.plans);
+      json.Field("first_s", rate.first_s).Field("evaluation_s", rate.seconds);
+      std::puts(json.EndObject().Take().c_str());
+      return Exit::kDone;
+    }
+    std::printf("%s on %s: %lld plans, each for the first time in %s; then %s a plan and core\n",
+                context.model.name.c_str(), context.cluster.name.c_str(),
+                static_cast<long long>(rate.plans), FormatSeconds(rate.first_s).c_str(),
+                FormatSeconds(rate.seconds).c_str());
+    return Exit::kDone;
+  }
+
   Result<std::vector<BenchPlan>> ChosenPlans() const {
     std::vector<BenchPlan> plans = BenchPlans();
     if (plans_.empty()) return plans;
@@ -160,6 +189,9 @@ class Bench final : public Command {
   }
 
   bool forecast_ = false;
+  bool search_ = false;
+  ModelFlags model_;
+  ClusterFlags cluster_;
   bool classes_ = false;
   std::string plans_, profile_, record_;
   std::int64_t steps_ = 20;

@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
-#include "base/json.h"
-#include "base/table.h"
-#include "base/units.h"
+#include "app/plan_report.h"
+#include "app/search_watch.h"
+#include "base/clock.h"
 
 namespace foretrain {
 namespace {
@@ -20,93 +21,100 @@ class PlanCommand final : public Command {
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
     arguments.Section("Search");
-    arguments.Option("--top", top_, "N", "Plans to show, each simulated");
+    arguments.Option("--top", top_, "N", "Plans to simulate at least, best first");
+    arguments.Flag("--sensitivity", sensitivity_,
+                   "How the best plan's step follows from FLOP/s, HBM, links, network and PCIe");
+    arguments.Option("--devices", devices_, "N,N,...",
+                     "Compare these numbers of devices of the same kind");
+    arguments.Option("--tokens", tokens_, "N", "Tokens to train on, e.g. 15T: how long, how dear");
+    arguments.Option("--deadline", deadline_, "TIME",
+                     "With --tokens: the fewest devices that are done by then, e.g. 60d");
+    arguments.Option("--price", price_, "X", "Of a device and hour");
     DeclareJson(arguments);
     arguments.Footer(
         "A choice of the plan may be a value, a list 1,2,4, a range 1..8 (powers of two) or auto.\n"
         "  foretrain plan --model gpt2-124m --cluster local\n"
         "  foretrain plan --model llama3-8b --cluster 1x8xh100 --tp 1..8 --zero 1,3 --sequence "
-        "8192");
+        "8192\n"
+        "  foretrain plan --model llama3-8b --cluster 64x8xh100 --tokens 15T --deadline 60d "
+        "--price 2.2");
   }
 
   Result<Exit> Run() override {
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    PlanReport report;
+    FT_TRY(ReadGoal(report.goal));
     SearchOptions options;
     options.ranks = context.cluster.Devices();
     options.simulated = static_cast<int>(std::clamp<std::int64_t>(top_, 1, 1000));
-    FT_ASSIGN(const SearchSpace space, ChoicesOf(plan_, context.model, options.ranks));
-    FT_ASSIGN(const SearchResult result, SearchPlans(context.model, context.costs, space, options));
-    json_ ? PrintJson(result, space) : PrintTable(context, result, space);
+    FT_ASSIGN(const SearchSpace space, ChoicesOf(plan_, context.model, context.cluster));
+    SystemClock clock;
+    const std::int64_t start_ns = clock.MonotonicNs();
+    {
+      SearchWatch watch(!json_);
+      watch.Watch(options);
+      auto result = SearchPlans(context.model, context.costs, space, options);
+      if (!result && watch.Cancelled()) return ExitOfSignal(StopSignal());
+      FT_ASSIGN(report.result, std::move(result));
+      report.seconds = static_cast<double>(clock.MonotonicNs() - start_ns) * 1e-9;
+      FT_ASSIGN(const std::vector<int> counts, Counts(context, report.goal));
+      auto compared =
+          CompareDeviceCounts(context.model, context.costs, space.base, counts, options.threads,
+                              options.cancelled);
+      if (!compared && watch.Cancelled()) return ExitOfSignal(StopSignal());
+      FT_ASSIGN(report.counts, std::move(compared));
+    }
+    if (sensitivity_) {
+      FT_ASSIGN(report.sensitivity, SensitivityOf(context.model, report.result.plans.front().plan,
+                                                  context.costs));
+    }
+    report.context = &context;
+    report.space = &space;
+    std::fputs(json_ ? (PlanReportJson(report) + "\n").c_str()
+                     : PlanReportText(report, model_).c_str(),
+               stdout);
     return Exit::kDone;
   }
 
  private:
-  static double TokensPerSecond(const SearchSpace& space, const RankedPlan& plan) {
-    return static_cast<double>(space.base.global_batch * space.base.sequence) / plan.step_s;
+  Result<void> ReadGoal(TrainingGoal& goal) const {
+    if (!tokens_.empty()) {
+      FT_ASSIGN(goal.tokens, ParseTokens("--tokens", tokens_));
+    }
+    if (!deadline_.empty()) {
+      FT_ASSIGN(goal.deadline_s, ParseDuration("--deadline", deadline_));
+      if (tokens_.empty()) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    "--deadline " + deadline_ + ": of how many --tokens? give both");
+      }
+    }
+    if (price_ < 0) return Fail(ErrorCode::kInvalidArgument, "--price: give 0 or more");
+    goal.price = price_;
+    return {};
   }
 
-  void PrintTable(const ForecastContext& context, const SearchResult& result,
-                  const SearchSpace& space) const {
-    std::printf("%s on %s, %lld samples of %lld tokens a step\nrates: %s\n\n",
-                context.model.name.c_str(), context.cluster.name.c_str(),
-                static_cast<long long>(space.base.global_batch),
-                static_cast<long long>(space.base.sequence), context.profile_origin.c_str());
-    Table table({{"plan"},
-                 {"step", Align::kRight},
-                 {"low", Align::kRight},
-                 {"high", Align::kRight},
-                 {"tokens/s", Align::kRight},
-                 {"memory", Align::kRight},
-                 {""}});
-    for (const RankedPlan& plan : result.plans) {
-      std::string marks = plan.pareto ? "pareto" : "";
-      if (plan.tied && &plan != &result.plans.front()) marks += marks.empty() ? "tied" : ", tied";
-      table.AddRow({foretrain::Describe(plan.plan), FormatSeconds(plan.step_s),
-                    FormatSeconds(plan.low_s), FormatSeconds(plan.high_s),
-                    FormatSi(TokensPerSecond(space, plan), ""), FormatBytes(plan.memory.peak.total),
-                    marks});
+  // Those that were asked for; for a deadline an eighth to eight times the cluster.
+  Result<std::vector<int>> Counts(const ForecastContext& context, const TrainingGoal& goal) const {
+    std::vector<int> counts;
+    if (!devices_.empty()) {
+      FT_ASSIGN(const std::vector<std::int64_t> list, ParseIntegerList("--devices", devices_, {}));
+      for (const std::int64_t count : list) counts.push_back(static_cast<int>(count));
+    } else if (goal.deadline_s > 0) {
+      for (int nodes = std::max(1, context.cluster.nodes / 8);
+           nodes <= context.cluster.nodes * 8; nodes *= 2) {
+        counts.push_back(nodes * context.cluster.devices_per_node);
+      }
     }
-    std::fputs(table.Text().c_str(), stdout);
-    std::printf("\n%d plans compared, %d dropped\n", result.evaluated, result.pruned);
-    for (const Rejection& rejection : result.rejected) {
-      std::printf("  %d %s, e.g. %s\n", rejection.count, rejection.reason.c_str(),
-                  rejection.example.c_str());
-    }
-    if (!context.cluster.assumptions.empty()) {
-      std::printf("assumed: %s\n", context.cluster.assumptions.c_str());
-    }
-    std::printf("\nforetrain %s %s\n", context.cluster.is_cpu ? "train" : "predict",
-                CommandLineOf(model_, result.plans.front().plan).c_str());
-  }
-
-  static void PrintJson(const SearchResult& result, const SearchSpace& space) {
-    JsonWriter json;
-    json.BeginObject().Field("schema", 1).Field("evaluated", result.evaluated);
-    json.Field("pruned", result.pruned).Name("plans").BeginArray();
-    for (const RankedPlan& plan : result.plans) {
-      json.BeginObject().Field("plan", foretrain::Describe(plan.plan)).Field("dp", plan.plan.dp);
-      json.Field("tp", plan.plan.tp)
-          .Field("pp", plan.plan.pp)
-          .Field("micro_batch", plan.plan.micro_batch);
-      json.Field("schedule", foretrain::Name(plan.plan.schedule))
-          .Field("zero", plan.plan.zero_stage);
-      json.Field("recompute", foretrain::Name(plan.plan.recompute))
-          .Field("step_time_s", plan.step_s);
-      json.Field("low", plan.low_s).Field("high", plan.high_s);
-      json.Field("tokens_per_s", TokensPerSecond(space, plan));
-      json.Field("peak_memory_gib", GibFromBytes(plan.memory.peak.total));
-      json.Field("pareto", plan.pareto).Field("tied", plan.tied).EndObject();
-    }
-    json.EndArray().Name("rejected").BeginObject();
-    for (const Rejection& rejection : result.rejected)
-      json.Field(rejection.reason, rejection.count);
-    std::puts(json.EndObject().EndObject().Take().c_str());
+    return counts;
   }
 
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
   std::int64_t top_ = 4;
+  bool sensitivity_ = false;
+  std::string devices_, tokens_, deadline_;
+  double price_ = 0;
 };
 
 }  // namespace

@@ -135,6 +135,9 @@ class Predict final : public Command {
           "--recompute full.\n",
           FormatBytes(context.cluster.device.memory_bytes).c_str());
     }
+    if (const std::string part = WhyNotExecuted(context.model); !part.empty()) {
+      std::printf("\nA forecast alone: no kernel computes %s of this model yet.\n", part.c_str());
+    }
     if (run != 0) std::printf("\nstored as run %lld\n", static_cast<long long>(run));
   }
 
@@ -146,6 +149,7 @@ class Predict final : public Command {
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteOffload(json, OffloadFiguresOf(forecast.program));
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
+    json.Field("forecast_alone", WhyNotExecuted(context.model));
     json.Field("rates", context.profile_origin).Field("assumed", context.cluster.assumptions);
     json.Field("rank_order", NameOfRankOrder(forecast.program.plan.rank_order));
     json.Name("placement").BeginArray();

@@ -112,7 +112,9 @@ void RegisterGemm(const Variant& variant, std::int64_t m, std::int64_t n, std::i
                    .trans_b = trans_b,
                    .accumulate = 0,
                    .scale = 1.0F,
-                   .dtype = FT_F32};
+                   .dtype = FT_F32,
+                   .bias_dtype = FT_F32,
+                   .c_dtype = FT_F32};
     return CpuDeviceApi().gemm(queue, &g);
   });
 }
@@ -158,7 +160,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                .kv_heads = heads,
                                .head_dim = head_dim,
                                .dtype = FT_F32,
-                               .window = 0};
+                               .window = 0,
+                               .scale = 0.0F};
     return CpuDeviceApi().attention_forward(queue, &g);
   };
   Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair, forward);
@@ -183,7 +186,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                 .kv_heads = heads,
                                 .head_dim = head_dim,
                                 .dtype = FT_F32,
-                                .window = 0};
+                                .window = 0,
+                                .scale = 0.0F};
     return CpuDeviceApi().attention_backward(queue, &g);
   });
 }
@@ -214,19 +218,19 @@ void RegisterElementwise(const Stream& stream) {
   Register(variant, "copy" + size, Unit::kBytes, 2 * tensor,
            [=, &api](FtQueue* q) { return api.copy(q, x[1]->get(), x[0]->get(), 4 * n); });
   Register(variant, "add" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
-    const FtAdd g{x[0]->get(), x[1]->get(), nullptr, x[2]->get(), rows, cols, FT_F32};
+    const FtAdd g{x[0]->get(), x[1]->get(), nullptr, x[2]->get(), rows, cols, FT_F32, FT_F32};
     return api.add(q, &g);
   });
   Register(variant, "gelu_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
-    const FtGelu g{x[0]->get(), nullptr, x[2]->get(), n, FT_F32};
+    const FtGelu g{x[0]->get(), nullptr, x[2]->get(), n, FT_F32, FT_GELU_TANH};
     return api.gelu_forward(q, &g);
   });
   Register(variant, "gelu_backward" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
-    const FtGelu g{x[0]->get(), x[1]->get(), x[2]->get(), n, FT_F32};
+    const FtGelu g{x[0]->get(), x[1]->get(), x[2]->get(), n, FT_F32, FT_GELU_TANH};
     return api.gelu_backward(q, &g);
   });
   Register(variant, "swiglu_forward" + size, Unit::kBytes, 3 * tensor, [=, &api](FtQueue* q) {
-    const FtSwiglu g{x[0]->get(), nullptr, x[1]->get(), rows, cols, FT_F32};
+    const FtSwiglu g{x[0]->get(), nullptr, x[1]->get(), rows, cols, FT_F32, FT_GATE_SILU};
     return api.swiglu_forward(q, &g);
   });
   Register(variant, "squared_norm" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
@@ -251,28 +255,29 @@ void RegisterRowwise(const Stream& stream) {
   Register(variant, "norm_forward" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
     const FtNormForward g{x[1]->get(), weight->get(), weight->get(), x[2]->get(), mean->get(),
                           rstd->get(), rows,          cols,          1e-5F,       0,
-                          FT_F32};
+                          FT_F32,      FT_F32};
     return api.norm_forward(q, &g);
   });
   Register(variant, "norm_backward_input" + size, Unit::kBytes, 4 * tensor, [=, &api](FtQueue* q) {
     const FtNormBackwardInput g{x[1]->get(), x[2]->get(), weight->get(), mean->get(),
                                 rstd->get(), x[3]->get(), x[4]->get(),   rows,
-                                cols,        0,           FT_F32};
+                                cols,        0,           FT_F32,        FT_F32};
     return api.norm_backward_input(q, &g);
   });
   Register(variant, "norm_backward_weight" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
     const FtNormBackwardWeight g{
         x[1]->get(), x[2]->get(), mean->get(), rstd->get(), weight->get(), weight->get(),
-        rows,        cols,        0,           0,           FT_F32};
+        rows,        cols,        0,           0,           FT_F32,        FT_F32};
     return api.norm_backward_weight(q, &g);
   });
   Register(variant, "bias_grad" + size, Unit::kBytes, tensor, [=, &api](FtQueue* q) {
-    const FtBiasGrad g{x[1]->get(), weight->get(), rows, cols, 0, FT_F32};
+    const FtBiasGrad g{x[1]->get(), weight->get(), rows, cols, 0, FT_F32, FT_F32};
     return api.bias_grad(q, &g);
   });
   Register(variant, "rope" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
-    const FtRope g{x[3]->get(), rows,   cols,    rows, static_cast<std::int32_t>(cols / 64), 64, 0,
-                   10000.0F,    FT_F32, nullptr, 0};
+    const FtRope g{x[3]->get(), rows, cols,     rows,   static_cast<std::int32_t>(cols / 64),
+                   64,          0,    10000.0F, FT_F32, nullptr,
+                   0,           0};
     return api.rope(q, &g);
   });
 }
@@ -348,7 +353,7 @@ void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_
   });
   Register(variant, "cross_entropy_backward" + size, Unit::kBytes, 2 * tensor, [=](FtQueue* q) {
     const FtCrossEntropyBackward g{logits->get(), targets->data(), lse->get(), rows, vocab, 0, 0,
-                                   1.0F,          FT_F32};
+                                   1.0F,          FT_F32,          0.0F};
     return CpuDeviceApi().cross_entropy_backward(q, &g);
   });
 }

@@ -7,7 +7,8 @@
 namespace foretrain {
 namespace {
 
-// The loss and amendments of updates are fp32 whatever else is shorter.
+// The loss and amendments of updates are fp32 whatever else is shorter; norms of heads take nothing
+// shorter yet.
 bool TakesShortTensors(FtKernel kernel) {
   switch (kernel) {
     case FT_KERNEL_CROSS_ENTROPY_FORWARD:
@@ -17,6 +18,10 @@ bool TakesShortTensors(FtKernel kernel) {
     case FT_KERNEL_VOCAB_LOSS:
     case FT_KERNEL_ADAMW_AMEND:
     case FT_KERNEL_SGD_AMEND:
+    case FT_KERNEL_HEAD_NORM_FORWARD:
+    case FT_KERNEL_HEAD_NORM_BACKWARD_INPUT:
+    case FT_KERNEL_HEAD_NORM_BACKWARD_WEIGHT:
+    case FT_KERNEL_SOFTCAP:
     case FT_KERNEL_COUNT_SKIPPED:
       return false;
     default:
@@ -37,6 +42,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetLinearEntries(api);
   SetEmbeddingEntries(api);
   SetNormEntries(api);
+  SetHeadNormEntries(api);
   SetAttentionEntries(api);
   SetAttentionPartEntries(api);
   SetActivationEntries(api);

@@ -47,6 +47,10 @@ struct VectorKernels {
   void (*attention_part_forward)(const FtAttentionPartForward&, float* scratch);
   void (*attention_part_backward)(const FtAttentionPartBackward&, float* scratch);
   void (*copy_rows)(const FtCopyRows&);
+  void (*head_norm_forward)(const FtHeadNormForward&);
+  void (*head_norm_backward_input)(const FtHeadNormBackwardInput&);
+  void (*head_norm_backward_weight)(const FtHeadNormBackwardWeight&);
+  void (*softcap)(const FtSoftcap&);
 };
 
 // The tables that this processor can run, the fastest first; count >= 1. (Plain, for

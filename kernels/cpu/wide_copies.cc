@@ -6,6 +6,14 @@
 #include "base/number_formats.h"
 
 namespace foretrain {
+namespace {
+
+// Sizes that are wrong are for the entry to refuse.
+bool IsEmpty(const Extent& extent) {
+  return extent.rows <= 0 || extent.cols <= 0 || extent.stride < extent.cols;
+}
+
+}  // namespace
 
 void Widen(FtDtype dtype, const void* from, float* to, std::int64_t elements) {
   const auto* const codes = static_cast<const std::uint16_t*>(from);
@@ -47,7 +55,9 @@ float* WideCopies::Room(std::int64_t floats) {
 }
 
 float* WideCopies::CopyOf(const void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
-  float* const copy = Room(extent.rows * extent.stride);
+  constexpr std::int64_t kMost = std::int64_t{1} << 56;
+  const bool fits = extent.rows <= kMost / extent.stride;
+  float* const copy = Room(fits ? extent.rows * extent.stride : kMost);
   if (copy == nullptr || !reads) return copy;
   const auto* const codes = static_cast<const std::uint16_t*>(tensor);
   if (extent.cols == extent.stride) {
@@ -61,12 +71,12 @@ float* WideCopies::CopyOf(const void* tensor, FtDtype dtype, const Extent& exten
 }
 
 const void* WideCopies::In(const void* tensor, FtDtype dtype, const Extent& extent) {
-  if (tensor == nullptr || !IsShort(dtype) || extent.rows * extent.stride <= 0) return tensor;
+  if (tensor == nullptr || !IsShort(dtype) || IsEmpty(extent)) return tensor;
   return CopyOf(tensor, dtype, extent, /*reads=*/true);
 }
 
 void* WideCopies::Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
-  if (tensor == nullptr || !IsShort(dtype) || extent.rows * extent.stride <= 0) return tensor;
+  if (tensor == nullptr || !IsShort(dtype) || IsEmpty(extent)) return tensor;
   float* const copy = CopyOf(tensor, dtype, extent, reads);
   if (copy != nullptr) written_[written_count_++] = {tensor, copy, dtype, extent};
   return copy;

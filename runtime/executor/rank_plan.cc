@@ -301,6 +301,11 @@ const FtDeviceApi& HostApi(const FtDeviceApi& device) {
 }
 
 Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
+  if (const std::string part = WhyNotExecuted(program.model); !part.empty()) {
+    return Fail(ErrorCode::kUnsupported,
+                "model " + program.model.name + ": " + part +
+                    " is forecast, but no kernel computes it yet: it would train another model");
+  }
   std::set<int> ranks;
   for (const RankProgram& rank : program.ranks) {
     FT_TRY(CheckRank(program, rank));

@@ -1,4 +1,4 @@
-// Elementwise ops: GELU, SwiGLU, the residual sum, and zeros.
+// Elementwise ops: activations, the residual sum, the cap of logits, and zeros.
 #include "runtime/ops/kernel_call.h"
 
 namespace foretrain {
@@ -12,6 +12,23 @@ void FollowCounts(const BoundOp& op, std::size_t counts, KernelCall& call) {
   call.member = op.member;
 }
 
+FtActivation PlainOf(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kGeluErf:
+      return FT_GELU_ERF;
+    case ActivationKind::kRelu:
+      return FT_RELU;
+    case ActivationKind::kSquaredRelu:
+      return FT_SQUARED_RELU;
+    default:
+      return FT_GELU_TANH;
+  }
+}
+
+FtGate GateOf(ActivationKind kind) {
+  return kind == ActivationKind::kGeluTanh ? FT_GATE_GELU_TANH : FT_GATE_SILU;
+}
+
 // Where rows follow counts, `elements` are those of one row.
 KernelCall Gelu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
   KernelCall call;
@@ -20,7 +37,8 @@ KernelCall Gelu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
                     .dy = dy,
                     .out = out,
                     .elements = (s.members > 0 ? 1 : s.rows) * s.cols,
-                    .dtype = op.Dtype(0)};
+                    .dtype = op.Dtype(0),
+                    .activation = PlainOf(op.op.activation)};
   FollowCounts(op, counts, call);
   return call;
 }
@@ -32,7 +50,8 @@ KernelCall Swiglu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
                       .out = out,
                       .rows = op.op.shape.rows,
                       .cols = op.op.shape.cols,
-                      .dtype = op.Dtype(0)};
+                      .dtype = op.Dtype(0),
+                      .gate = GateOf(op.op.activation)};
   FollowCounts(op, counts, call);
   return call;
 }
@@ -100,6 +119,17 @@ KernelCall MakeAdd(const BoundOp& op) {
                    .bias_dtype = op.Dtype(2)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.add(queue, &args.add); };
+  return call;
+}
+
+KernelCall MakeSoftcap(const BoundOp& op) {
+  KernelCall call;
+  call.args.softcap = {.x = op.Pointer(0),
+                       .elements = op.op.shape.elements,
+                       .cap = op.op.parameter,
+                       .dtype = FT_F32};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.softcap(queue, &args.softcap); };
   return call;
 }
 

@@ -12,12 +12,13 @@ KernelCall MakeRope(const BoundOp& op) {
                     .row_stride = QkvColumns(s).stride,
                     .sequence = s.sequence,
                     .heads = s.heads + s.kv_heads,
-                    .head_dim = s.head_dim,
+                    .head_dim = s.rotary > 0 ? s.rotary : s.head_dim,
                     .inverse = op.op.inverse,
                     .theta = op.op.parameter,
                     .dtype = op.Dtype(0),
                     .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
-                    .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0};
+                    .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
+                    .head_stride = s.head_dim};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.rope(queue, &args.rope); };
   return call;
@@ -39,7 +40,8 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
                                  .kv_heads = s.kv_heads,
                                  .head_dim = s.head_dim,
                                  .dtype = op.Dtype(0),
-                                 .window = s.window};
+                                 .window = s.window,
+                                 .scale = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_forward(queue, &args.attention_forward);
@@ -67,7 +69,8 @@ KernelCall MakeAttentionBackward(const BoundOp& op) {
                                   .kv_heads = s.kv_heads,
                                   .head_dim = s.head_dim,
                                   .dtype = op.Dtype(0),
-                                  .window = s.window};
+                                  .window = s.window,
+                                  .scale = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_backward(queue, &args.attention_backward);

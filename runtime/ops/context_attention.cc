@@ -48,7 +48,8 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
                                       .head_dim = s.head_dim,
                                       .merge = op.op.accumulate,
                                       .dtype = op.Dtype(0),
-                                      .window = s.window};
+                                      .window = s.window,
+                                      .scale = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_forward(queue, &args.attention_part_forward);
@@ -84,7 +85,8 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .head_dim = s.head_dim,
                                        .accumulate_dq = op.op.accumulate,
                                        .dtype = op.Dtype(0),
-                                       .window = s.window};
+                                       .window = s.window,
+                                       .scale = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_backward(queue, &args.attention_part_backward);

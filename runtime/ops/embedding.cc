@@ -21,7 +21,8 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
                                  .dtype = op.Dtype(3),
                                  .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
-                                 .table_dtype = op.Dtype(1)};
+                                 .table_dtype = op.Dtype(1),
+                                 .scale = op.op.scale};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_forward(queue, &args.embedding_forward);
@@ -49,7 +50,8 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op) {
                                   .dtype = op.Dtype(1),
                                   .runs = op.runs != nullptr ? op.runs->OfRank(op.cp) : nullptr,
                                   .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
-                                  .grad_dtype = op.Dtype(2)};
+                                  .grad_dtype = op.Dtype(2),
+                                  .scale = op.op.scale};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.embedding_backward(queue, &args.embedding_backward);

@@ -101,6 +101,9 @@ union KernelArgs {
   FtNormForward norm_forward;
   FtNormBackwardInput norm_backward_input;
   FtNormBackwardWeight norm_backward_weight;
+  FtHeadNormForward head_norm_forward;
+  FtHeadNormBackwardInput head_norm_backward_input;
+  FtHeadNormBackwardWeight head_norm_backward_weight;
   FtRope rope;
   FtAttentionForward attention_forward;
   FtAttentionBackward attention_backward;
@@ -111,6 +114,7 @@ union KernelArgs {
   FtGelu gelu;
   FtSwiglu swiglu;
   FtAdd add;
+  FtSoftcap softcap;
   FtAddNormForward add_norm_forward;
   FtCrossEntropyForward cross_entropy_forward;
   FtCrossEntropyBackward cross_entropy_backward;
@@ -151,7 +155,8 @@ struct KernelCall {
 std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op. One per family, in the file of that name:
-// runtime/ops/linear.cc, embedding.cc, norm.cc, attention.cc, context_attention.cc, activation.cc,
+// runtime/ops/linear.cc, embedding.cc, norm.cc, head_norm.cc, attention.cc, context_attention.cc,
+// activation.cc,
 // loss.cc, moe.cc, optimizer.cc, quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
@@ -160,6 +165,9 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op);
 KernelCall MakeNormForward(const BoundOp& op);
 KernelCall MakeNormBackwardInput(const BoundOp& op);
 KernelCall MakeNormBackwardWeight(const BoundOp& op);
+KernelCall MakeHeadNormForward(const BoundOp& op);
+KernelCall MakeHeadNormBackwardInput(const BoundOp& op);
+KernelCall MakeHeadNormBackwardWeight(const BoundOp& op);
 KernelCall MakeRope(const BoundOp& op);
 KernelCall MakeAttentionForward(const BoundOp& op);
 KernelCall MakeAttentionBackward(const BoundOp& op);
@@ -172,6 +180,7 @@ KernelCall MakeGeluBackward(const BoundOp& op);
 KernelCall MakeSwigluForward(const BoundOp& op);
 KernelCall MakeSwigluBackward(const BoundOp& op);
 KernelCall MakeAdd(const BoundOp& op);
+KernelCall MakeSoftcap(const BoundOp& op);
 KernelCall MakeAddNormForward(const BoundOp& op);
 KernelCall MakeCrossEntropyForward(const BoundOp& op);
 KernelCall MakeCrossEntropyBackward(const BoundOp& op);

@@ -31,7 +31,8 @@ KernelCall MakeCrossEntropyBackward(const BoundOp& op) {
                                       .first_id = op.FirstId(),
                                       .all_ids = op.op.shape.vocab_total,
                                       .scale = op.op.scale,
-                                      .dtype = FT_F32};
+                                      .dtype = FT_F32,
+                                      .softcap = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.cross_entropy_backward(queue, &args.cross_entropy_backward);

@@ -80,8 +80,13 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
   if (op.op.delayed) {
     call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                      const StepValues& values) {
-      if (values.step == 0) return FT_OK;  // no gradient yet
       FtAdamW adamw = args.adamw.adamw;
+      if (values.step == 0) {  // no gradient yet: the weights are the master that was loaded
+        if (adamw.weights == nullptr) return FT_OK;
+        const FtQuantize cast{adamw.param,  adamw.weights,       adamw.elements,
+                              /*pieces=*/1, adamw.weights_dtype, adamw.dtype};
+        return api.quantize(queue, &cast);
+      }
       adamw.step = values.step;
       adamw.lr = values.learning_rate_before;
       return api.adamw(queue, &adamw);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/parameters/tensor_names.h"
 
 namespace foretrain {
 namespace {
@@ -31,82 +32,6 @@ float HalfToFloat(std::uint16_t half) {
                        : sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
 }
 
-// Where a tensor of ours lies in a file: its name there, whether it is stored transposed, and the
-// first of its rows in a tensor that holds several (q, k, v in one).
-struct FileName {
-  std::string name;
-  bool transposed = false;
-  std::int64_t first_row = 0;
-};
-
-struct Suffix {
-  const char* ours;
-  const char* theirs;
-};
-constexpr Suffix kGpt2[] = {{"norm1.", "ln_1."},
-                            {"norm2.", "ln_2."},
-                            {"attention.out.", "attn.c_proj."},
-                            {"mlp.up.", "mlp.c_fc."},
-                            {"mlp.down.", "mlp.c_proj."}};
-constexpr Suffix kLlama[] = {
-    {"norm1.", "input_layernorm."},        {"norm2.", "post_attention_layernorm."},
-    {"attention.q.", "self_attn.q_proj."}, {"attention.k.", "self_attn.k_proj."},
-    {"attention.v.", "self_attn.v_proj."}, {"attention.out.", "self_attn.o_proj."},
-    {"mlp.gate.", "mlp.gate_proj."},       {"mlp.up.", "mlp.up_proj."},
-    {"mlp.down.", "mlp.down_proj."}};
-
-// Splits "layers.3.mlp.up.weight" into "3" and "mlp.up.weight".
-bool SplitLayer(std::string_view name, std::string_view& layer, std::string_view& rest) {
-  constexpr std::string_view kLayers = "layers.";
-  if (!name.starts_with(kLayers)) return false;
-  name.remove_prefix(kLayers.size());
-  const auto dot = name.find('.');
-  layer = name.substr(0, dot);
-  rest = name.substr(dot + 1);
-  return true;
-}
-
-FileName Gpt2Name(const ModelSpec& model, const ParameterPlace& place, const std::string& prefix) {
-  if (place.name == "embedding.tokens.weight") return {prefix + "wte.weight"};
-  if (place.name == "embedding.positions.weight") return {prefix + "wpe.weight"};
-  if (place.name.starts_with("head.norm.")) return {prefix + "ln_f." + place.name.substr(10)};
-  if (place.name == "head.weight") return {"lm_head.weight"};
-  std::string_view layer, rest;
-  if (!SplitLayer(place.name, layer, rest)) return {};
-  const std::string base = prefix + "h." + std::string(layer) + ".";
-  const bool weight = place.rows > 1;
-  const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
-  const std::pair<std::string_view, std::int64_t> parts[] = {
-      {"attention.q.", 0}, {"attention.k.", q}, {"attention.v.", q + kv}};
-  for (const auto& [part, first] : parts) {
-    if (rest.starts_with(part))
-      return {base + "attn.c_attn." + std::string(rest.substr(part.size())), weight, first};
-  }
-  for (const Suffix& suffix : kGpt2) {
-    const std::string_view ours = suffix.ours;
-    if (!rest.starts_with(ours)) continue;
-    const bool norm = ours.starts_with("norm");
-    return {base + suffix.theirs + std::string(rest.substr(ours.size())), weight && !norm, 0};
-  }
-  return {};
-}
-
-FileName LlamaName(const ParameterPlace& place) {
-  if (place.name == "embedding.tokens.weight") return {"model.embed_tokens.weight"};
-  if (place.name.starts_with("head.norm.")) return {"model.norm." + place.name.substr(10)};
-  if (place.name == "head.weight") return {"lm_head.weight"};
-  std::string_view layer, rest;
-  if (!SplitLayer(place.name, layer, rest)) return {};
-  for (const Suffix& suffix : kLlama) {
-    const std::string_view ours = suffix.ours;
-    if (rest.starts_with(ours)) {
-      return {"model.layers." + std::string(layer) + "." + suffix.theirs +
-              std::string(rest.substr(ours.size()))};
-    }
-  }
-  return {};
-}
-
 // A file in memory with its tensors.
 struct File {
   std::string path;
@@ -126,30 +51,30 @@ struct File {
                                  : HalfToFloat(half);
   }
 
-  FileName NameOf(const ModelSpec& model, const ParameterPlace& place) const {
-    if (entries.count(place.name) > 0) return {place.name};
-    for (const char* prefix : {"", "transformer."}) {
-      FileName name = Gpt2Name(model, place, prefix);
-      if (entries.count(name.name) > 0) return name;
-    }
-    return LlamaName(place);
+  FileTensor TensorOf(const ModelSpec& model, const ParameterPlace& place) const {
+    const auto has = [&](const std::string& name) { return entries.count(name) > 0; };
+    if (has(place.name)) return {.name = place.name};
+    return LibraryTensor(has, model, place);
   }
 };
 
 Result<void> ReadPiece(const File& file, const ModelSpec& model, const ParameterPlace& place,
                        std::int64_t row, std::int64_t col, std::span<float> out) {
-  const FileName name = file.NameOf(model, place);
+  const FileTensor name = file.TensorOf(model, place);
   const auto found = file.entries.find(name.name);
   if (found == file.entries.end()) {
     return Fail(ErrorCode::kInvalidArgument, file.path + ": has no tensor for " + place.name +
                                                  "; it holds the weights of another model");
   }
   const SafetensorEntry& entry = found->second;
-  const bool vector = place.rows == 1;
+  // A bias of logits is a column here.
+  const bool vector = place.rows == 1 || (place.cols == 1 && entry.rows == 1);
+  const std::int64_t length = place.rows * place.cols;
   const std::int64_t rows = name.transposed ? entry.cols : entry.rows;
   const std::int64_t cols = name.transposed ? entry.rows : entry.cols;
-  const bool fits = vector ? rows == 1 && cols >= name.first_row + place.cols
-                           : cols == place.cols && rows >= name.first_row + place.rows;
+  const std::int64_t all = name.interleaved * (vector ? length : place.rows);
+  const bool fits = vector ? rows == 1 && cols >= name.first_row + all
+                           : cols == place.cols && rows >= name.first_row + all;
   if (!fits) {
     return Fail(ErrorCode::kInvalidArgument,
                 file.path + ": " + found->first + " is " + std::to_string(entry.rows) + " x " +
@@ -158,10 +83,10 @@ Result<void> ReadPiece(const File& file, const ModelSpec& model, const Parameter
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::int64_t c = col + static_cast<std::int64_t>(i);
-    const std::int64_t index = vector            ? name.first_row + c
-                               : name.transposed ? c * entry.cols + name.first_row + row
-                                                 : (name.first_row + row) * entry.cols + c;
-    out[i] = file.At(entry, index);
+    const std::int64_t index = vector            ? name.Row(row * place.cols + c)
+                               : name.transposed ? c * entry.cols + name.Row(row)
+                                                 : name.Row(row) * entry.cols + c;
+    out[i] = file.At(entry, index) + name.plus;
   }
   return {};
 }

@@ -31,8 +31,8 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
                                                                       std::int64_t file_bytes,
                                                                       std::string_view file);
 
-// The weights in `path` as a source for FillParameters: GPT-2 names (linear weights stored
-// [in, out]), Llama names, or ours. Adapters (`...lora_A.weight`, `...lora_B.weight`) that the file
+// The weights in `path` as a source for FillParameters, under our names or those of the Hugging
+// Face library (tensor_names.h). Adapters (`...lora_A.weight`, `...lora_B.weight`) that the file
 // has not are fresh, of `seed`, so that a base model's file is where their training begins.
 //
 // Errors: as the header's; kInvalidArgument, a tensor of the model that the file lacks or has with

@@ -53,8 +53,9 @@ class Group {
       best.algorithm = algorithm;
     };
     consider(Algorithm::kTree, Tree(kind, bytes));
-    // Libraries have no hierarchical gathers unless one asks for them.
-    if (kind == OpKind::kAllReduce || fabric_.algorithm == Algorithm::kHierarchical) {
+    // NCCL has none: between two nodes of A100s its sums reach the ring's rate
+    // (docs/validation.md).
+    if (fabric_.algorithm == Algorithm::kHierarchical) {
       consider(Algorithm::kHierarchical, Hierarchical(kind, bytes));
     }
     consider(Algorithm::kInNetwork, InNetwork(kind, bytes));

@@ -35,8 +35,9 @@ struct CommunicationTime {
 //   tree          all-reduce: b + 2 (sum of (f - 1) h inside nodes, of ceil(log2 f) h between) +
 //                 2 B / (s min R) [2]
 //   hierarchical  a reduce-scatter at each level, an all-reduce at the outermost, all-gathers back,
-//                 one after the other; each phase a ring of f units with B / carriers. Gathers and
-//                 scatters go the one way, and only where the fabric asks for it
+//                 one after the other; each phase a ring of f units with B / carriers; gathers and
+//                 scatters go the one way. Of groups with several members on each of several nodes,
+//                 and only where the fabric asks for it, as libraries do
 //   in-network    all-reduce of a node whose switches sum: b + 2 h + B (1 + 1 / n) / (link_sums R);
 //                 between nodes whose network sums: b + sum of 2 (f - 1) h below, 2 h there + the
 //                 longest of 2 (f - 1) / f B / (s R) below and B / (s R) there [2]

@@ -43,7 +43,7 @@ Peak PeakOf(const DeviceSpec& device, NumberFormat wanted) {
                                    {device.bf16_flop_per_s, NumberFormat::kBf16},
                                    {device.fp16_flop_per_s, NumberFormat::kFp16},
                                    {device.fp8_flop_per_s, NumberFormat::kFp8},
-                                   {0, NumberFormat::kFp4}}};
+                                   {device.fp4_flop_per_s, NumberFormat::kFp4}}};
   std::size_t first = 0;
   while (peaks[first].format != wanted) ++first;
   if (peaks[first].flop_per_s > 0) return peaks[first];

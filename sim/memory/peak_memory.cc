@@ -11,9 +11,7 @@
 #include "sim/program/lower/sharding.h"
 
 namespace foretrain {
-namespace {
 
-// Bytes of the buffers of a space that live for the whole run.
 CategoryBytes StateBytes(const LowerContext& context, Space space) {
   BlockRegistry blocks;
   RankProgram rank;
@@ -27,6 +25,8 @@ CategoryBytes StateBytes(const LowerContext& context, Space space) {
   }
   return bytes;
 }
+
+namespace {
 
 // The first layer's backward may leave a gradient that nobody reads.
 constexpr int kFirstLayer = 64;

@@ -12,6 +12,8 @@
 
 namespace foretrain {
 
+struct LowerContext;  // sim/program/lower/skeleton.h
+
 // Bytes by category at the first moment, in issue order, of the highest total. They sum to `total`.
 struct PeakMemory {
   CategoryBytes bytes{};
@@ -28,6 +30,9 @@ struct PeakMemory {
 // O(micro-batches * blocks of the stage); safe from any thread.
 PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
                              Space space = Space::kDevice);
+
+// Bytes of the rank's buffers in a space that live for the whole run: state. O(buckets).
+CategoryBytes StateBytes(const LowerContext& context, Space space);
 
 // The peak of the fullest rank, and which pipeline stage it is on.
 struct FullestRank {

@@ -10,7 +10,7 @@ namespace {
 void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.kind).Add(op.queue).Add(op.op_class).Add(op.group);
   hash.Add(op.accumulate).Add(op.trans_a).Add(op.trans_b).Add(op.rms).Add(op.inverse);
-  hash.Add(op.delayed).Add(op.state).Add(op.from).Add(op.to);
+  hash.Add(op.activation).Add(op.delayed).Add(op.state).Add(op.from).Add(op.to);
   hash.Add(op.format).Add(op.maximum).Add(op.own_rows).Add(op.softmax_first).Add(op.updates);
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
@@ -22,7 +22,7 @@ void AddOp(const Op& op, StableHash& hash) {
                                   shape.vocab, shape.elements, shape.decayed, shape.vocab_total}) {
     hash.Add(size);
   }
-  hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim);
+  hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim).Add(shape.rotary);
   hash.Add(shape.cp).Add(shape.turn).Add(shape.window);
   hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity).Add(shape.balance_rows);
   hash.Add(shape.expert_groups).Add(shape.group_limit).Add(shape.members).Add(shape.all_experts);

@@ -16,6 +16,9 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "norm_forward",
     "norm_backward_input",
     "norm_backward_weight",
+    "head_norm_forward",
+    "head_norm_backward_input",
+    "head_norm_backward_weight",
     "rope",
     "attention_forward",
     "attention_backward",
@@ -28,6 +31,7 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "swiglu_forward",
     "swiglu_backward",
     "add",
+    "softcap",
     "add_norm_forward",
     "cross_entropy_forward",
     "cross_entropy_backward",
@@ -156,7 +160,7 @@ OpWork CopyWork(const Op& op) {
 OpWork RopeWork(const Op& op) {
   const double rotated = static_cast<double>(op.shape.rows) *
                          (static_cast<double>(op.shape.heads) + op.shape.kv_heads) *
-                         op.shape.head_dim;
+                         (op.shape.rotary > 0 ? op.shape.rotary : op.shape.head_dim);
   return {3 * rotated, 2 * rotated * Each(op, 0)};
 }
 
@@ -186,6 +190,23 @@ OpWork NormWork(const Op& op, const Sizes& s) {
   return {(op.rms ? 3 : 5) * s.matrix,
           s.matrix * (Each(op, 0) + Each(op, 1)) +
               s.vectors * (s.rows * Each(op, 3) + s.output_passes * s.cols * Each(op, 4))};
+}
+
+// Heads of q and k, each a row of a norm whose weight is one of two. The forward keeps what was
+// there, and so does the backward.
+OpWork HeadNormWork(const Op& op, const Sizes& s) {
+  const double rows = s.rows * (static_cast<double>(op.shape.heads) + op.shape.kv_heads);
+  const double matrix = rows * op.shape.head_dim, weight = op.shape.head_dim;
+  if (op.kind == OpKind::kHeadNormForward) {
+    return {4 * matrix, matrix * (2 * Each(op, 0) + Each(op, 3)) + rows * Each(op, 4) +
+                            weight * (Each(op, 1) + Each(op, 2))};
+  }
+  if (op.kind == OpKind::kHeadNormBackwardInput) {
+    return {8 * matrix, matrix * (2 * Each(op, 0) + Each(op, 1) + Each(op, 5)) +
+                            rows * Each(op, 2) + weight * (Each(op, 3) + Each(op, 4))};
+  }
+  return {3 * matrix, matrix * (Each(op, 0) + Each(op, 1)) + rows * Each(op, 2) +
+                          s.output_passes * weight * (Each(op, 3) + Each(op, 4))};
 }
 
 // SwiGLU has a gate beside what goes up: its x and dx are twice as wide.
@@ -308,6 +329,10 @@ OpWork WorkOf(const Op& op) {
     case OpKind::kNormBackwardInput:
     case OpKind::kNormBackwardWeight:
       return NormWork(op, s);
+    case OpKind::kHeadNormForward:
+    case OpKind::kHeadNormBackwardInput:
+    case OpKind::kHeadNormBackwardWeight:
+      return HeadNormWork(op, s);
     case OpKind::kRope:
       return RopeWork(op);
     case OpKind::kAttentionForward:  // Q K^T, P V; qkv -> out, lse
@@ -327,6 +352,8 @@ OpWork WorkOf(const Op& op) {
       return ActivationWork(op, s);
     case OpKind::kAdd:
       return {s.matrix, s.matrix * (Each(op, 0) + Each(op, 1) + Each(op, 3))};
+    case OpKind::kSoftcap:
+      return {6 * s.elements, 2 * s.elements * Each(op, 0)};
     case OpKind::kAddNormForward:  // a, b -> sum, y
       return {(op.rms ? 5 : 9) * s.matrix,
               s.matrix * (Each(op, 0) + Each(op, 1) + Each(op, 5) + Each(op, 6)) +

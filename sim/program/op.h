@@ -24,9 +24,13 @@ enum class OpKind : std::uint8_t {
   kNormForward,         // x, weight, bias?, y, mean?, rstd
   kNormBackwardInput,   // dy, x, weight, mean?, rstd, residual?, dx
   kNormBackwardWeight,  // dy, x, mean?, rstd, weight_grad, bias_grad?
-  kRope,                // qkv (in place)
-  kAttentionForward,    // qkv, out, lse
-  kAttentionBackward,   // qkv, out, lse, dout, dqkv
+  // norms of the heads of q and k, in place; `kept` is what was there before
+  kHeadNormForward,         // qkv, q_weight, k_weight, kept, rstd
+  kHeadNormBackwardInput,   // dqkv, kept, rstd, q_weight, k_weight, kept_grad?
+  kHeadNormBackwardWeight,  // kept_grad, kept, rstd, q_weight_grad, k_weight_grad
+  kRope,                    // qkv (in place)
+  kAttentionForward,        // qkv, out, lse
+  kAttentionBackward,       // qkv, out, lse, dout, dqkv
   // context parallelism: queries against keys that come from other ranks. Rows are [q | k | v], or
   // [k | v] where the keys' tensor is another one than the queries'
   kAttentionPartForward,   // q, kv, out, lse
@@ -38,6 +42,7 @@ enum class OpKind : std::uint8_t {
   kSwigluForward,         // x, y
   kSwigluBackward,        // x, dy, dx
   kAdd,                   // a, b, bias?, out
+  kSoftcap,               // x (in place)
   kAddNormForward,        // a, b, bias?, weight, norm_bias?, sum, y, mean?, rstd
   kCrossEntropyForward,   // logits, targets, lse, loss
   kCrossEntropyBackward,  // logits (in place), targets, lse
@@ -81,7 +86,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 54;
+inline constexpr int kOpKindCount = 58;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -181,6 +186,16 @@ constexpr double BytesEach(NumberFormat format) {
   return numbers + static_cast<double>(layout.scale_bytes) / static_cast<double>(layout.block);
 }
 
+// What an activation op computes: of kGelu* GELU in its tanh form, with erf, max(x, 0) or its
+// square; of kSwiglu* the function of the gate, silu or GELU in its tanh form.
+enum class ActivationKind : std::uint8_t {
+  kGeluTanh,
+  kGeluErf,
+  kRelu,
+  kSquaredRelu,
+  kSilu,
+};
+
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
 
 // `slot` indexes the block's slots; kNoSlot leaves an optional operand out.
@@ -198,7 +213,8 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 // Sizes of an op; which fields count depends on the kind. Elements, not bytes.
 //   gemm                            c[rows, cols] over inner
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
-//   attention, rope                 rows = batch * sequence, heads, kv_heads, head_dim
+//   attention, rope, head norms     rows = batch * sequence, heads, kv_heads, head_dim; rope: the
+//                                   leading `rotary` elements of a head alone, where not 0
 //   attention parts                 rows queries against inner keys; batch, sequence: of one
 //                                   rank's share; either side is that share or all cp ones
 //   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
@@ -210,7 +226,7 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 //                                   of rows, 0: counts say
 //   ops that follow counts          sizes as if all experts had as many; members, all_experts,
 //                                   pieces, piece
-//   norm², updates, copies          elements: of the tensor
+//   norm², updates, copies, softcap elements: of the tensor
 //   collectives, p2p                elements: of the whole tensor
 //   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
 //                                   each its numbers and then its scales
@@ -229,6 +245,7 @@ struct OpShape {
   std::int32_t heads = 0;
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
+  std::int32_t rotary = 0;
   std::int32_t experts = 0;
   std::int32_t per_token = 0;  // experts of a token
   std::int64_t capacity = 0;   // rows of an expert; 0: as many as it is sent
@@ -262,7 +279,8 @@ struct Op {
   bool softmax_first = false;  // route: before the choice of experts
   bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
   bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
-  bool state = false;          // copy: of fp32 state, whatever the model computes in
+  ActivationKind activation = ActivationKind::kGeluTanh;  // kGelu*, kSwiglu*
+  bool state = false;           // copy: of fp32 state, whatever the model computes in
   Space from = Space::kDevice;  // copy
   Space to = Space::kDevice;    // copy
   // GEMM, attention: what it computes in; AdamW: of the moments; (de)quantize: of the short side;
@@ -271,10 +289,13 @@ struct Op {
   OperandFormats formats{};
   std::int32_t updates = 1;  // AdamW: of the parameters in a step; the instruction's micro-batch
                              // says which this one is
-  float scale = 1.0F;      // cross-entropy: 1 / tokens of the global batch, times the loss scale in
-                           // the backward; updates, host read: gradients are this times
-                           // too large; route backward: of the balance
-  float parameter = 0.0F;  // norm: epsilon; rope: theta; updates: clip norm, 0 = none
+  float scale = 1.0F;  // cross-entropy: 1 / tokens of the global batch, times the loss scale in
+                       // the backward; updates, host read: gradients are this times
+                       // too large; route backward: of the balance; embedding: of the
+                       // table's rows
+  // norm: epsilon; rope: theta; updates: clip norm, 0 = none; attention: scale of scores, 0 = 1 /
+  // sqrt(head_dim); softcap and cross-entropy backward: cap, 0 = none
+  float parameter = 0.0F;
   double duration_s = 0.0;  // kOpaque alone
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands

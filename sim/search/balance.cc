@@ -4,41 +4,9 @@
 #include <cmath>
 
 #include "base/result.h"
-#include "sim/program/blocks/blocks.h"
 
 namespace foretrain {
 namespace {
-
-double SecondsOf(const Block& block, const OpSeconds& seconds) {
-  double sum = 0;
-  for (const Op& op : block.ops) {
-    if (op.queue == Queue::kCompute) sum += seconds(op);
-  }
-  return sum;
-}
-
-double BlockSeconds(const ModelSpec& model, const Plan& plan, BlockRequest request,
-                    const OpSeconds& seconds) {
-  const BlockContext context{model, plan};
-  double sum = 0;
-  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-    request.pass = pass;
-    sum += SecondsOf(BuildBlock(context, request), seconds);
-  }
-  return sum;
-}
-
-// The mean of the layers with and without the model's window.
-double LayerSeconds(const ModelSpec& model, const Plan& plan, const OpSeconds& seconds) {
-  int global = 0;
-  for (int block = 1; block <= model.layers; ++block) {
-    if (IsGlobal(model, plan, block)) ++global;
-  }
-  const double windowed_s = BlockSeconds(model, plan, {}, seconds);
-  if (global == 0) return windowed_s;
-  const double global_s = BlockSeconds(model, plan, {.global = true}, seconds);
-  return windowed_s + (global_s - windowed_s) * global / static_cast<double>(model.layers);
-}
 
 // Most layers that a stage of at most `limit_s` holds beside blocks of `other_s`; at least one.
 int LayersWithin(double limit_s, double other_s, double layer_s, int layers) {
@@ -88,20 +56,6 @@ std::vector<int> BalanceLayers(int layers, int stages, double embedding_s, doubl
   }
   FT_CHECK(left == 0);
   return out;
-}
-
-std::vector<int> BalancedLayers(const ModelSpec& model, const Plan& plan,
-                                const OpSeconds& seconds) {
-  const int layers = static_cast<int>(model.layers), stages = plan.Stages();
-  const std::vector<int> balanced = BalanceLayers(
-      layers, stages, BlockSeconds(model, plan, {.kind = BlockKind::kEmbedding}, seconds),
-      LayerSeconds(model, plan, seconds),
-      BlockSeconds(model, plan, {.kind = BlockKind::kHead}, seconds));
-  for (int stage = 0; stage < stages; ++stage) {
-    const int even = layers / stages + (stage < layers % stages ? 1 : 0);
-    if (balanced[static_cast<std::size_t>(stage)] != even) return balanced;
-  }
-  return {};
 }
 
 }  // namespace foretrain

@@ -1,30 +1,34 @@
 #include "sim/search/search.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <limits>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <tuple>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/units.h"
-#include "sim/cost/plan_place.h"
-#include "sim/program/groups.h"
-#include "sim/search/balance.h"
-#include "sim/search/closed_form.h"
+#include "sim/search/advice.h"
+#include "sim/search/bets.h"
+#include "sim/search/enumerate.h"
 #include "sim/search/tune_gathers.h"
-#include "sim/spec/plan_json.h"
 
 namespace foretrain {
 namespace {
 
-struct Candidate {
-  Plan plan;
-  FullestRank memory;
-  StepEstimate estimate;
-};
+constexpr std::size_t kFront = 4;       // plans of the front that are simulated for their memory
+constexpr double kSlowFront = 2.0;      // times as slow as the best: of no use
+constexpr std::size_t kBalanced = 16;   // fastest plans whose layers may be dealt otherwise
+constexpr std::size_t kTuned = 2;       // fastest simulated plans whose gathers are tuned
+constexpr double kEnumerating = 0.5;    // share of the work, for the progress bar
+// Passes of blocks that are simulated in all: what a few seconds are enough for.
+constexpr double kMostPasses = 100'000;
+
+double PassesOf(const ModelSpec& model, const Plan& plan) {
+  const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
+  return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.layers + 2) * passes;
+}
 
 class Searcher {
  public:
@@ -34,137 +38,195 @@ class Searcher {
         costs_(costs),
         space_(space),
         options_(options),
+        walk_(model, space, options.ranks),
         capacity_(options.memory_bytes > 0 ? options.memory_bytes
                                            : costs.cluster().device.memory_bytes) {}
 
   Result<SearchResult> Run() {
-    FT_TRY(Enumerate(space_.base, 0));
-    if (candidates_.empty()) return Nothing();
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) {
-                       return a.estimate.step_s < b.estimate.step_s;
-                     });
+    FT_TRY(Enumerate());
+    if (found_.fastest.empty()) return Nothing();
     FT_TRY(SimulateBest());
+    FT_TRY(TuneBest());
+    if (result_.plans.empty()) return Nothing();
     MarkFront();
+    MarkBets(result_.plans, capacity_);
+    result_.bound_s = found_.bound_s;
+    result_.gap = std::max(0.0, 1 - found_.bound_s / result_.plans.front().step_s);
     return std::move(result_);
   }
 
  private:
   bool Cancelled() const { return options_.cancelled && options_.cancelled(); }
-  static Result<void> Aborted() { return Fail(ErrorCode::kAborted, "the search was cancelled"); }
+  // Rounds are not known beforehand: each takes half of what is left.
+  void Report(std::size_t done, std::size_t of) {
+    const double left = 1 - share_;
+    const double share = static_cast<double>(done) / static_cast<double>(of);
+    if (options_.progress) options_.progress(share_ + left * share / 2, found_.evaluated);
+    if (done == of) share_ += left / 2;
+  }
 
-  // All combinations of the choices from number `choice` on.
-  Result<void> Enumerate(Plan plan, std::size_t choice) {
-    if (Cancelled()) return Aborted();
-    if (choice == space_.choices.size()) {
-      if (plan.World() != options_.ranks) return {};
-      any_shape_ = true;
-      if (space_.complete) space_.complete(plan);
-      Simplify(plan);
-      if (!seen_.insert(ToJson(plan)).second) return {};
-      Consider(plan);
-      ConsiderBalanced(plan);
-      return {};
+  Result<void> Enumerate() {
+    EnumerateOptions options;
+    options.memory_bytes = capacity_;
+    options.host_bytes = HostShare();
+    options.threads = std::max(1, options_.threads);
+    options.cancelled = options_.cancelled;
+    if (options_.progress) {
+      options.progress = [this](double share, std::int64_t evaluated) {
+        options_.progress(share * kEnumerating, evaluated);
+      };
     }
-    const auto& [field, values] = space_.choices[choice];
-    for (const std::int64_t value : values) {
-      field->set(plan, value);
-      if (plan.World() > options_.ranks) continue;
-      FT_TRY(Enumerate(plan, choice + 1));
-    }
+    FT_ASSIGN(found_, EnumeratePlans(model_, costs_, walk_, options));
+    result_.evaluated = found_.evaluated;
+    result_.pruned = found_.rejected.count();
+    result_.rejected = found_.rejected.list();
     return {};
   }
 
-  // What makes no difference takes its default: schedules with one stage, chunks of schedules that
-  // have none, ZeRO with nothing to shard.
-  static void Simplify(Plan& plan) {
-    if (plan.pp == 1) plan.schedule = ScheduleKind::k1f1b;
-    if (plan.schedule != ScheduleKind::kInterleaved) plan.vpp = 1;
-    if (plan.cp == 1) plan.cp_kind = ContextParallelKind::kRing;
-    if (plan.Shards() == 1) plan.zero_stage = 0;
-  }
-
-  // The same with layers dealt by time, where that differs from an even deal.
-  void ConsiderBalanced(Plan plan) {
-    if (plan.pp == 1 || !plan.stage_layers.empty() || !ValidatePlan(plan, model_)) return;
-    plan.stage_layers =
-        BalancedLayers(model_, plan, [&](const Op& op) { return SecondsOf(plan, op); });
-    if (!plan.stage_layers.empty()) Consider(plan);
-  }
-
-  void Consider(const Plan& plan) {
-    if (const auto valid = ValidatePlan(plan, model_); !valid.has_value()) {
-      return Reject("breaks a rule of plans", valid.error().message);
-    }
-    const FullestRank memory = PredictFullestRank(model_, plan);
-    if (memory.peak.total > capacity_) {
-      if (!smallest_ || memory.peak.total < smallest_->second.peak.total)
-        smallest_ = {plan, memory};
-      return Reject("needs more memory than a device has", foretrain::Describe(plan) + " needs " +
-                                                               FormatBytes(memory.peak.total) +
-                                                               " of " + FormatBytes(capacity_));
-    }
-    const auto seconds = [&](const Op& op) { return SecondsOf(plan, op); };
-    candidates_.push_back({plan, memory, EstimateStep(model_, plan, seconds)});
-    ++result_.evaluated;
-  }
-
-  // With all ranks of the machine at work. Plans of one space share most of their ops.
-  double SecondsOf(const Plan& plan, const Op& op) {
-    GroupPlace place;
-    if (op.group != GroupKind::kNone) {
-      place = PlaceOfGroup(costs_.cluster(), plan, {}, op.group, GroupMembers(plan, {}, op.group));
-    }
-    const OpKey key{op.kind,    op.queue,   op.from, op.to,     op.state,   op.accumulate, op.trans_a,
-                    op.trans_b, op.rms,     op.format, op.formats, op.shape,  place};
-    const auto [found, is_new] = seconds_.try_emplace(key, 0.0);
-    if (is_new) {
-      found->second = costs_.CostOf(op, place).seconds.back();
-      if (IsCompute(op.op_class)) found->second *= costs_.Straggling(options_.ranks);
-    }
-    return found->second;
-  }
-
-  void Reject(const std::string& reason, const std::string& example) {
-    ++result_.pruned;
-    for (Rejection& rejection : result_.rejected) {
-      if (rejection.reason == reason) {
-        ++rejection.count;
-        return;
-      }
-    }
-    result_.rejected.push_back({reason, 1, example});
+  // Of a node's memory, where there is any to move state to.
+  std::int64_t HostShare() const {
+    const ClusterSpec& cluster = costs_.cluster();
+    return cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
   }
 
   Result<SearchResult> Nothing() const {
-    if (!any_shape_) {
+    if (walk_.parts() == 0) {
       return Fail(ErrorCode::kInvalidArgument, "no dp x cp x tp x pp of the space makes " +
                                                    std::to_string(options_.ranks) +
                                                    " ranks; allow other values or change --ranks");
     }
-    if (smallest_) {
-      const auto& [plan, memory] = *smallest_;
-      return Fail(ErrorCode::kInfeasible,
-                  model_.name + " does not fit: the smallest plan, " + foretrain::Describe(plan) +
-                      ", needs " + FormatBytes(memory.peak.total) + " on a rank of stage " +
-                      std::to_string(memory.pp) + " and a device has " + FormatBytes(capacity_) +
-                      ". Use more devices, a shorter --sequence or a smaller --micro-batch");
+    if (!found_.smallest) {
+      const std::string why = result_.rejected.empty() ? "" : result_.rejected.front().example;
+      return Fail(ErrorCode::kInvalidArgument, "no plan of the space is possible: " + why);
     }
-    return Fail(ErrorCode::kInvalidArgument,
-                "no plan of the space is possible: " + result_.rejected.front().example);
+    const auto& [plan, estimate] = *found_.smallest;
+    std::string text = model_.name + " does not fit: the smallest plan, " +
+                       foretrain::Describe(plan) + ", needs " +
+                       FormatBytes(estimate.memory_bytes) + " on a rank of stage " +
+                       std::to_string(estimate.fullest_pp) + " and a device has " +
+                       FormatBytes(capacity_) + ".";
+    const std::vector<Advice> advice =
+        AdviseToFit(model_, costs_, space_, options_.ranks, capacity_, HostShare(),
+                    std::max(1, options_.threads));
+    if (advice.empty()) {
+      text += " Use more devices, a shorter --sequence or a smaller --micro-batch";
+    } else {
+      text += " What would fit:";
+      for (const Advice& one : advice) {
+        text += "\n  " + one.change + ": " + one.plan + ", " + FormatBytes(one.bytes) + ", step " +
+                FormatSeconds(one.step_s) + " by closed form";
+      }
+    }
+    return Fail(ErrorCode::kInfeasible, text);
   }
 
-  Result<void> SimulateBest() {
-    const int most =
-        std::min<int>(std::max(1, options_.simulated), static_cast<int>(candidates_.size()));
-    for (int i = 0; i < most; ++i) {
-      if (Cancelled()) return Aborted();
-      FT_TRY(SimulateOne(candidates_[static_cast<std::size_t>(i)]));
-      if (options_.progress) options_.progress(i + 1, most);
+  // The fastest, with layers dealt by time where that is faster, and some of the front.
+  std::vector<Candidate> Chosen() {
+    std::vector<Candidate> chosen = found_.fastest;
+    Evaluator evaluator(model_, costs_, AllPlanFields());
+    for (std::size_t i = 0; i < std::min(kBalanced, found_.fastest.size()); ++i) {
+      Plan plan = found_.fastest[i].plan;
+      if (plan.pp == 1 || !plan.stage_layers.empty()) continue;
+      plan.stage_layers = evaluator.BalancedLayers(plan);
+      if (plan.stage_layers.empty() || !ValidatePlan(plan, model_)) continue;
+      const Evaluation estimate = evaluator.Evaluate(plan);
+      if (estimate.memory_bytes > capacity_) continue;
+      if (estimate.step_s < found_.fastest[i].estimate.step_s) chosen.push_back({plan, estimate});
+    }
+    std::stable_sort(chosen.begin(), chosen.end(), [](const Candidate& a, const Candidate& b) {
+      return a.estimate.step_s < b.estimate.step_s;
+    });
+    return chosen;
+  }
+  std::vector<Candidate> Front() const {
+    std::vector<Candidate> front;
+    const double slowest_s = kSlowFront * found_.fastest.front().estimate.step_s;
+    std::vector<const Candidate*> useful;
+    for (const Candidate& candidate : found_.front) {
+      if (candidate.estimate.step_s <= slowest_s) useful.push_back(&candidate);
+    }
+    for (std::size_t i = 1; i <= kFront && useful.size() > 1; ++i) {
+      front.push_back(*useful[i * (useful.size() - 1) / kFront]);
+    }
+    return front;
+  }
+
+  // By all threads; in the order of `candidates`, less those that turn out not to fit.
+  Result<void> SimulateAll(const std::vector<Candidate>& candidates) {
+    std::vector<Result<RankedPlan>> ranked(candidates.size(),
+                                           Fail(ErrorCode::kAborted, "the search was cancelled"));
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> stop{false};
+    const auto work = [&] {
+      for (std::size_t i = next++; i < candidates.size() && !stop; i = next++) {
+        try {
+          ranked[i] = Rank(candidates[i]);
+        } catch (const std::exception& error) {
+          ranked[i] = Fail(ErrorCode::kResourceExhausted, error.what());
+        }
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 1; i < options_.threads; ++i) threads.emplace_back(work);
+      // This thread asks and tells between simulations of its own.
+      for (std::size_t i = next++; i < candidates.size(); i = next++) {
+        if (Cancelled()) {
+          stop = true;
+          break;
+        }
+        ranked[i] = Rank(candidates[i]);
+        Report(i + 1, candidates.size());
+      }
+    }
+    for (Result<RankedPlan>& plan : ranked) {
+      if (!plan) return tl::unexpected<Error>(std::move(plan).error());
+      if (plan->memory.peak.total <= capacity_) result_.plans.push_back(*std::move(plan));
     }
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const RankedPlan& a, const RankedPlan& b) { return a.step_s < b.step_s; });
     return {};
+  }
+
+  // Rounds of the next ones until the closed form says that none comes near the best.
+  Result<void> SimulateBest() {
+    const std::vector<Candidate> chosen = Chosen();
+    const auto round = static_cast<std::size_t>(std::max(1, options_.simulated));
+    double passes = 0;
+    for (std::size_t done = 0; done < chosen.size() && done < kMostSimulated;) {
+      std::vector<Candidate> some;
+      while (some.size() < round && done < chosen.size()) {
+        const Candidate& candidate = chosen[done];
+        const bool near = result_.plans.empty() ||
+                          candidate.estimate.step_s <=
+                              result_.plans.front().step_s * (1 + kSimulatedMargin);
+        const bool first = done == 0 || (result_.plans.empty() && some.empty());
+        if (done >= round && !near) break;
+        if (!first && passes > kMostPasses) break;
+        passes += PassesOf(model_, candidate.plan);
+        some.push_back(candidate);
+        ++done;
+      }
+      if (some.empty()) break;
+      if (done <= round && passes <= kMostPasses) {
+        for (Candidate& candidate : Front()) {
+          const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
+          if (std::none_of(some.begin(), some.end(), same)) some.push_back(std::move(candidate));
+        }
+      }
+      FT_TRY(SimulateAll(some));
+    }
+    RemoveRepeated();
+    return {};
+  }
+
+  void RemoveRepeated() {
+    std::vector<RankedPlan> kept;
+    for (RankedPlan& plan : result_.plans) {
+      const auto same = [&](const RankedPlan& other) { return other.plan == plan.plan; };
+      if (std::none_of(kept.begin(), kept.end(), same)) kept.push_back(std::move(plan));
+    }
+    result_.plans = std::move(kept);
   }
 
   Result<Forecast> ForecastOf(const Plan& plan) const {
@@ -173,29 +235,41 @@ class Searcher {
                         /*timeline=*/false);
   }
 
-  // The plan and, where its gathers can be hidden better, that one too.
-  Result<void> SimulateOne(const Candidate& candidate) {
-    FT_TRY(Rank(candidate));
-    if (!MayTuneGathers(candidate.plan)) return {};
-    const Plan tuned = TuneGathers(model_, candidate.plan, capacity_,
-                                   [&](const Plan& plan) -> std::optional<double> {
-                                     const auto forecast = ForecastOf(plan);
-                                     if (!forecast || Cancelled()) return std::nullopt;
-                                     return forecast->simulation.step_s;
-                                   });
-    if (Cancelled()) return Aborted();
-    if (tuned == candidate.plan) return {};
-    const auto seconds = [&](const Op& op) { return SecondsOf(tuned, op); };
-    return Rank({tuned, PredictFullestRank(model_, tuned), EstimateStep(model_, tuned, seconds)});
-  }
-
-  Result<void> Rank(const Candidate& candidate) {
+  Result<RankedPlan> Rank(const Candidate& candidate) const {
     FT_ASSIGN(const Forecast forecast, ForecastOf(candidate.plan));
     const double step = forecast.simulation.step_s;
-    result_.plans.push_back({candidate.plan, candidate.memory, candidate.estimate.step_s, step,
-                             step * (1 - forecast.relative_error),
-                             step * (1 + forecast.relative_error), false, false});
-    return {};
+    RankedPlan out;
+    out.plan = candidate.plan;
+    out.estimate = candidate.estimate;
+    for (std::size_t r = 0; r < forecast.memory.size(); ++r) {
+      const bool first = r == 0 || forecast.memory[r].total > out.memory.peak.total;
+      if (first) out.memory = {forecast.program.ranks[r].pp, forecast.memory[r]};
+    }
+    out.host_bytes = candidate.estimate.host_bytes;
+    out.step_s = step;
+    out.low_s = step * (1 - forecast.relative_error);
+    out.high_s = step * (1 + forecast.relative_error);
+    return out;
+  }
+
+  // What a compiler would make of the gathers of the fastest plans.
+  Result<void> TuneBest() {
+    std::vector<Candidate> tuned;
+    for (std::size_t i = 0; i < std::min(kTuned, result_.plans.size()); ++i) {
+      const RankedPlan& plan = result_.plans[i];
+      if (!MayTuneGathers(plan.plan) || PassesOf(model_, plan.plan) > kMostPasses / 20) continue;
+      Plan better = TuneGathers(model_, plan.plan, capacity_,
+                                [&](const Plan& other) -> std::optional<double> {
+                                  const auto forecast = ForecastOf(other);
+                                  if (!forecast || Cancelled()) return std::nullopt;
+                                  return forecast->simulation.step_s;
+                                });
+      if (Cancelled()) return Fail(ErrorCode::kAborted, "the search was cancelled");
+      if (better == plan.plan) continue;
+      Evaluator evaluator(model_, costs_, AllPlanFields());
+      tuned.push_back({better, evaluator.Evaluate(better)});
+    }
+    return SimulateAll(tuned);
   }
 
   // From fastest to slowest: on the front while each needs less memory than all before.
@@ -212,31 +286,14 @@ class Searcher {
   const CostModel& costs_;
   const SearchSpace& space_;
   const SearchOptions& options_;
-  // All that an op's cost depends on.
-  using OpKey = std::tuple<OpKind, Queue, Space, Space, bool, bool, bool, bool, bool, NumberFormat,
-                           OperandFormats, OpShape, GroupPlace>;
-
+  SpaceWalk walk_;
   std::int64_t capacity_;
-  std::map<OpKey, double> seconds_;
-  bool any_shape_ = false;
-  std::set<std::string> seen_;  // plans in JSON
-  std::vector<Candidate> candidates_;
-  std::optional<std::pair<Plan, FullestRank>> smallest_;  // that does not fit
+  Enumeration found_;
+  double share_ = kEnumerating;  // of the work, done
   SearchResult result_;
 };
 
 }  // namespace
-
-void SearchSpace::Choose(std::string_view field, std::vector<std::int64_t> values) {
-  const PlanField* chosen = &PlanFieldOf(field);
-  for (SearchChoice& choice : choices) {
-    if (choice.field == chosen) {
-      choice.values = std::move(values);
-      return;
-    }
-  }
-  choices.push_back({chosen, std::move(values)});
-}
 
 Result<SearchResult> SearchPlans(const ModelSpec& model, const CostModel& costs,
                                  const SearchSpace& space, const SearchOptions& options) {

@@ -4,79 +4,72 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "sim/cost/cost_model.h"
 #include "sim/memory/peak_memory.h"
 #include "sim/program/program.h"
+#include "sim/search/evaluator.h"
+#include "sim/search/space.h"
 #include "sim/simulate/simulate.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
-#include "sim/spec/plan_fields.h"
 
 namespace foretrain {
 
-// Values that one field of a plan may take.
-struct SearchChoice {
-  const PlanField* field = nullptr;  // not kNumber or kIntegers
-  std::vector<std::int64_t> values;
-};
-
-// `base` with every combination of the choices' values laid over it; every plan trains the same
-// batch of the same samples.
-struct SearchSpace {
-  Plan base;
-  std::vector<SearchChoice> choices;
-  std::function<void(Plan&)> complete = {};  // sets what follows from the choices; may be empty
-
-  // Replaces the field's values.
-  void Choose(std::string_view field, std::vector<std::int64_t> values);
-};
-
 struct SearchOptions {
-  int ranks = 1;                    // that each plan uses, all of them
-  std::int64_t memory_bytes = 0;    // of a device; 0: the cluster's
-  int simulated = 8;                // best plans by closed form that are simulated, >= 1
-  std::function<bool()> cancelled;  // asked between plans; true ends the search with kAborted
-  std::function<void(int done, int of)> progress;  // simulated plans
+  int ranks = 1;                  // that each plan uses, all of them
+  std::int64_t memory_bytes = 0;  // of a device; 0: the cluster's
+  int simulated = 8;              // plans that are simulated at least, best first by closed form
+  int threads = 1;                // >= 1; the result does not depend on it
+  std::function<bool()> cancelled;  // asked by one thread, often; true ends the search with kAborted
+  // By one thread: what share of the work is done, 0 to 1, and the plans compared so far.
+  std::function<void(double share, std::int64_t evaluated)> progress;
 };
 
 // One plan that fits. `low` and `high`: step_s times 1 -+ the relative error of its costs.
 struct RankedPlan {
   Plan plan;
   FullestRank memory;
-  double estimate_s = 0;  // closed form
-  double step_s = 0;      // simulated
+  std::int64_t host_bytes = 0;  // of a rank, off its device
+  Evaluation estimate;          // closed form
+  double step_s = 0;            // simulated
   double low_s = 0;
   double high_s = 0;
   bool tied = false;    // with the best: its interval reaches the best plan's step_s
   bool pareto = false;  // no simulated plan is both faster and smaller
-};
-
-// Plans that were not ranked, by reason, with the first of each.
-struct Rejection {
-  std::string reason;  // "needs more memory than the device has"
-  int count = 0;
-  std::string example;  // the message of the first
+  std::string bet;      // of the best and those tied with it: what it would be wrong about
 };
 
 struct SearchResult {
-  int evaluated = 0;              // ranked in closed form
-  int pruned = 0;                 // dropped before: invalid or too large
+  std::int64_t evaluated = 0;     // ranked in closed form; with `pruned` the size of the space
+  std::int64_t pruned = 0;        // dropped before: invalid, the same as others, too large
   std::vector<RankedPlan> plans;  // simulated ones, fastest first
   std::vector<Rejection> rejected;
+  // No plan of the space that fits takes less than this, in the cost model: computing alone, and
+  // filling the pipeline. `gap`: the share of the best plan's step that lies above it.
+  double bound_s = 0;
+  double gap = 0;
 };
 
 // The plans of `space` for `model` on the model's cluster, fastest first.
 //
+// Every plan that passes the rules is evaluated in closed form (evaluator.h). The best of them by
+// that are simulated: `simulated` of them and all others that the closed form puts within
+// kSimulatedMargin of the best simulated one, up to kMostSimulated; beside each its variants
+// with layers dealt by time and gathers tuned.
+//
 // Errors: kInvalidArgument, an empty space or a batch that no plan divides; kInfeasible, nothing
-// fits: names what the smallest plan needs and has; kAborted. O(plans) closed forms and `simulated`
-// simulations; same input, same output.
+// fits: names what the smallest plan needs and has, and the smallest changes that would do
+// (advice.h); kAborted. O(plans) evaluations and `simulated` simulations; same input, same output.
 Result<SearchResult> SearchPlans(const ModelSpec& model, const CostModel& costs,
                                  const SearchSpace& space, const SearchOptions& options);
+
+inline constexpr double kSimulatedMargin = 0.05;
+inline constexpr int kMostSimulated = 32;
 
 // One plan compiled, costed and simulated: what `predict` shows and what a run is held against.
 struct Forecast {

@@ -34,10 +34,11 @@ struct ModelEntry {
   std::vector<std::string> aliases;
   std::string title;  // "Llama-3/3.1 8B"
   std::string family;
-  ModelSpec spec;                   // valid where `unsupported` is empty; its name is `name`
+  ModelSpec spec;                   // its name is `name`
+  bool described = false;           // the spec is valid and says all that the row does
   double published_parameters = 0;  // 0: not published
   double active_parameters = 0;     // of a token, where that is less; 0: all
-  std::string unsupported;  // what the model has and ModelSpec has not; empty: it can be planned
+  std::string unsupported;  // what ModelSpec has not or no block computes; empty: can be planned
   std::string source;
 };
 
@@ -56,8 +57,8 @@ struct Catalogue {
 Result<std::vector<GpuEntry>> ParseGpus(std::string_view text, std::string_view file);
 
 // The models in `text`, CSV with the columns of sim/spec/catalogue/models.csv. A model with parts
-// that ModelSpec has not (experts, latent attention, other positions, norms or activations) is
-// kept, with the reason in `unsupported`. Without the columns qkv_bias, norm_bias, activation,
+// that ModelSpec has not (encoders, other norms, positions or features) is kept, with the reason in
+// `unsupported`. Without the columns qkv_bias, norm_bias, activation,
 // rope_theta, norm_epsilon: as `biases`; 1 for layernorm; swiglu where gated_mlp is 1, else gelu;
 // 10000; 1e-5.
 //

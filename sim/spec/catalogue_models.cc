@@ -1,4 +1,7 @@
 // The catalogue of models.
+#include <algorithm>
+#include <array>
+
 #include "base/text.h"
 #include "sim/spec/catalogue.h"
 #include "sim/spec/catalogue_rows.h"
@@ -7,23 +10,78 @@
 namespace foretrain {
 namespace {
 
+struct CountColumn {
+  std::string_view name;
+  std::int64_t ModelSpec::*value;
+};
+constexpr std::array kMust = {
+    CountColumn{"layers", &ModelSpec::layers},
+    CountColumn{"hidden", &ModelSpec::hidden},
+    CountColumn{"heads", &ModelSpec::heads},
+    CountColumn{"kv_heads", &ModelSpec::kv_heads},
+    CountColumn{"head_dim", &ModelSpec::head_dim},
+    CountColumn{"ffn_hidden", &ModelSpec::ffn_hidden},
+    CountColumn{"vocab", &ModelSpec::vocab},
+    CountColumn{"max_seq", &ModelSpec::max_sequence},
+};
+// 0 where the cell is empty.
+constexpr std::array kMay = {
+    CountColumn{"attention_window", &ModelSpec::attention_window},
+    CountColumn{"global_attention_every", &ModelSpec::global_attention_every},
+    CountColumn{"rotary_dim", &ModelSpec::rotary_dim},
+    CountColumn{"unused_positions", &ModelSpec::unused_positions},
+    CountColumn{"query_rank", &ModelSpec::query_rank},
+    CountColumn{"key_value_rank", &ModelSpec::key_value_rank},
+    CountColumn{"rope_head_dim", &ModelSpec::rope_head_dim},
+    CountColumn{"value_head_dim", &ModelSpec::value_head_dim},
+    CountColumn{"expert_groups", &ModelSpec::expert_groups},
+    CountColumn{"groups_per_token", &ModelSpec::groups_per_token},
+};
+
+struct RealColumn {
+  std::string_view name;
+  double ModelSpec::*value;
+};
+constexpr std::array kReals = {
+    RealColumn{"local_rope_theta", &ModelSpec::local_rope_theta},
+    RealColumn{"attention_scale", &ModelSpec::attention_scale},
+    RealColumn{"attention_softcap", &ModelSpec::attention_softcap},
+    RealColumn{"logit_softcap", &ModelSpec::logit_softcap},
+    RealColumn{"embedding_scale", &ModelSpec::embedding_scale},
+};
+
 Result<void> ReadCounts(const CsvReader& row, ModelSpec& model) {
-  struct Column {
-    std::string_view name;
-    std::int64_t& value;
-  };
-  for (const Column& column :
-       {Column{"layers", model.layers}, Column{"hidden", model.hidden},
-        Column{"heads", model.heads}, Column{"kv_heads", model.kv_heads},
-        Column{"head_dim", model.head_dim}, Column{"ffn_hidden", model.ffn_hidden},
-        Column{"vocab", model.vocab}, Column{"max_seq", model.max_sequence}}) {
-    FT_ASSIGN(column.value, row.Count(column.name, 1, kMaxModelCount));
+  for (const CountColumn& column : kMust) {
+    FT_ASSIGN(model.*column.value, row.Count(column.name, 1, kMaxModelCount));
   }
-  if (!row.Text("attention_window").empty()) {
-    FT_ASSIGN(model.attention_window, row.Count("attention_window", 0, kMaxModelCount));
+  for (const CountColumn& column : kMay) {
+    if (row.Text(column.name).empty()) continue;
+    FT_ASSIGN(model.*column.value, row.Count(column.name, 0, kMaxModelCount));
+  }
+  for (const RealColumn& column : kReals) {
+    FT_ASSIGN(model.*column.value, row.Number(column.name, model.*column.value));
   }
   return {};
 }
+
+// What the column other_features may say, each between semicolons.
+struct Feature {
+  std::string_view text;
+  void (*set)(ModelSpec& model);
+};
+constexpr std::array kFeatures = {
+    Feature{"QK-norm", [](ModelSpec& m) { m.qk_norm = true; }},
+    Feature{"norm after the embedding", [](ModelSpec& m) { m.embedding_norm = true; }},
+    Feature{"norms of what is added", [](ModelSpec& m) { m.post_norms = true; }},
+    Feature{"attention and MLP in parallel", [](ModelSpec& m) { m.order = LayerOrder::kParallel; }},
+    Feature{"attention and MLP in parallel behind one norm",
+            [](ModelSpec& m) { m.order = LayerOrder::kParallelOneNorm; }},
+    Feature{"attention sinks", [](ModelSpec& m) { m.attention_sinks = true; }},
+    Feature{"bias of logits", [](ModelSpec& m) { m.head_bias = true; }},
+    Feature{"no bias of the attention output", [](ModelSpec& m) { m.output_bias = false; }},
+    Feature{"biases of router and experts",
+            [](ModelSpec& m) { m.router_bias = m.expert_bias = true; }},
+};
 
 // Collects what a row asks for that ModelSpec has not.
 class Missing {
@@ -35,6 +93,35 @@ class Missing {
   std::vector<std::string> parts_;
 };
 
+void ReadFeatures(const CsvReader& row, ModelSpec& model, Missing& missing) {
+  for (const std::string_view part : Split(row.Text("other_features"), ';')) {
+    const std::string_view text = Trim(part);
+    if (text.empty()) continue;
+    const auto known = std::find_if(kFeatures.begin(), kFeatures.end(),
+                                    [&](const Feature& f) { return f.text == text; });
+    if (known == kFeatures.end()) {
+      missing.Add(Printable(text, 200));
+    } else {
+      known->set(model);
+    }
+  }
+}
+
+// The member of `names` that a cell has, or nothing where it is empty.
+template <class Kind, std::size_t kCount>
+Result<void> ReadKind(const CsvReader& row, std::string_view column,
+                      const std::array<std::string_view, kCount>& names, Kind& value) {
+  const std::string_view text = row.Text(column);
+  if (text.empty()) return {};
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) {
+    return Refuse("{}: \"{}\" must be one of {}", row.Place(column), Printable(text),
+                  fmt::join(names, ", "));
+  }
+  value = static_cast<Kind>(found - names.begin());
+  return {};
+}
+
 Result<void> ReadNorm(const CsvReader& row, ModelSpec& model, Missing& missing) {
   const std::string_view name = row.Text("norm");
   const auto norm = ParseNorm(name);
@@ -45,9 +132,8 @@ Result<void> ReadNorm(const CsvReader& row, ModelSpec& model, Missing& missing) 
   model.norm = *norm;
   const bool layer_norm = model.norm == NormKind::kLayerNorm;
   FT_ASSIGN(const bool bias, row.Flag("norm_bias", layer_norm));
-  if (bias != layer_norm) {
-    missing.Add(layer_norm ? "LayerNorm without a bias" : "RMSNorm with a bias");
-  }
+  if (bias && !layer_norm) missing.Add("RMSNorm with a bias");
+  model.norm_bias = bias || !layer_norm;
   if (row.Text("norm_position") != "pre" && !row.Text("norm_position").empty()) {
     missing.Add(fmt::format("{}-norm", Printable(row.Text("norm_position"))));
   }
@@ -62,11 +148,10 @@ Result<void> ReadMlp(const CsvReader& row, ModelSpec& model, Missing& missing) {
   std::string_view activation = row.Text("activation");
   if (activation.empty()) activation = gated ? "swiglu" : "gelu";
   const auto mlp = ParseMlp(activation);
-  if (!mlp || (*mlp == MlpKind::kSwiglu) != gated) {
+  if (mlp) model.mlp = *mlp;
+  if (!mlp || model.IsGated() != gated) {
     missing.Add(fmt::format("{}activation {}", gated ? "gated " : "", Printable(activation)));
-    return {};
   }
-  model.mlp = *mlp;
   return {};
 }
 
@@ -80,15 +165,17 @@ Result<void> ReadAttention(const CsvReader& row, ModelSpec& model, Missing& miss
   if (!row.Text("rope_theta").empty()) {
     FT_ASSIGN(model.rope_theta, row.Number("rope_theta", 10000));
   }
+  FT_TRY(ReadKind(row, "rope_scaling", kRopeScalingNames, model.rope_scaling));
   const std::string_view attention = row.Text("attention_type");
-  if (attention != "MHA" && attention != "GQA" && attention != "MQA" && !attention.empty()) {
+  if (attention == "MLA") {
+    model.attention = AttentionKind::kLatent;
+  } else if (attention != "MHA" && attention != "GQA" && attention != "MQA" && !attention.empty()) {
     missing.Add(fmt::format("attention {}", Printable(attention)));
   }
   return {};
 }
 
-// The table has the number of shared experts, each as wide as the others. How their scores become
-// weights is no column: the figures of shape and time are the same.
+// The table has the number of shared experts, each as wide as the others.
 Result<void> ReadExperts(const CsvReader& row, ModelSpec& model) {
   if (row.Text("moe_experts").empty()) return {};
   FT_ASSIGN(model.experts, row.Count("moe_experts", 1, kMaxModelCount));
@@ -97,6 +184,10 @@ Result<void> ReadExperts(const CsvReader& row, ModelSpec& model) {
   if (!row.Text("moe_shared_experts").empty()) {
     FT_ASSIGN(const std::int64_t shared, row.Count("moe_shared_experts", 0, 1024));
     model.shared_ffn_hidden = shared * model.expert_ffn_hidden;
+  }
+  FT_TRY(ReadKind(row, "router", kRouterNames, model.router));
+  if (!row.Text("expert_scale").empty()) {
+    FT_ASSIGN(model.expert_scale, row.Number("expert_scale", 1));
   }
   if (!row.Text("first_dense_layers").empty()) {
     FT_ASSIGN(model.first_dense_layers, row.Count("first_dense_layers", 0, kMaxModelCount));
@@ -117,9 +208,10 @@ Result<ModelEntry> ReadModel(const CsvReader& row, std::string name) {
   FT_TRY(ReadAttention(row, entry.spec, missing));
   FT_TRY(ReadNorm(row, entry.spec, missing));
   FT_TRY(ReadMlp(row, entry.spec, missing));
-  if (!row.Text("other_features").empty()) missing.Add(Printable(row.Text("other_features"), 200));
-  FT_ASSIGN(entry.spec.projection_bias, row.Flag("biases", false));
-  FT_ASSIGN(entry.spec.attention_bias, row.Flag("qkv_bias", entry.spec.projection_bias));
+  FT_ASSIGN(const bool biases, row.Flag("biases", false));
+  entry.spec.output_bias = entry.spec.mlp_bias = biases;
+  FT_ASSIGN(entry.spec.attention_bias, row.Flag("qkv_bias", biases));
+  ReadFeatures(row, entry.spec, missing);
   FT_ASSIGN(entry.spec.tied_embeddings, row.Flag("tied_embeddings", false));
   FT_ASSIGN(const double published_b, row.Number("params_published_b", 0));
   FT_ASSIGN(const double active_b, row.Number("active_params_published_b", 0));
@@ -127,11 +219,12 @@ Result<ModelEntry> ReadModel(const CsvReader& row, std::string name) {
   entry.active_parameters = active_b * 1e9;
   entry.name = std::move(name);
   entry.unsupported = missing.Text();
-  if (entry.unsupported.empty()) {
-    if (const auto valid = ValidateModel(entry.spec); !valid) {
-      return Refuse("{}: {}", row.Place("name"), valid.error().message);
-    }
+  if (!entry.unsupported.empty()) return entry;
+  if (const auto valid = ValidateModel(entry.spec); !valid) {
+    return Refuse("{}: {}", row.Place("name"), valid.error().message);
   }
+  entry.described = true;
+  entry.unsupported = WhyNotLowered(entry.spec);
   return entry;
 }
 

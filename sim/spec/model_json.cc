@@ -8,10 +8,102 @@
 namespace foretrain {
 namespace {
 
-constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "rmsnorm"};
-constexpr std::array<std::string_view, 2> kMlps = {"gelu", "swiglu"};
-constexpr std::array<std::string_view, 2> kPositions = {"learned", "rope"};
-constexpr std::array<std::string_view, 2> kRouters = {"topk-softmax", "softmax-topk"};
+// Fields that may be missing, and are written where they differ from what a missing one means.
+struct CountField {
+  std::string_view name;
+  std::int64_t ModelSpec::*value;
+};
+constexpr std::array kCounts = {
+    CountField{"rotary_dim", &ModelSpec::rotary_dim},
+    CountField{"unused_positions", &ModelSpec::unused_positions},
+    CountField{"query_rank", &ModelSpec::query_rank},
+    CountField{"key_value_rank", &ModelSpec::key_value_rank},
+    CountField{"rope_head_dim", &ModelSpec::rope_head_dim},
+    CountField{"value_head_dim", &ModelSpec::value_head_dim},
+    CountField{"predict_ahead", &ModelSpec::predict_ahead},
+};
+struct FlagField {
+  std::string_view name;
+  bool ModelSpec::*value;
+};
+constexpr std::array kFlags = {
+    FlagField{"norm_bias", &ModelSpec::norm_bias},
+    FlagField{"head_bias", &ModelSpec::head_bias},
+    FlagField{"embedding_norm", &ModelSpec::embedding_norm},
+    FlagField{"post_norms", &ModelSpec::post_norms},
+    FlagField{"qk_norm", &ModelSpec::qk_norm},
+    FlagField{"attention_sinks", &ModelSpec::attention_sinks},
+    FlagField{"router_bias", &ModelSpec::router_bias},
+    FlagField{"expert_bias", &ModelSpec::expert_bias},
+    FlagField{"shared_gate", &ModelSpec::shared_gate},
+};
+struct RealField {
+  std::string_view name;
+  double ModelSpec::*value;
+};
+constexpr std::array kReals = {
+    RealField{"local_rope_theta", &ModelSpec::local_rope_theta},
+    RealField{"attention_scale", &ModelSpec::attention_scale},
+    RealField{"attention_softcap", &ModelSpec::attention_softcap},
+    RealField{"logit_softcap", &ModelSpec::logit_softcap},
+    RealField{"embedding_scale", &ModelSpec::embedding_scale},
+    RealField{"expert_scale", &ModelSpec::expert_scale},
+};
+
+template <class Kind, std::size_t kCount>
+Kind KindOr(JsonFields& fields, std::string_view name,
+            const std::array<std::string_view, kCount>& names, Kind otherwise) {
+  return static_cast<Kind>(fields.ChoiceOr(name, static_cast<std::size_t>(otherwise), names));
+}
+
+void ReadMore(JsonFields& fields, ModelSpec& model) {
+  for (const CountField& field : kCounts) {
+    model.*field.value = fields.IntegerOr(field.name, model.*field.value, 0, kMaxModelCount);
+  }
+  for (const FlagField& field : kFlags) {
+    model.*field.value = fields.BoolOr(field.name, model.*field.value);
+  }
+  for (const RealField& field : kReals) {
+    model.*field.value = fields.NumberOr(field.name, model.*field.value, 0, 1e18);
+  }
+  model.order = KindOr(fields, "order", kOrderNames, model.order);
+  model.attention = KindOr(fields, "attention", kAttentionNames, model.attention);
+  model.rope_scaling = KindOr(fields, "rope_scaling", kRopeScalingNames, model.rope_scaling);
+}
+
+void WriteMore(JsonWriter& writer, const ModelSpec& model) {
+  const ModelSpec plain;
+  for (const CountField& field : kCounts) {
+    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
+  }
+  for (const FlagField& field : kFlags) {
+    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
+  }
+  for (const RealField& field : kReals) {
+    if (model.*field.value != plain.*field.value) writer.Field(field.name, model.*field.value);
+  }
+  if (model.order != plain.order) writer.Field("order", Name(model.order));
+  if (model.attention != plain.attention) writer.Field("attention", Name(model.attention));
+  if (model.rope_scaling != plain.rope_scaling) {
+    writer.Field("rope_scaling", Name(model.rope_scaling));
+  }
+}
+
+// projection_bias says of both, each of which may be given by itself.
+void ReadBiases(JsonFields& fields, ModelSpec& model) {
+  model.attention_bias = fields.Bool("attention_bias");
+  if (fields.Has("output_bias") && fields.Has("mlp_bias")) {
+    model.output_bias = fields.Bool("output_bias");
+    model.mlp_bias = fields.Bool("mlp_bias");
+    if (fields.Has("projection_bias")) {
+      fields.Refuse("projection_bias", "stands beside output_bias and mlp_bias; remove it");
+    }
+    return;
+  }
+  const bool both = fields.Bool("projection_bias");
+  model.output_bias = fields.BoolOr("output_bias", both);
+  model.mlp_bias = fields.BoolOr("mlp_bias", both);
+}
 
 // hidden / heads, where that is a whole number.
 std::int64_t DefaultHeadDim(JsonFields& fields, const ModelSpec& model) {
@@ -35,7 +127,7 @@ void ReadExperts(JsonFields& fields, ModelSpec& model) {
   model.shared_ffn_hidden = count("shared_ffn_hidden");
   model.first_dense_layers = count("first_dense_layers");
   if (fields.Has("router"))
-    model.router = static_cast<RouterKind>(fields.Choice("router", kRouters));
+    model.router = static_cast<RouterKind>(fields.Choice("router", kRouterNames));
   model.balance_weight = fields.NumberOr("balance_weight", 0, 0, 1e6);
   model.balance_tokens = count("balance_tokens");
   model.expert_groups = count("expert_groups");
@@ -56,17 +148,17 @@ Result<ModelSpec> ReadModel(JsonFields& fields) {
   model.ffn_hidden = count("ffn_hidden");
   model.vocab = count("vocab");
   model.max_sequence = count("max_sequence");
-  model.norm = static_cast<NormKind>(fields.Choice("norm", kNorms));
-  model.mlp = static_cast<MlpKind>(fields.Choice("mlp", kMlps));
-  model.positions = static_cast<PositionKind>(fields.Choice("positions", kPositions));
-  model.attention_bias = fields.Bool("attention_bias");
-  model.projection_bias = fields.Bool("projection_bias");
+  model.norm = static_cast<NormKind>(fields.Choice("norm", kNormNames));
+  model.mlp = static_cast<MlpKind>(fields.Choice("mlp", kMlpNames));
+  model.positions = static_cast<PositionKind>(fields.Choice("positions", kPositionNames));
+  ReadBiases(fields, model);
   model.tied_embeddings = fields.Bool("tied_embeddings");
   model.rope_theta = fields.NumberOr("rope_theta", model.rope_theta, 0, 1e18);
   model.norm_epsilon = fields.NumberOr("norm_epsilon", model.norm_epsilon, 0, 1);
   model.attention_window = fields.IntegerOr("attention_window", 0, 0, kMaxModelCount);
   model.global_attention_every = fields.IntegerOr("global_attention_every", 0, 0, kMaxModelCount);
   ReadExperts(fields, model);
+  ReadMore(fields, model);
   FT_TRY(fields.Finish());
   if (const auto valid = ValidateModel(model); !valid) {
     return Refuse("{}: {}", fields.Where(), valid.error().message);
@@ -95,7 +187,8 @@ void WriteJson(JsonWriter& writer, const ModelSpec& model) {
       .Field("mlp", Name(model.mlp))
       .Field("positions", Name(model.positions))
       .Field("attention_bias", model.attention_bias)
-      .Field("projection_bias", model.projection_bias)
+      .Field("output_bias", model.output_bias)
+      .Field("mlp_bias", model.mlp_bias)
       .Field("tied_embeddings", model.tied_embeddings)
       .Field("rope_theta", model.rope_theta)
       .Field("norm_epsilon", model.norm_epsilon)
@@ -115,6 +208,7 @@ void WriteJson(JsonWriter& writer, const ModelSpec& model) {
         .Field("expert_groups", model.expert_groups)
         .Field("groups_per_token", model.groups_per_token);
   }
+  WriteMore(writer, model);
   writer.EndObject();
 }
 

@@ -1,4 +1,4 @@
-// ModelSpec as JSON. Leaves out other tools' formats: hugging_face.h.
+// ModelSpec as JSON. Leaves out other tools' formats: import/hugging_face.h.
 #pragma once
 
 #include <string>

@@ -1,14 +1,31 @@
 #include "sim/spec/model_spec.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/checked.h"
+#include "sim/spec/parameter_count.h"
 #include "sim/spec/refuse.h"
 
 namespace foretrain {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 200;
+
+template <std::size_t kCount, class Kind>
+std::string_view NameIn(const std::array<std::string_view, kCount>& names, Kind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  FT_CHECK(index < kCount);
+  return names[index];
+}
+
+template <class Kind, std::size_t kCount>
+std::optional<Kind> ParseIn(const std::array<std::string_view, kCount>& names,
+                            std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Kind>(found - names.begin());
+}
 
 Result<void> CheckName(const std::string& name) {
   if (name.size() > kMaxNameBytes) {
@@ -103,15 +120,22 @@ Result<void> CheckExperts(const ModelSpec& model) {
     const bool asks = model.experts_per_token != 0 || model.expert_ffn_hidden != 0 ||
                       model.shared_ffn_hidden != 0 || model.first_dense_layers != 0 ||
                       model.balance_weight != 0 || model.balance_tokens != 0 ||
-                      model.expert_groups != 0 || model.groups_per_token != 0;
+                      model.expert_groups != 0 || model.groups_per_token != 0 ||
+                      model.expert_scale != 1 || model.router_bias || model.expert_bias ||
+                      model.shared_gate;
     if (!asks) return {};
     return Refuse(
         "experts 0: experts_per_token {}, expert_ffn_hidden {}, shared_ffn_hidden {}, "
         "first_dense_layers {}, balance_weight {}, balance_tokens {}, expert_groups {} and "
-        "groups_per_token {} must be 0 too, or give the experts",
+        "groups_per_token {} must be 0 too, expert_scale {} 1, router_bias, expert_bias and "
+        "shared_gate false, or give the experts",
         model.experts_per_token, model.expert_ffn_hidden, model.shared_ffn_hidden,
         model.first_dense_layers, model.balance_weight, model.balance_tokens, model.expert_groups,
-        model.groups_per_token);
+        model.groups_per_token, model.expert_scale);
+  }
+  if (model.shared_gate && model.shared_ffn_hidden == 0) {
+    return Refuse(
+        "shared_gate true with shared_ffn_hidden 0: there is nothing to scale; use false");
   }
   if (model.experts_per_token < 1 || model.experts_per_token > model.experts) {
     return Refuse("experts_per_token {}: must be from 1 to the {} experts", model.experts_per_token,
@@ -132,117 +156,113 @@ Result<void> CheckExperts(const ModelSpec& model) {
   return CheckGroups(model);
 }
 
-std::int64_t NormParameters(const ModelSpec& model) {
-  return model.hidden * (model.norm == NormKind::kLayerNorm ? 2 : 1);
-}
-
-// Attention and both norms.
-std::int64_t CommonParameters(const ModelSpec& model) {
-  const std::int64_t attention_width = model.heads * model.head_dim;
-  std::int64_t weights = model.hidden * model.QkvWidth() + attention_width * model.hidden;
-  if (model.attention_bias) weights += model.QkvWidth();
-  if (model.projection_bias) weights += model.hidden;
-  return weights + 2 * NormParameters(model);
-}
-
-std::int64_t LayerParameters(const ModelSpec& model) {
-  std::int64_t weights =
-      CommonParameters(model) + model.hidden * model.MlpUpWidth() + model.ffn_hidden * model.hidden;
-  if (model.projection_bias) weights += model.MlpUpWidth() + model.hidden;
-  return weights;
-}
-
-std::int64_t OneExpert(const ModelSpec& model) {
-  return model.hidden * (model.ExpertUpWidth() + model.expert_ffn_hidden);
-}
-
-// Of a layer with experts, of which it has `experts`.
-std::int64_t ExpertLayerParameters(const ModelSpec& model, std::int64_t experts) {
-  return CommonParameters(model) + model.hidden * model.experts + experts * OneExpert(model) +
-         model.hidden * (model.SharedUpWidth() + model.shared_ffn_hidden);
-}
-
-std::int64_t ParametersWith(const ModelSpec& model, std::int64_t experts) {
-  const std::int64_t table = model.vocab * model.hidden;
-  const std::int64_t dense = model.DenseLayers();
-  std::int64_t count = table + dense * LayerParameters(model) + NormParameters(model);
-  if (dense < model.layers) {
-    count += (model.layers - dense) * ExpertLayerParameters(model, experts);
-  }
-  if (model.positions == PositionKind::kLearned) count += model.max_sequence * model.hidden;
-  if (!model.tied_embeddings) count += table;
-  return count;
-}
-
-// Each product of two or three factors is checked before it is made, so sums of ten of them stay
-// inside int64.
-Result<void> CheckSize(const ModelSpec& model) {
-  constexpr std::string_view kRemedy = "more than 2^56 parameters; make one of them smaller";
-  if (!CheckedMul("", model.heads, model.head_dim, model.hidden)) {
-    return Refuse("hidden {}, heads {}, head_dim {}: {}", model.hidden, model.heads, model.head_dim,
-                  kRemedy);
-  }
-  if (!CheckedMul("", model.hidden, model.ffn_hidden)) {
-    return Refuse("hidden {}, ffn_hidden {}: {}", model.hidden, model.ffn_hidden, kRemedy);
-  }
-  if (!CheckedMul("", model.hidden, model.vocab)) {
-    return Refuse("hidden {}, vocab {}: {}", model.hidden, model.vocab, kRemedy);
-  }
-  if (model.experts > 0 &&
-      (!CheckedMul("", model.hidden, model.experts) ||
-       !CheckedMul("", model.hidden, model.shared_ffn_hidden) ||
-       !CheckedMul("", model.hidden, model.expert_ffn_hidden, 3, model.experts) ||
-       !CheckedMul("", ExpertLayerParameters(model, model.experts), model.layers))) {
+// With latent attention all heads have their own keys and values; without it none of its fields.
+Result<void> CheckLatent(const ModelSpec& model) {
+  if (model.attention == AttentionKind::kHeads) {
+    const bool asks = model.query_rank != 0 || model.key_value_rank != 0 ||
+                      model.rope_head_dim != 0 || model.value_head_dim != 0;
+    if (!asks) return {};
     return Refuse(
-        "layers {}, hidden {}, experts {}, expert_ffn_hidden {}, shared_ffn_hidden {}: {}",
-        model.layers, model.hidden, model.experts, model.expert_ffn_hidden, model.shared_ffn_hidden,
-        kRemedy);
+        "attention heads: query_rank {}, key_value_rank {}, rope_head_dim {} and value_head_dim {} "
+        "must be 0 too, or make it latent",
+        model.query_rank, model.key_value_rank, model.rope_head_dim, model.value_head_dim);
   }
-  if (model.positions == PositionKind::kLearned &&
-      !CheckedMul("", model.hidden, model.max_sequence)) {
-    return Refuse("hidden {}, max_sequence {}: {}", model.hidden, model.max_sequence, kRemedy);
+  FT_TRY(CheckCount("query_rank", model.query_rank, 0));
+  FT_TRY(CheckCount("key_value_rank", model.key_value_rank, 1));
+  FT_TRY(CheckCount("value_head_dim", model.value_head_dim, 1));
+  if (model.rope_head_dim < 2 || model.rope_head_dim % 2 != 0 ||
+      model.rope_head_dim >= model.head_dim) {
+    return Refuse("rope_head_dim {}: must be even and from 2 to below head_dim {}",
+                  model.rope_head_dim, model.head_dim);
   }
-  if (!CheckedMul("", LayerParameters(model), model.layers) ||
-      ParameterCount(model) > kMaxProduct) {
-    return Refuse("layers {}, hidden {}, heads {}, head_dim {}, ffn_hidden {}, vocab {}: {}",
-                  model.layers, model.hidden, model.heads, model.head_dim, model.ffn_hidden,
-                  model.vocab, kRemedy);
+  if (model.kv_heads != model.heads || model.positions != PositionKind::kRope) {
+    return Refuse(
+        "attention latent with kv_heads {} of {} heads and positions {}: must be {} and rope",
+        model.kv_heads, model.heads, Name(model.positions), model.heads);
   }
-  return {};
+  if (!model.attention_bias && !model.output_bias && !model.qk_norm && model.rotary_dim == 0 &&
+      model.attention_window == 0) {
+    return {};
+  }
+  return Refuse(
+      "attention latent: attention_bias, output_bias and qk_norm must be false, rotary_dim and "
+      "attention_window 0");
+}
+
+Result<void> CheckPositions(const ModelSpec& model) {
+  const bool rope = model.positions == PositionKind::kRope;
+  const std::int64_t turned = model.rotary_dim;
+  if (turned != 0 && (!rope || turned < 2 || turned % 2 != 0 || turned > model.head_dim)) {
+    return Refuse("rotary_dim {}: must be even, from 2 to head_dim {}, with positions rope, or 0",
+                  turned, model.head_dim);
+  }
+  if (model.rope_scaling != RopeScaling::kNone && !rope) {
+    return Refuse("rope_scaling {} with positions {}: use none", Name(model.rope_scaling),
+                  Name(model.positions));
+  }
+  if (model.unused_positions != 0 && model.positions != PositionKind::kLearned) {
+    return Refuse("unused_positions {} with positions {}: use 0", model.unused_positions,
+                  Name(model.positions));
+  }
+  return CheckCount("unused_positions", model.unused_positions, 0);
+}
+
+// What layers with norms of their outputs, or with attention and MLP beside each other, have not.
+Result<void> CheckOrder(const ModelSpec& model) {
+  if (model.post_norms && (model.output_bias || model.mlp_bias || model.experts > 0)) {
+    return Refuse("post_norms true: output_bias and mlp_bias must be false and experts 0");
+  }
+  if (model.order == LayerOrder::kSequential) return {};
+  if (!model.post_norms && model.experts == 0) return {};
+  return Refuse("order {}: post_norms must be false and experts 0", Name(model.order));
+}
+
+// Factors that may be left out by 0 or another neutral value.
+Result<void> CheckFactors(const ModelSpec& model) {
+  struct Factor {
+    std::string_view field;
+    double value;
+    bool may_be_zero;
+  };
+  for (const Factor& f : {Factor{"local_rope_theta", model.local_rope_theta, true},
+                          Factor{"attention_scale", model.attention_scale, true},
+                          Factor{"attention_softcap", model.attention_softcap, true},
+                          Factor{"logit_softcap", model.logit_softcap, true},
+                          Factor{"embedding_scale", model.embedding_scale, false},
+                          Factor{"expert_scale", model.expert_scale, false}}) {
+    if (f.may_be_zero && f.value == 0) continue;
+    FT_TRY(CheckReal(f.field, f.value, 1e18, f.may_be_zero ? "0 (without)" : "1"));
+  }
+  return CheckCount("predict_ahead", model.predict_ahead, 0);
+}
+
+// Sums of products are made as doubles first: where these stay below 2^56 so does each product.
+Result<void> CheckSize(const ModelSpec& model) {
+  if (ApproximateParameterCount(model) < static_cast<double>(kMaxProduct)) return {};
+  return Refuse(
+      "layers {}, hidden {}, heads {}, head_dim {}, ffn_hidden {}, vocab {}, experts {}, "
+      "expert_ffn_hidden {}, shared_ffn_hidden {}: more than 2^56 parameters; make one of them "
+      "smaller",
+      model.layers, model.hidden, model.heads, model.head_dim, model.ffn_hidden, model.vocab,
+      model.experts, model.expert_ffn_hidden, model.shared_ffn_hidden);
 }
 
 }  // namespace
 
-std::string_view Name(NormKind norm) {
-  return norm == NormKind::kLayerNorm ? "layernorm" : "rmsnorm";
-}
-
-std::string_view Name(MlpKind mlp) { return mlp == MlpKind::kGelu ? "gelu" : "swiglu"; }
-
-std::string_view Name(PositionKind positions) {
-  return positions == PositionKind::kLearned ? "learned" : "rope";
-}
-
-std::string_view Name(RouterKind router) {
-  return router == RouterKind::kTopKSoftmax ? "topk-softmax" : "softmax-topk";
-}
+std::string_view Name(NormKind norm) { return NameIn(kNormNames, norm); }
+std::string_view Name(MlpKind mlp) { return NameIn(kMlpNames, mlp); }
+std::string_view Name(PositionKind positions) { return NameIn(kPositionNames, positions); }
+std::string_view Name(AttentionKind attention) { return NameIn(kAttentionNames, attention); }
+std::string_view Name(LayerOrder order) { return NameIn(kOrderNames, order); }
+std::string_view Name(RouterKind router) { return NameIn(kRouterNames, router); }
+std::string_view Name(RopeScaling scaling) { return NameIn(kRopeScalingNames, scaling); }
 
 std::optional<NormKind> ParseNorm(std::string_view name) {
-  if (name == "layernorm") return NormKind::kLayerNorm;
-  if (name == "rmsnorm") return NormKind::kRmsNorm;
-  return std::nullopt;
+  return ParseIn<NormKind>(kNormNames, name);
 }
-
-std::optional<MlpKind> ParseMlp(std::string_view name) {
-  if (name == "gelu") return MlpKind::kGelu;
-  if (name == "swiglu") return MlpKind::kSwiglu;
-  return std::nullopt;
-}
-
+std::optional<MlpKind> ParseMlp(std::string_view name) { return ParseIn<MlpKind>(kMlpNames, name); }
 std::optional<PositionKind> ParsePositions(std::string_view name) {
-  if (name == "learned") return PositionKind::kLearned;
-  if (name == "rope") return PositionKind::kRope;
-  return std::nullopt;
+  return ParseIn<PositionKind>(kPositionNames, name);
 }
 
 Result<void> ValidateModel(const ModelSpec& model) {
@@ -251,14 +271,12 @@ Result<void> ValidateModel(const ModelSpec& model) {
   FT_TRY(CheckReal("rope_theta", model.rope_theta, 1e18, "10000"));
   FT_TRY(CheckReal("norm_epsilon", model.norm_epsilon, 1, "0.00001"));
   FT_TRY(CheckHeads(model));
+  FT_TRY(CheckPositions(model));
+  FT_TRY(CheckLatent(model));
+  FT_TRY(CheckOrder(model));
+  FT_TRY(CheckFactors(model));
   FT_TRY(CheckExperts(model));
   return CheckSize(model);
-}
-
-std::int64_t ParameterCount(const ModelSpec& model) { return ParametersWith(model, model.experts); }
-
-std::int64_t ActiveParameterCount(const ModelSpec& model) {
-  return ParametersWith(model, model.experts_per_token);
 }
 
 }  // namespace foretrain

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_rules.h"
 #include "sim/spec/refuse.h"
@@ -173,6 +174,12 @@ Result<void> ValidatePlan(const Plan& plan) {
 
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model) {
   FT_TRY(ValidatePlan(plan));
+  if (const std::string part = WhyNotLowered(model); !part.empty()) {
+    return Fail(ErrorCode::kUnsupported,
+                fmt::format("model {}: {} is described and counted, but no block computes it yet, "
+                            "so it cannot be planned",
+                            Printable(model.name), part));
+  }
   FT_TRY(CheckTensorParallel(plan, model));
   if (model.layers > kMaxLayers) {
     return Refuse("layers {}: a plan holds at most {} layers", model.layers, kMaxLayers);

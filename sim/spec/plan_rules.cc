@@ -272,6 +272,17 @@ std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
       plan.tp_tiles, plan.mlp_tiles);
 }
 
+// The one gradient is a sum of both branches' parts, which pieces of a reduce-scatter would hold in
+// another order.
+std::string ScatteredTilesNeedTwoNorms(const Plan& plan, const ModelSpec& model) {
+  if (model.order != LayerOrder::kParallelOneNorm) return {};
+  if (!plan.sequence_parallel || plan.tp_tiles == 1) return {};
+  return fmt::format(
+      "tp_tiles {} with sequence_parallel 1 and order parallel-one-norm: both branches' gradients "
+      "are one sum; use tp_tiles 1",
+      plan.tp_tiles);
+}
+
 }  // namespace
 
 std::span<const PlanRule> PlanRules() {
@@ -349,6 +360,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"adapters-are-thin", AdaptersAreThin},
       {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
+      {"scattered-tiles-need-two-norms", ScatteredTilesNeedTwoNorms},
   };
   return rules;
 }

@@ -1,7 +1,7 @@
 // From what a user gave as a model to a ModelSpec.
 #include "base/text.h"
 #include "sim/spec/catalogue.h"
-#include "sim/spec/hugging_face.h"
+#include "sim/spec/import/hugging_face.h"
 #include "sim/spec/model_json.h"
 #include "sim/spec/refuse.h"
 

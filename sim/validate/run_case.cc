@@ -90,7 +90,7 @@ Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunC
     model.norm = NormKind::kRmsNorm;
     model.mlp = MlpKind::kSwiglu;
     model.positions = PositionKind::kRope;
-    model.attention_bias = model.projection_bias = false;
+    model.attention_bias = model.output_bias = model.mlp_bias = false;
   }
   if (run.experts > 0) {
     model.experts = run.experts;

@@ -18,7 +18,7 @@
 #include "runtime/executor.h"
 #include "runtime/parameters/safetensors.h"
 #include "sim/program/program.h"
-#include "sim/spec/hugging_face.h"
+#include "sim/spec/import/hugging_face.h"
 #include "tests/app/run_binary.h"
 #include "tests/app/torch_peer.h"
 

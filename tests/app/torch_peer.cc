@@ -11,12 +11,19 @@ namespace foretrain {
 namespace {
 
 // Finds the module without the seconds that importing it takes.
-bool HasTorch(const std::string& python) {
-  const std::string command =
-      "'" + python +
-      "' -c 'import importlib.util as u, sys; sys.exit(u.find_spec(\"torch\") is None)' "
-      ">/dev/null 2>&1";
+bool HasModule(const std::string& python, const std::string& module) {
+  const std::string command = "'" + python +
+                              "' -c 'import importlib.util as u, sys; sys.exit(u.find_spec(\"" +
+                              module + "\") is None)' >/dev/null 2>&1";
   return std::system(command.c_str()) == 0;
+}
+bool HasTorch(const std::string& python) { return HasModule(python, "torch"); }
+
+nlohmann::json Train(const char* script, const std::string& folder, const std::string& arguments) {
+  const ProgramEnd end =
+      RunCommand(folder, "'" + TorchPython() + "' '" + SourcePath(script) + "' " + arguments);
+  EXPECT_EQ(end.code, 0) << end.errors;
+  return nlohmann::json::parse(end.output, nullptr, false);
 }
 
 }  // namespace
@@ -32,10 +39,16 @@ std::string TorchPython() {
 }
 
 nlohmann::json TrainInTorch(const std::string& folder, const std::string& arguments) {
-  const ProgramEnd end = RunCommand(
-      folder, "'" + TorchPython() + "' '" + SourcePath("tests/torch/train.py") + "' " + arguments);
-  EXPECT_EQ(end.code, 0) << end.errors;
-  return nlohmann::json::parse(end.output, nullptr, false);
+  return Train("tests/torch/train.py", folder, arguments);
+}
+
+bool HasTransformers() {
+  const std::string python = TorchPython();
+  return !python.empty() && HasModule(python, "transformers");
+}
+
+nlohmann::json TrainInLibrary(const std::string& folder, const std::string& arguments) {
+  return Train("tests/torch/library.py", folder, arguments);
 }
 
 }  // namespace foretrain

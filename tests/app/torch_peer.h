@@ -15,6 +15,15 @@ inline constexpr const char* kNoTorch =
     "no python3 with torch: apt-get install python3-torch libopenblas0-pthread, or let "
     "FORETRAIN_TORCH_PYTHON name a python that has it; then tools/test -L torch runs this";
 
+// Whether that python has the transformers library too, and what to install where not.
+bool HasTransformers();
+inline constexpr const char* kNoTransformers =
+    "no python3 with torch and transformers: pip install torch transformers, and let "
+    "FORETRAIN_TORCH_PYTHON name that python; then tools/test -L torch runs this";
+
+// The JSON that tests/torch/library.py prints, run in `folder`. Fails the test where it fails.
+nlohmann::json TrainInLibrary(const std::string& folder, const std::string& arguments);
+
 // The JSON that tests/torch/train.py prints, run in `folder`. Fails the test where it fails.
 nlohmann::json TrainInTorch(const std::string& folder, const std::string& arguments);
 

@@ -31,6 +31,27 @@ TEST(NumberFormats, RoundToBf16HalvesToEven) {
   EXPECT_EQ(FloatOfBf16(0xc040), -3.0F);
 }
 
+// binary16 by its definition: 1,024 numbers a power of two from 2^-14 on, below it multiples of
+// 2^-24; 65504 is the largest, and from halfway to 65536 on there is infinity.
+TEST(NumberFormats, Fp16HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
+  for (int code = 0; code < 0x7c00; ++code) {
+    const auto number = [](int c) {
+      const int exponent = c / 1024, mantissa = c % 1024;
+      return exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+    };
+    const double x = number(code), next = number(code + 1);
+    ASSERT_EQ(FloatOfFp16(static_cast<std::uint16_t>(code)), x);
+    ASSERT_EQ(Fp16OfFloat(static_cast<float>(-x)), code | 0x8000);
+    ASSERT_EQ(Fp16OfFloat(static_cast<float>(x + 0.25 * (next - x))), code);
+    ASSERT_EQ(Fp16OfFloat(static_cast<float>(x + 0.75 * (next - x))), code + 1);
+    ASSERT_EQ(Fp16OfFloat(static_cast<float>((x + next) / 2)), code + code % 2);
+  }
+  EXPECT_EQ(FloatOfFp16(Fp16OfFloat(1e6F)), INFINITY);
+  EXPECT_EQ(FloatOfFp16(Fp16OfFloat(-INFINITY)), -INFINITY);
+  EXPECT_EQ(Fp16OfFloat(1e-9F), 0);
+  EXPECT_TRUE(std::isnan(FloatOfFp16(Fp16OfFloat(std::nanf("")))));
+}
+
 // e4m3 by its definition: 8 numbers a power of two from 2^-6 on, and below it multiples of 2^-9.
 TEST(NumberFormats, Fp8HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
   std::vector<double> numbers;

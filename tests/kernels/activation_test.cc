@@ -24,14 +24,14 @@ class GeluTest : public KernelTest {
  protected:
   Floats Forward(const Floats& x) {
     Floats y(x.size(), kNan);
-    Run(api_.gelu_forward,
-        FtGelu{x.data(), nullptr, y.data(), static_cast<std::int64_t>(x.size()), FT_F32});
+    Run(api_.gelu_forward, FtGelu{x.data(), nullptr, y.data(), static_cast<std::int64_t>(x.size()),
+                                  FT_F32, FT_GELU_TANH});
     return y;
   }
   Floats Backward(const Floats& x, const Floats& dy) {
     Floats dx(x.size(), kNan);
-    Run(api_.gelu_backward,
-        FtGelu{x.data(), dy.data(), dx.data(), static_cast<std::int64_t>(x.size()), FT_F32});
+    Run(api_.gelu_backward, FtGelu{x.data(), dy.data(), dx.data(),
+                                   static_cast<std::int64_t>(x.size()), FT_F32, FT_GELU_TANH});
     return dx;
   }
 };
@@ -69,7 +69,8 @@ TEST_P(GeluTest, TakesRaggedSizesInPlace) {
     const Floats x = Random(n, 1, 3.0F);
     const Floats dy = Random(n, 2);
     Floats in_place = dy;
-    Run(api_.gelu_backward, FtGelu{x.data(), in_place.data(), in_place.data(), n, FT_F32});
+    Run(api_.gelu_backward,
+        FtGelu{x.data(), in_place.data(), in_place.data(), n, FT_F32, FT_GELU_TANH});
     EXPECT_EQ(Bits(in_place), Bits(Backward(x, dy)));
     // y is off by 30 roundings of at most 3: see above with |x| <= 3.
     ExpectClose(Forward(x), reference::GeluForward(ToDouble(x)), {90.0 * kUnit}, "gelu");
@@ -94,6 +95,65 @@ TEST_P(GeluTest, KeepsNanAndTheLimits) {
   EXPECT_EQ(dx[5], 0.0F);
 }
 
+// What FtGelu computes beside the tanh form, in double precision, and its slope.
+struct Function {
+  FtActivation activation;
+  double (*value)(double);
+  double (*slope)(double);
+  // Of value and slope, relative to 1 + |x|: erfc is off by 1.5e-7 (Abramowitz and Stegun 7.1.26),
+  // and e^(-x^2 / 2) by the rounding of its argument, x^2 / 2 <= 72 units where it is 1e-31 and 1
+  // unit where it counts.
+  double bound;
+};
+double Normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+constexpr Function kFunctions[] = {
+    {FT_GELU_ERF, [](double x) { return x * Normal(x); },
+     [](double x) { return Normal(x) + x * std::exp(-x * x / 2) * 0.3989422804014327; },
+     1.5e-7 + 16.0 * kUnit},
+    {FT_RELU, [](double x) { return std::max(x, 0.0); }, [](double x) { return x > 0 ? 1.0 : 0.0; },
+     0.0},
+    {FT_SQUARED_RELU, [](double x) { return std::max(x, 0.0) * std::max(x, 0.0); },
+     [](double x) { return 2 * std::max(x, 0.0); }, 12.0 * kUnit},
+};
+
+TEST_P(GeluTest, OtherFunctionsAreTheirs) {
+  const Floats x = Sweep();
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Floats dy = Random(n, 1);
+  for (const Function& f : kFunctions) {
+    Tensor y, dx, bound;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double v = double{x[i]};
+      y.push_back(f.value(v));
+      dx.push_back(f.slope(v) * double{dy[i]});
+      bound.push_back(f.bound * (1.0 + std::abs(v)) + kUnit * std::abs(dx.back()) + 1e-36);
+    }
+    Floats out(x.size(), kNan);
+    Run(api_.gelu_forward, FtGelu{x.data(), nullptr, out.data(), n, FT_F32, f.activation});
+    ExpectClose(out, y, bound, "value " + std::to_string(f.activation));
+    Run(api_.gelu_backward, FtGelu{x.data(), dy.data(), out.data(), n, FT_F32, f.activation});
+    ExpectClose(out, dx, bound, "slope " + std::to_string(f.activation));
+    const Floats limits = {kNan, kInfinity, -kInfinity};
+    Floats at(3);
+    Run(api_.gelu_forward, FtGelu{limits.data(), nullptr, at.data(), 3, FT_F32, f.activation});
+    EXPECT_TRUE(std::isnan(at[0]));
+    EXPECT_EQ(at[1], kInfinity);
+    EXPECT_EQ(at[2], 0.0F);
+  }
+}
+
+// tanh is off by 2 units of 1 and its argument's rounding, which its slope of at most 1 takes in.
+TEST_P(GeluTest, SoftcapIsTheScaledTanh) {
+  for (const float cap : {0.5F, 30.0F}) {
+    Floats x = Sweep();
+    x.insert(x.end(), {kInfinity, -kInfinity, 1e20F, -1e20F});
+    Tensor expected;
+    for (const float v : x) expected.push_back(double{cap} * std::tanh(double{v} / double{cap}));
+    Run(api_.softcap, FtSoftcap{x.data(), static_cast<std::int64_t>(x.size()), cap, FT_F32});
+    ExpectClose(x, expected, {8.0 * kUnit * double{cap}}, "softcap");
+  }
+}
+
 class SwigluTest : public KernelTest {};
 
 // gate * sigmoid(gate) * up with |gate| <= 8: the sigmoid is off by (8 + 6) roundings of itself,
@@ -104,11 +164,13 @@ TEST_P(SwigluTest, EqualsTheReferenceAtRaggedSizes) {
       const Floats x = Random(rows * 2 * cols, 1, 8.0F);
       const Floats dy = Random(rows * cols, 2);
       Floats y(dy.size(), kNan);
-      Run(api_.swiglu_forward, FtSwiglu{x.data(), nullptr, y.data(), rows, cols, FT_F32});
+      Run(api_.swiglu_forward,
+          FtSwiglu{x.data(), nullptr, y.data(), rows, cols, FT_F32, FT_GATE_SILU});
       const Tensor expected = reference::SwigluForward(cols, ToDouble(x));
       ExpectClose(y, expected, Scaled(expected, 17.0 * kUnit), "swiglu");
       Floats dx(x.size(), kNan);
-      Run(api_.swiglu_backward, FtSwiglu{x.data(), dy.data(), dx.data(), rows, cols, FT_F32});
+      Run(api_.swiglu_backward,
+          FtSwiglu{x.data(), dy.data(), dx.data(), rows, cols, FT_F32, FT_GATE_SILU});
       // d silu is below 1.1 and made of terms s, x s (1 - s) of at most 1 and 0.6, off by 17
       // roundings; up and gate are at most 8.
       ExpectClose(dx, reference::SwigluBackward(cols, ToDouble(x), ToDouble(dy)),
@@ -121,14 +183,14 @@ TEST_P(SwigluTest, KeepsNanAndTheLimits) {
   // gate then up
   const Floats x = {kNan, kInfinity, -200.0F, 200.0F, 1.0F, 3.0F, 3.0F, kNan};
   Floats y(4);
-  Run(api_.swiglu_forward, FtSwiglu{x.data(), nullptr, y.data(), 1, 4, FT_F32});
+  Run(api_.swiglu_forward, FtSwiglu{x.data(), nullptr, y.data(), 1, 4, FT_F32, FT_GATE_SILU});
   EXPECT_TRUE(std::isnan(y[0]));
   EXPECT_EQ(y[1], kInfinity);
   EXPECT_EQ(y[2], 0.0F);
   EXPECT_TRUE(std::isnan(y[3]));
   Floats dx(8);
   const Floats dy(4, 1.0F);
-  Run(api_.swiglu_backward, FtSwiglu{x.data(), dy.data(), dx.data(), 1, 4, FT_F32});
+  Run(api_.swiglu_backward, FtSwiglu{x.data(), dy.data(), dx.data(), 1, 4, FT_F32, FT_GATE_SILU});
   EXPECT_TRUE(std::isnan(dx[0]));
   EXPECT_EQ(dx[1], 3.0F);
   EXPECT_EQ(dx[2], 0.0F);
@@ -185,6 +247,40 @@ TEST(ActivationReference, BackwardIsTheDifferenceGradient) {
 }
 
 FT_TEST_ALL_VARIANTS(GeluTest);
+// gelu(gate) * up, by the kernel of GELU and its reference.
+TEST_P(SwigluTest, GatesWithGelu) {
+  const std::int64_t rows = 3, cols = 33;
+  const Floats x = Random(rows * 2 * cols, 1, 3.0F), dy = Random(rows * cols, 2);
+  Tensor gate, up, y, d_gate;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t c = 0; c < cols; ++c) {
+      gate.push_back(double{x[static_cast<std::size_t>(row * 2 * cols + c)]});
+      up.push_back(double{x[static_cast<std::size_t>(row * 2 * cols + cols + c)]});
+    }
+  }
+  const Tensor value = reference::GeluForward(gate);
+  for (std::size_t i = 0; i < up.size(); ++i) {
+    y.push_back(value[i] * up[i]);
+    d_gate.push_back(double{dy[i]} * up[i]);
+  }
+  d_gate = reference::GeluBackward(gate, d_gate);
+  Tensor dx;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t c = 0; c < 2 * cols; ++c) {
+      const auto i = static_cast<std::size_t>(row * cols + c % cols);
+      dx.push_back(c < cols ? d_gate[i] : double{dy[i]} * value[i]);
+    }
+  }
+  Floats out(static_cast<std::size_t>(rows * cols), kNan), grad(x.size(), kNan);
+  Run(api_.swiglu_forward,
+      FtSwiglu{x.data(), nullptr, out.data(), rows, cols, FT_F32, FT_GATE_GELU_TANH});
+  Run(api_.swiglu_backward,
+      FtSwiglu{x.data(), dy.data(), grad.data(), rows, cols, FT_F32, FT_GATE_GELU_TANH});
+  // GELU of |x| <= 3 is off by 30 roundings of at most 3, its slope by 60; times |up| <= 3.
+  ExpectClose(out, y, {300.0 * kUnit}, "y");
+  ExpectClose(grad, dx, {300.0 * kUnit}, "dx");
+}
+
 FT_TEST_ALL_VARIANTS(SwigluTest);
 FT_TEST_ALL_VARIANTS(AddTest);
 

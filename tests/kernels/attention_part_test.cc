@@ -153,7 +153,8 @@ class AttentionPartTest : public KernelTest {
                                .head_dim = static_cast<std::int32_t>(h.head_dim),
                                .merge = into != nullptr ? 1 : 0,
                                .dtype = FT_F32,
-                               .window = h.window});
+                               .window = h.window,
+                               .scale = 0.0F});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -197,7 +198,8 @@ class AttentionPartTest : public KernelTest {
                                 .head_dim = static_cast<std::int32_t>(h.head_dim),
                                 .accumulate_dq = dq_before != nullptr ? 1 : 0,
                                 .dtype = FT_F32,
-                                .window = h.window});
+                                .window = h.window,
+                                .scale = 0.0F});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {

@@ -92,7 +92,8 @@ class AttentionTest : public KernelTest {
                            .kv_heads = static_cast<std::int32_t>(s.kv_heads),
                            .head_dim = static_cast<std::int32_t>(s.head_dim),
                            .dtype = FT_F32,
-                           .window = s.window});
+                           .window = s.window,
+                           .scale = 0.0F});
   }
 
   void CheckForward(const AttentionShape& s) {
@@ -138,7 +139,8 @@ class AttentionTest : public KernelTest {
                             .kv_heads = static_cast<std::int32_t>(s.kv_heads),
                             .head_dim = static_cast<std::int32_t>(s.head_dim),
                             .dtype = FT_F32,
-                            .window = s.window});
+                            .window = s.window,
+                            .scale = 0.0F});
     grads.ExpectGapIsNan();
     return {grads.Get(0, s.heads * s.head_dim), grads.Get(packed.KeyAt(), s.kv_heads * s.head_dim),
             grads.Get(packed.ValueAt(), s.kv_heads * s.head_dim)};

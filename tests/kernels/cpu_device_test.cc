@@ -136,7 +136,7 @@ class EntryTest : public KernelTest {
 
 TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   Floats x(64, 1.0F);
-  FtGelu gelu{x.data(), nullptr, x.data(), 64, FT_F64};
+  FtGelu gelu{x.data(), nullptr, x.data(), 64, FT_F64, FT_GELU_TANH};
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.gelu_forward(queue_.get(), &gelu)),
             "cpu gelu_forward: dtype 4: this device computes in fp32 (dtype 0)");
   gelu.dtype = FT_F32;
@@ -161,7 +161,9 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
               .trans_b = 0,
               .accumulate = 0,
               .scale = 1.0F,
-              .dtype = FT_F32};
+              .dtype = FT_F32,
+              .bias_dtype = FT_F32,
+              .c_dtype = FT_F32};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.gemm(queue_.get(), &gemm)),
             "cpu gemm: lda is 3: must be at least 4");
   FtAttentionForward attention{.q = x.data(),
@@ -176,20 +178,21 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .kv_heads = 2,
                                .head_dim = 4,
                                .dtype = FT_F32,
-                               .window = 0};
+                               .window = 0,
+                               .scale = 0.0F};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
   attention.head_dim = 1024;
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: head_dim 1024: this device takes up to 512");
-  FtRope rope{x.data(), 4, 15, 2, 3, 5, 0, 10000.0F, FT_F32, nullptr, 0};
+  FtRope rope{x.data(), 4, 15, 2, 3, 5, 0, 10000.0F, FT_F32, nullptr, 0, 0};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
             "cpu rope: head_dim 5: rotary positions need pairs");
   FtAdamW adamw{};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.adamw(queue_.get(), &adamw)),
             "cpu adamw: step is 0: must be at least 1");
-  FtBiasGrad huge{x.data(), x.data(), INT64_MAX, 64, 0, FT_F32};
+  FtBiasGrad huge{x.data(), x.data(), INT64_MAX, 64, 0, FT_F32, FT_F32};
   EXPECT_THAT(ErrorOf(FT_FAILED, api_.bias_grad(queue_.get(), &huge)),
               HasSubstr("more than this machine can address"));
   EXPECT_EQ(x, Floats(64, 1.0F));
@@ -224,7 +227,9 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                     .trans_b = 1,
                     .accumulate = 0,
                     .scale = 1.0F,
-                    .dtype = FT_F32};
+                    .dtype = FT_F32,
+                    .bias_dtype = FT_F32,
+                    .c_dtype = FT_F32};
   EXPECT_EQ(api.gemm(queue.get(), &gemm), FT_OK);
   Floats out(offset + 100 * 300);
   Floats lse(300);
@@ -240,7 +245,8 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .kv_heads = 1,
                                      .head_dim = 100,
                                      .dtype = FT_F32,
-                                     .window = 0};
+                                     .window = 0,
+                                     .scale = 0.0F};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

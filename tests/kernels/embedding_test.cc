@@ -42,7 +42,9 @@ TEST_P(EmbeddingTest, ForwardEqualsTheReferenceAtRaggedSizes) {
                              .all_ids = 0,
                              .dtype = FT_F32,
                              .runs = nullptr,
-                             .run_count = 0});
+                             .run_count = 0,
+                             .table_dtype = FT_F32,
+                             .scale = 0.0F});
       ExpectClose(out, reference::EmbeddingForward(shape, ids, ToDouble(table), ToDouble(position)),
                   {2.0 * kUnit}, "out");
     }
@@ -84,7 +86,9 @@ TEST_P(EmbeddingTest, BackwardEqualsTheReferenceAtRaggedSizes) {
                                                        .accumulate_positions = add_positions,
                                                        .dtype = FT_F32,
                                                        .runs = nullptr,
-                                                       .run_count = 0});
+                                                       .run_count = 0,
+                                                       .grad_dtype = FT_F32,
+                                                       .scale = 0.0F});
       ExpectClose(table, expected.table, {26.0 * 27.0 * kUnit}, "table");
       ExpectClose(positions, expected.positions, {26.0 * 27.0 * kUnit}, "positions");
     }
@@ -114,7 +118,9 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                    .all_ids = all,
                                                    .dtype = FT_F32,
                                                    .runs = nullptr,
-                                                   .run_count = 0});
+                                                   .run_count = 0,
+                                                   .table_dtype = FT_F32,
+                                                   .scale = 0.0F});
     return out;
   };
   const auto backward = [&](std::int64_t vocab, std::int64_t first, std::int64_t all) {
@@ -133,7 +139,9 @@ TEST_P(EmbeddingTest, SharesOfTheVocabularyAddUpToTheWhole) {
                                                      .accumulate_positions = 0,
                                                      .dtype = FT_F32,
                                                      .runs = nullptr,
-                                                     .run_count = 0});
+                                                     .run_count = 0,
+                                                     .grad_dtype = FT_F32,
+                                                     .scale = 0.0F});
     return grad;
   };
   const Floats whole = forward(table.data(), 11, 0, 0);
@@ -175,7 +183,9 @@ TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
                                                  .all_ids = 0,
                                                  .dtype = FT_F32,
                                                  .runs = runs.data(),
-                                                 .run_count = 2});
+                                                 .run_count = 2,
+                                                 .table_dtype = FT_F32,
+                                                 .scale = 0.0F});
   Run(api_.embedding_backward, FtEmbeddingBackward{.ids = ids.data(),
                                                    .dy = dy.data(),
                                                    .table_grad = table_grad.data(),
@@ -190,7 +200,9 @@ TEST_P(EmbeddingTest, FollowsThePositionsOfRuns) {
                                                    .accumulate_positions = 1,
                                                    .dtype = FT_F32,
                                                    .runs = runs.data(),
-                                                   .run_count = 2});
+                                                   .run_count = 2,
+                                                   .grad_dtype = FT_F32,
+                                                   .scale = 0.0F});
   Tensor grad = ToDouble(position);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t row = i / 5, c = i % 5;
@@ -218,7 +230,9 @@ TEST_P(EmbeddingTest, RefusesAnIdOutsideTheVocabularyAndNamesIt) {
                                 .all_ids = 0,
                                 .dtype = FT_F32,
                                 .runs = nullptr,
-                                .run_count = 0};
+                                .run_count = 0,
+                                .table_dtype = FT_F32,
+                                .scale = 0.0F};
   EXPECT_EQ(api_.embedding_forward(queue_.get(), &call), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()),
                "cpu embedding_forward: row 2 has id 11, outside the vocabulary of 11");

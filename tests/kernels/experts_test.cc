@@ -361,8 +361,8 @@ TEST_P(ExpertsTest, EntriesRefuseWhatLiesOutsideTheirTensors) {
   EXPECT_STREQ(api_.queue_error(queue_.get()),
                "cpu expert_gather: sources[1] is 9: must be from -1 to 3");
   const Ids counts = {1, 2};
-  const FtGroupedGemm gemm{x.data(), x.data(), out.data(), counts.data(),      2, 2,     2,
-                           2,        2,        0,          FT_GROUPED_FORWARD, 0, FT_F32};
+  const FtGroupedGemm gemm{x.data(), x.data(), out.data(), counts.data(),      2, 2,      2,
+                           2,        2,        0,          FT_GROUPED_FORWARD, 0, FT_F32, FT_F32};
   EXPECT_EQ(api_.grouped_gemm(queue_.get(), &gemm), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()), "cpu grouped_gemm: counts add up to 3 of 2 rows");
 }

@@ -78,7 +78,9 @@ class GemmTest : public KernelTest {
                           .trans_b = c.trans_b,
                           .accumulate = c.accumulate,
                           .scale = c.scale,
-                          .dtype = FT_F32});
+                          .dtype = FT_F32,
+                          .bias_dtype = FT_F32,
+                          .c_dtype = FT_F32});
     const reference::GemmShape shape{
         .m = c.m, .n = c.n, .k = c.k, .trans_a = c.trans_a, .trans_b = c.trans_b};
     const double scale = c.scale == 0 ? 1.0 : static_cast<double>(c.scale);
@@ -152,7 +154,9 @@ TEST_P(GemmTest, OfNoRowsOrColumnsDoesNothing) {
                         .trans_b = 0,
                         .accumulate = 0,
                         .scale = 1.0F,
-                        .dtype = FT_F32});
+                        .dtype = FT_F32,
+                        .bias_dtype = FT_F32,
+                        .c_dtype = FT_F32});
 }
 
 TEST_P(GemmTest, CarriesNanToItsRowAndNoOther) {
@@ -175,7 +179,9 @@ TEST_P(GemmTest, CarriesNanToItsRowAndNoOther) {
                         .trans_b = 0,
                         .accumulate = 0,
                         .scale = 1.0F,
-                        .dtype = FT_F32});
+                        .dtype = FT_F32,
+                        .bias_dtype = FT_F32,
+                        .c_dtype = FT_F32});
   for (std::size_t i = 0; i < c.size(); ++i) {
     EXPECT_EQ(std::isnan(c[i]), i / 65 == 40) << i;
   }
@@ -208,7 +214,9 @@ TEST_P(GemmTest, GivesAColumnTheSameBitsInAnyCompany) {
                           .trans_b = 1,
                           .accumulate = 0,
                           .scale = 1.0F,
-                          .dtype = FT_F32});
+                          .dtype = FT_F32,
+                          .bias_dtype = FT_F32,
+                          .c_dtype = FT_F32});
     return c;
   };
   const Floats all = columns(0, n);

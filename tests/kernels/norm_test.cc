@@ -79,7 +79,8 @@ class NormTest : public KernelTest {
                                          .cols = c.cols,
                                          .epsilon = kEpsilon,
                                          .rms = c.rms,
-                                         .dtype = FT_F32});
+                                         .dtype = FT_F32,
+                                         .weight_dtype = FT_F32});
     const double bound = Factor(c) * 1.25 * (1.0 + Largest(c.out.y));
     ExpectClose(y, c.out.y, {bound}, "y");
     ExpectClose(rstd, c.out.rstd, {bound * Largest(c.out.rstd)}, "rstd");
@@ -115,7 +116,8 @@ class NormTest : public KernelTest {
                             .rows = c.rows,
                             .cols = c.cols,
                             .rms = c.rms,
-                            .dtype = FT_F32});
+                            .dtype = FT_F32,
+                            .weight_dtype = FT_F32});
     return dx;
   }
 };
@@ -196,7 +198,8 @@ TEST_P(NormTest, BackwardWeightEqualsTheReferenceAtRaggedSizes) {
                                  .cols = cols,
                                  .rms = rms,
                                  .accumulate = accumulate,
-                                 .dtype = FT_F32});
+                                 .dtype = FT_F32,
+                                 .grad_dtype = FT_F32});
         Tensor expected = c.grads.weight;
         Tensor expected_bias = c.grads.bias;
         for (std::size_t i = 0; accumulate && i < old.size(); ++i) {

@@ -34,7 +34,8 @@ class RopeTest : public KernelTest {
                           .theta = theta,
                           .dtype = FT_F32,
                           .runs = nullptr,
-                          .run_count = 0});
+                          .run_count = 0,
+                          .head_stride = 0});
     Floats y(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       y[i] = data[place(i)];
@@ -112,8 +113,38 @@ TEST_P(RopeTest, RotatesRunsByTheirPositions) {
                         .theta = 10000.0F,
                         .dtype = FT_F32,
                         .runs = runs.data(),
-                        .run_count = 2});
+                        .run_count = 2,
+                        .head_stride = 0});
   ExpectClose(part, ToDouble(rotated), {kUnit}, "rope");
+}
+
+// Heads of 10 of which 4 elements turn: as heads of 4, and the rest as it was.
+TEST_P(RopeTest, TurnsTheFirstElementsOfAHeadAlone) {
+  const std::int64_t rows = 7, heads = 3, dim = 10, turned = 4;
+  const Floats x = Random(rows * heads * dim, 1);
+  Floats y = x, part;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (static_cast<std::int64_t>(i) % dim < turned) part.push_back(x[i]);
+  }
+  Run(api_.rope, FtRope{.data = y.data(),
+                        .rows = rows,
+                        .row_stride = heads * dim,
+                        .sequence = rows,
+                        .heads = static_cast<std::int32_t>(heads),
+                        .head_dim = static_cast<std::int32_t>(turned),
+                        .inverse = 0,
+                        .theta = 10000.0F,
+                        .dtype = FT_F32,
+                        .runs = nullptr,
+                        .run_count = 0,
+                        .head_stride = static_cast<std::int32_t>(dim)});
+  const Floats expected =
+      Rotate({.sequence = rows, .heads = heads, .head_dim = turned}, part, 10000.0F);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const bool turns = static_cast<std::int64_t>(i) % dim < turned;
+    EXPECT_EQ(y[i], turns ? expected[next++] : x[i]) << i;
+  }
 }
 
 TEST(RopeReference, InverseIsTheDifferenceGradient) {

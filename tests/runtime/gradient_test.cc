@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "feature_models.h"
 #include "kernels/cpu/cpu_device.h"
 #include "recording_sink.h"
 #include "runtime/parameters/tensors.h"
@@ -120,6 +121,16 @@ TEST(Gradient, IsTheSlopeOfTheLossWithinAWindow) {
   ExpectSlopes(model);
 }
 TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
+
+// A base of 10000 would turn the last of 4 pairs by 0.001 a token.
+TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
+  for (const FeatureModel& feature : FeatureModels()) {
+    SCOPED_TRACE(feature.name);
+    ModelSpec model = feature.model;
+    model.rope_theta = 100;
+    ExpectSlopes(model);
+  }
+}
 
 // Every token goes to all experts, so that no choice jumps; the balance is not part of the loss
 // that is read.

@@ -31,7 +31,7 @@ ModelSpec TinyLlama() {
   model.norm = NormKind::kRmsNorm;
   model.mlp = MlpKind::kSwiglu;
   model.positions = PositionKind::kRope;
-  model.attention_bias = model.projection_bias = false;
+  model.attention_bias = model.output_bias = model.mlp_bias = false;
   return model;
 }
 

@@ -25,7 +25,8 @@ ModelSpec RandomModel(std::mt19937_64& random) {
   model.mlp = llama ? MlpKind::kSwiglu : MlpKind::kGelu;
   model.positions = llama ? PositionKind::kRope : PositionKind::kLearned;
   model.attention_bias = !llama || pick(0, 1) == 1;
-  model.projection_bias = !llama;
+  model.output_bias = !llama;
+  model.mlp_bias = !llama;
   model.tied_embeddings = pick(0, 1) == 1;
   if (pick(0, 2) == 0) {
     model.experts = pick(1, 6);
@@ -37,6 +38,27 @@ ModelSpec RandomModel(std::mt19937_64& random) {
     model.balance_weight = pick(0, 1) == 1 ? 0.01 : 0.0;
   }
   return model;
+}
+
+// What models of the field differ in, in half of the models without experts.
+void Vary(std::uint64_t index, ModelSpec& model) {
+  std::mt19937_64 random(~index * 7);
+  const auto flip = [&] { return std::uniform_int_distribution<int>(0, 1)(random) == 1; };
+  if (flip()) return;
+  const bool rope = model.positions == PositionKind::kRope;
+  model.norm_bias = flip();
+  model.qk_norm = flip();
+  model.head_bias = flip();
+  model.embedding_norm = flip();
+  if (rope && flip()) model.rotary_dim = 2;
+  if (!rope && flip()) model.unused_positions = 2;
+  if (flip()) model.logit_softcap = 30;
+  if (model.experts > 0) return;
+  if (flip()) {
+    model.order = flip() ? LayerOrder::kParallel : LayerOrder::kParallelOneNorm;
+  } else if (!model.output_bias && flip()) {
+    model.post_norms = true;
+  }
 }
 
 // Context parallelism, in a third of the plans: in place of ranks of dp, so that there are not
@@ -182,6 +204,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   PlannedModel out;
   out.model = RandomModel(random);
   NarrowAttention(index, out.model);
+  Vary(index, out.model);
   Plan& plan = out.plan;
   plan.dp = static_cast<int>(pick(1, 4));
   plan.tp = static_cast<int>(std::int64_t{1} << pick(0, 2));
@@ -247,7 +270,9 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   plan.loss_chunks = pieces(5);
   if (out.model.experts > 0) DealExperts(index, out);
   if (!SplitsBackward(plan.schedule) && out.model.experts == 0) plan.mlp_tiles = pieces(4);
-  if (plan.tp > 1 && !(plan.sequence_parallel && plan.mlp_tiles > 1)) plan.tp_tiles = pieces(3);
+  const bool scatters = plan.sequence_parallel &&
+                        (plan.mlp_tiles > 1 || out.model.order == LayerOrder::kParallelOneNorm);
+  if (plan.tp > 1 && !scatters) plan.tp_tiles = pieces(3);
   plan.fuse = pick(0, 3) == 0;
   if (out.model.experts == 0 && pick(0, 2) == 0) {
     plan.method = TrainingMethod::kLora;

@@ -58,8 +58,11 @@ void GemmGelu(benchmark::State& state, Sizes s, std::int64_t chunk) {
                         1,
                         0,
                         1.0F,
+                        FT_F32,
+                        FT_F32,
                         FT_F32};
-      const FtGelu gelu{out, nullptr, activated.data() + row * s.out, chunk * s.out, FT_F32};
+      const FtGelu gelu{out,           nullptr, activated.data() + row * s.out,
+                        chunk * s.out, FT_F32,  FT_GELU_TANH};
       if (api.gemm(queue.get(), &gemm) != FT_OK || api.gelu_forward(queue.get(), &gelu) != FT_OK) {
         state.SkipWithError(api.queue_error(queue.get()));
       }
@@ -90,9 +93,11 @@ void GemmGeluBackward(benchmark::State& state, Sizes s, std::int64_t chunk) {
                         0,
                         0,
                         1.0F,
+                        FT_F32,
+                        FT_F32,
                         FT_F32};
-      const FtGelu gelu{up.data() + row * s.out, out, d_up.data() + row * s.out, chunk * s.out,
-                        FT_F32};
+      const FtGelu gelu{up.data() + row * s.out, out,    d_up.data() + row * s.out,
+                        chunk * s.out,           FT_F32, FT_GELU_TANH};
       if (api.gemm(queue.get(), &gemm) != FT_OK || api.gelu_backward(queue.get(), &gelu) != FT_OK) {
         state.SkipWithError(api.queue_error(queue.get()));
       }
@@ -106,13 +111,13 @@ void AddNorm(benchmark::State& state, std::int64_t rows, std::int64_t cols, bool
   const Queue queue = MakeQueue();
   const auto a = Made(rows * cols), b = Made(rows * cols), weight = Made(cols);
   auto sum = Made(rows * cols), y = Made(rows * cols), mean = Made(rows), rstd = Made(rows);
-  const FtAdd add{a.data(), b.data(), nullptr, sum.data(), rows, cols, FT_F32};
+  const FtAdd add{a.data(), b.data(), nullptr, sum.data(), rows, cols, FT_F32, FT_F32};
   const FtNormForward norm{sum.data(),  weight.data(), weight.data(), y.data(), mean.data(),
                            rstd.data(), rows,          cols,          1e-5F,    0,
-                           FT_F32};
+                           FT_F32,      FT_F32};
   const FtAddNormForward both{a.data(),   b.data(), nullptr,     weight.data(), weight.data(),
                               sum.data(), y.data(), mean.data(), rstd.data(),   rows,
-                              cols,       1e-5F,    0,           FT_F32};
+                              cols,       1e-5F,    0,           FT_F32,        FT_F32};
   for (auto _ : state) {
     if (fused) {
       api.add_norm_forward(queue.get(), &both);

@@ -6,8 +6,16 @@
 namespace foretrain {
 namespace {
 
+// Which functions each of the two has.
+void CheckActivation(Check& check, bool known, int activation) {
+  if (!known) check.Refuse(FT_UNSUPPORTED, "activation %d", activation);
+}
+bool IsPlain(FtActivation a) { return a >= FT_GELU_TANH && a <= FT_SQUARED_RELU; }
+bool IsGate(FtGate gate) { return gate == FT_GATE_SILU || gate == FT_GATE_GELU_TANH; }
+
 FtStatus GeluForward(FtQueue* queue, const FtGelu* g) {
   Check check(queue, "gelu_forward", g->dtype);
+  CheckActivation(check, IsPlain(g->activation), static_cast<int>(g->activation));
   check.Size("elements", g->elements)
       .Tensor("x", g->x, g->elements)
       .Tensor("out", g->out, g->elements);
@@ -19,6 +27,7 @@ FtStatus GeluForward(FtQueue* queue, const FtGelu* g) {
 
 FtStatus GeluBackward(FtQueue* queue, const FtGelu* g) {
   Check check(queue, "gelu_backward", g->dtype);
+  CheckActivation(check, IsPlain(g->activation), static_cast<int>(g->activation));
   check.Size("elements", g->elements)
       .Tensor("x", g->x, g->elements)
       .Tensor("dy", g->dy, g->elements);
@@ -31,6 +40,7 @@ FtStatus GeluBackward(FtQueue* queue, const FtGelu* g) {
 
 FtStatus SwigluForward(FtQueue* queue, const FtSwiglu* g) {
   Check check(queue, "swiglu_forward", g->dtype);
+  CheckActivation(check, IsGate(g->gate), static_cast<int>(g->gate));
   check.Size("rows", g->rows).Size("cols", g->cols);
   check.Tensor("x", g->x, g->rows, g->cols).Tensor("out", g->out, g->rows, g->cols);
   if (check.ok()) {
@@ -41,6 +51,7 @@ FtStatus SwigluForward(FtQueue* queue, const FtSwiglu* g) {
 
 FtStatus SwigluBackward(FtQueue* queue, const FtSwiglu* g) {
   Check check(queue, "swiglu_backward", g->dtype);
+  CheckActivation(check, IsGate(g->gate), static_cast<int>(g->gate));
   check.Size("rows", g->rows).Size("cols", g->cols);
   check.Tensor("x", g->x, g->rows, g->cols)
       .Tensor("dy", g->dy, g->rows, g->cols)
@@ -63,6 +74,18 @@ FtStatus Add(FtQueue* queue, const FtAdd* g) {
   return check.status();
 }
 
+FtStatus Softcap(FtQueue* queue, const FtSoftcap* g) {
+  Check check(queue, "softcap", g->dtype);
+  check.Size("elements", g->elements).Tensor("x", g->x, g->elements);
+  if (!(g->cap > 0.0F)) {
+    check.Refuse(FT_FAILED, "cap %g: must be above 0", static_cast<double>(g->cap));
+  }
+  if (check.ok()) {
+    queue->kernels->softcap(*g);
+  }
+  return check.status();
+}
+
 }  // namespace
 
 void SetActivationEntries(FtDeviceApi& api) {
@@ -71,6 +94,7 @@ void SetActivationEntries(FtDeviceApi& api) {
   api.swiglu_forward = &SwigluForward;
   api.swiglu_backward = &SwigluBackward;
   api.add = &Add;
+  api.softcap = &Softcap;
 }
 
 }  // namespace foretrain

@@ -13,7 +13,9 @@ FtStatus Rope(FtQueue* queue, const FtRope* g) {
       .AtLeast("sequence", g->sequence, 1)
       .Size("heads", g->heads)
       .HeadDim(g->head_dim);
-  check.AtLeast("row_stride", g->row_stride, std::int64_t{g->heads} * g->head_dim);
+  const std::int64_t head_stride = g->head_stride > 0 ? g->head_stride : g->head_dim;
+  check.AtLeast("head_stride", head_stride, g->head_dim);
+  check.AtLeast("row_stride", g->row_stride, std::int64_t{g->heads} * head_stride);
   check.Tensor("data", g->data, g->rows, g->row_stride);
   if (g->head_dim % 2 != 0) {
     check.Refuse(FT_FAILED, "head_dim %d: rotary positions need pairs", g->head_dim);

@@ -14,7 +14,7 @@ FtStatus NormForward(FtQueue* queue, const FtNormForward* g) {
       .Tensor("rstd", g->rstd, g->rows);
   check.Tensor("weight", g->weight, g->cols);
   if (g->rms == 0) {
-    check.Tensor("bias", g->bias, g->cols).Tensor("mean", g->mean, g->rows);
+    check.Tensor("mean", g->mean, g->rows);
   }
   if (check.ok()) {
     queue->kernels->norm_forward(*g);
@@ -32,7 +32,7 @@ FtStatus AddNormForward(FtQueue* queue, const FtAddNormForward* g) {
       .Tensor("rstd", g->rstd, g->rows);
   check.Tensor("weight", g->weight, g->cols);
   if (g->rms == 0) {
-    check.Tensor("norm_bias", g->norm_bias, g->cols).Tensor("mean", g->mean, g->rows);
+    check.Tensor("mean", g->mean, g->rows);
   }
   if (check.ok()) {
     queue->kernels->add_norm_forward(*g);

@@ -2,7 +2,9 @@
 // back. A call without such tensors goes straight through. Longer than other files, because it
 // names the tensors of every entry.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include "kernels/cpu/entries/families.h"
@@ -150,6 +152,7 @@ void ReadSlices(WideCopies& wide, FtDtype dtype, std::int64_t rows, std::int64_t
   const bool shared = ShareRows(joined);
   const auto* const copy =
       shared ? static_cast<const float*>(wide.In(joined.first, dtype, joined.extent)) : nullptr;
+  if (wide.status() != FT_OK) return;
   for (std::size_t i = 0; i < sizeof...(Slot); ++i) {
     *at[i] =
         shared ? copy + joined.OffsetOf(*at[i]) : wide.In(*at[i], dtype, {rows, widths[i], stride});
@@ -168,6 +171,7 @@ void WriteSlices(WideCopies& wide, FtDtype dtype, std::int64_t rows, std::int64_
   auto* const first = const_cast<std::uint16_t*>(joined.first);
   auto* const copy =
       shared ? static_cast<float*>(wide.Out(first, dtype, joined.extent, true)) : nullptr;
+  if (wide.status() != FT_OK) return;
   for (std::size_t i = 0; i < sizeof...(Slot); ++i) {
     *at[i] = shared ? copy + joined.OffsetOf(*at[i])
                     : wide.Out(*at[i], dtype, {rows, widths[i], stride}, true);

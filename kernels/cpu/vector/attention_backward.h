@@ -182,7 +182,7 @@ FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, float* scratch) {
 // row is `start`.
 FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock& block,
                               int64_t start, int64_t kv_head, int64_t j) {
-  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t group = g.heads / g.kv_heads;
   const int64_t keys = Least(kBackwardKeys, g.sequence - j);
   const int64_t at = (start + j) * g.row_stride + kv_head * g.head_dim;

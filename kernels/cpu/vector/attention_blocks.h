@@ -58,6 +58,11 @@ FT_INLINE void CopyTransposed(const float* from, int64_t stride, int64_t rows, i
   }
 }
 
+// Of scores.
+FT_INLINE float ScoreScale(float scale, int64_t head_dim) {
+  return scale > 0.0F ? scale : 1.0F / __builtin_sqrtf(static_cast<float>(head_dim));
+}
+
 // What a block of queries sees of a block of keys. Query i sees key j where i + ahead - window < j
 // <= i + ahead.
 struct View {

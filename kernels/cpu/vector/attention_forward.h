@@ -187,7 +187,7 @@ FT_INLINE ForwardBlock TakeForwardBlock(int64_t head_dim, float* scratch) {
 // The queries from i on of one head of one sequence, whose first row is `start`.
 FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock& block,
                                 int64_t start, int64_t head, int64_t i) {
-  const float scale = kLog2E / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const float scale = kLog2E * ScoreScale(g.scale, g.head_dim);
   const int64_t kv_head = head / (g.heads / g.kv_heads);
   const float* q = Floats(g.q) + (start + i) * g.row_stride + head * g.head_dim;
   const float* k = Floats(g.k) + start * g.row_stride + kv_head * g.head_dim;

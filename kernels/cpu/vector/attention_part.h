@@ -25,6 +25,7 @@ FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
   whole.heads = g.heads;
   whole.kv_heads = g.kv_heads;
   whole.head_dim = g.head_dim;
+  whole.scale = g.scale;
   return whole;
 }
 
@@ -39,6 +40,7 @@ FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
   whole.heads = g.heads;
   whole.kv_heads = g.kv_heads;
   whole.head_dim = g.head_dim;
+  whole.scale = g.scale;
   return whole;
 }
 
@@ -81,7 +83,7 @@ FT_INLINE void PartFinish(const FtAttentionForward& whole, const ForwardBlock& b
 FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
                                     const FtAttentionForward& whole, const ForwardBlock& block,
                                     const FtRun& run, int64_t shift, int64_t head, int64_t i) {
-  const float scale = kLog2E / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const float scale = kLog2E * ScoreScale(g.scale, g.head_dim);
   const int64_t kv_column = head / (g.heads / g.kv_heads) * g.head_dim;
   const int64_t queries = Least(kForwardQueries, run.rows - i);
   const int64_t row = run.row + shift + i;
@@ -128,7 +130,7 @@ inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch
 FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAttentionBackward& whole,
                                  const BackwardBlock& block, const FtRun& run, int64_t shift,
                                  int64_t head, int64_t key_position, int64_t keys) {
-  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t window = WindowOf(g.window);
   const int64_t ahead = run.position - key_position;  // of the run's first query
   const int64_t end = Least(run.rows, keys - 1 + window - ahead);
@@ -154,7 +156,7 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
 FT_INLINE void PartBackwardOfKeys(const FtAttentionPartBackward& g,
                                   const FtAttentionBackward& whole, const BackwardBlock& block,
                                   const FtRun& run, int64_t shift, int64_t kv_head, int64_t j) {
-  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(g.head_dim));
+  const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t group = g.heads / g.kv_heads;
   const int64_t keys = Least(kBackwardKeys, run.rows - j);
   const int64_t row = run.row + shift + j;

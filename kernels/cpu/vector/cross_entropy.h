@@ -87,13 +87,19 @@ inline void CrossEntropyBackward(const FtCrossEntropyBackward& g) {
       continue;
     }
     const float lse = g.lse[row];
+    // d tanh = 1 - tanh^2.
+    const float inverse = g.softcap > 0.0F ? 1.0F / g.softcap : 0.0F;
+    const int64_t column = target - g.first_id;
+    const bool here = column >= 0 && column < used;
+    const float of_target = here ? logits[column] * inverse : 0.0F;
     ForEachVector(
         used, [&](int64_t i, auto access) __attribute__((always_inline)) {
-          access.store(logits + i, Exp(access.load(logits + i) - lse) * g.scale);
+          const Vector x = access.load(logits + i);
+          const Vector capped = x * inverse;
+          access.store(logits + i, Exp(x - lse) * g.scale * (1.0F - capped * capped));
         });
-    const int64_t column = target - g.first_id;
-    if (column >= 0 && column < used) {
-      logits[column] -= g.scale;
+    if (here) {
+      logits[column] -= g.scale * (1.0F - of_target * of_target);
     }
   }
 }

@@ -32,31 +32,111 @@ FT_INLINE Vector GeluSlope(Vector x) {
   return s + bounded * s * (1.0F - s) * slope;
 }
 
-inline void GeluForward(const FtGelu& g) {
+// GELU with erf is x / 2 erfc(-x / sqrt 2); erfc(z) = t (a1 + t (a2 + ...)) e^-z^2 with t = 1 / (1
+// + p z) for z >= 0, off by 1.5e-7 at most (Abramowitz and Stegun 1964, 7.1.26), erfc(-z) = 2 -
+// erfc(z). Leaves e^(-x^2 / 2) in `bell`.
+FT_INLINE Vector NormalBelow(Vector x, Vector& bell) {
+  constexpr float kHalfRoot = 0.7071067812F;
+  const Vector size = Max(-x, x);
+  const Vector t = 1.0F / (1.0F + (0.3275911F * kHalfRoot) * size);
+  bell = Exp2(size * size * (-0.5F * kLog2E));
+  const Vector series =
+      t * (0.254829592F +
+           t * (-0.284496736F + t * (1.421413741F + t * (-1.453152027F + t * 1.061405429F))));
+  const Vector tail = 0.5F * series * bell;
+  return x < 0.0F ? tail : 1.0F - tail;
+}
+
+struct TanhGelu {
+  static FT_INLINE Vector Value(Vector x) { return Gelu(x); }
+  static FT_INLINE Vector Slope(Vector x) { return GeluSlope(x); }
+};
+// x * Phi(x), and Phi(x) + x phi(x). Bounded where the terms would be infinity times 0.
+struct ErfGelu {
+  static FT_INLINE Vector Value(Vector x) {
+    Vector bell;
+    const Vector below = NormalBelow(x, bell);
+    return x < -20.0F ? Set(0.0F) : x * below;
+  }
+  static FT_INLINE Vector Slope(Vector x) {
+    constexpr float kInverseRoot = 0.3989422804F;  // 1 / sqrt(2 pi)
+    const Vector bounded = Min(Set(20.0F), Max(Set(-20.0F), x));
+    Vector bell;
+    const Vector below = NormalBelow(bounded, bell);
+    return below + bounded * bell * kInverseRoot;
+  }
+};
+struct Relu {
+  static FT_INLINE Vector Value(Vector x) { return Max(Set(0.0F), x); }
+  static FT_INLINE Vector Slope(Vector x) {
+    return x > 0.0F ? Set(1.0F) : (x == x ? Set(0.0F) : x);
+  }
+};
+struct SquaredRelu {
+  static FT_INLINE Vector Value(Vector x) { return Relu::Value(x) * Relu::Value(x); }
+  static FT_INLINE Vector Slope(Vector x) { return 2.0F * Relu::Value(x); }
+};
+
+template <class Function>
+FT_INLINE void ActivationForward(const FtGelu& g) {
   const float* x = Floats(g.x);
   float* out = Floats(g.out);
   ForEachVector(
       g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
-        access.store(out + i, Gelu(access.load(x + i)));
+        access.store(out + i, Function::Value(access.load(x + i)));
       });
 }
 
-inline void GeluBackward(const FtGelu& g) {
+template <class Function>
+FT_INLINE void ActivationBackward(const FtGelu& g) {
   const float* x = Floats(g.x);
   const float* dy = Floats(g.dy);
   float* out = Floats(g.out);
   ForEachVector(
       g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
-        access.store(out + i, access.load(dy + i) * GeluSlope(access.load(x + i)));
+        access.store(out + i, access.load(dy + i) * Function::Slope(access.load(x + i)));
       });
+}
+
+inline void GeluForward(const FtGelu& g) {
+  if (g.activation == FT_GELU_ERF) return ActivationForward<ErfGelu>(g);
+  if (g.activation == FT_RELU) return ActivationForward<Relu>(g);
+  if (g.activation == FT_SQUARED_RELU) return ActivationForward<SquaredRelu>(g);
+  ActivationForward<TanhGelu>(g);
+}
+
+inline void GeluBackward(const FtGelu& g) {
+  if (g.activation == FT_GELU_ERF) return ActivationBackward<ErfGelu>(g);
+  if (g.activation == FT_RELU) return ActivationBackward<Relu>(g);
+  if (g.activation == FT_SQUARED_RELU) return ActivationBackward<SquaredRelu>(g);
+  ActivationBackward<TanhGelu>(g);
 }
 
 // 1 + e^-x.
 FT_INLINE Vector SiluDivisor(Vector x) { return 1.0F + Exp2(x * -kLog2E); }
 
-// silu(gate) * up = gate / (1 + e^-gate) * up.
-// Prefetching gains two fifths from memory.
-inline void SwigluForward(const FtSwiglu& g) {
+// x / (1 + e^-x). d silu = s + x s (1 - s), written s (1 + x (1 - s)); x (1 - s) is 0 * inf where x
+// is infinite: there the slope is s.
+struct Silu {
+  static FT_INLINE Vector Gated(Vector x, Vector up) { return x * up / SiluDivisor(x); }
+  static FT_INLINE void Slope(Vector x, Vector& value, Vector& slope) {
+    const Vector s = 1.0F / SiluDivisor(x);
+    const Vector bounded = Min(Set(100.0F), Max(Set(-100.0F), x));
+    value = x * s;
+    slope = s * (1.0F + bounded * (1.0F - s));
+  }
+};
+struct TanhGeluGate {
+  static FT_INLINE Vector Gated(Vector x, Vector up) { return Gelu(x) * up; }
+  static FT_INLINE void Slope(Vector x, Vector& value, Vector& slope) {
+    value = Gelu(x);
+    slope = GeluSlope(x);
+  }
+};
+
+// f(gate) * up. Prefetching gains two fifths from memory.
+template <class Gate>
+FT_INLINE void GatedForward(const FtSwiglu& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* gate = Floats(g.x) + row * 2 * g.cols;
     const float* up = gate + g.cols;
@@ -65,14 +145,13 @@ inline void SwigluForward(const FtSwiglu& g) {
         g.cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
           PrefetchAhead(gate + i);
           PrefetchAhead(up + i);
-          const Vector x = access.load(gate + i);
-          access.store(out + i, x * access.load(up + i) / SiluDivisor(x));
+          access.store(out + i, Gate::Gated(access.load(gate + i), access.load(up + i)));
         });
   }
 }
 
-// d silu = s + x s (1 - s), written s (1 + x (1 - s)).
-inline void SwigluBackward(const FtSwiglu& g) {
+template <class Gate>
+FT_INLINE void GatedBackward(const FtSwiglu& g) {
   for (int64_t row = 0; row < g.rows; ++row) {
     const float* gate = Floats(g.x) + row * 2 * g.cols;
     const float* up = gate + g.cols;
@@ -81,16 +160,36 @@ inline void SwigluBackward(const FtSwiglu& g) {
     float* dup = dgate + g.cols;
     ForEachVector(
         g.cols, [&](int64_t i, auto access) __attribute__((always_inline)) {
-          const Vector x = access.load(gate + i);
-          const Vector s = 1.0F / SiluDivisor(x);
+          Vector value, slope;
+          Gate::Slope(access.load(gate + i), value, slope);
           const Vector d = access.load(dy + i);
           const Vector upward = access.load(up + i);
-          access.store(dup + i, d * x * s);
-          // x (1 - s) is 0 * inf where x is infinite: there the slope is s.
-          const Vector bounded = Min(Set(100.0F), Max(Set(-100.0F), x));
-          access.store(dgate + i, d * upward * (s * (1.0F + bounded * (1.0F - s))));
+          access.store(dup + i, d * value);
+          access.store(dgate + i, d * upward * slope);
         });
   }
+}
+
+inline void SwigluForward(const FtSwiglu& g) {
+  if (g.gate == FT_GATE_GELU_TANH) return GatedForward<TanhGeluGate>(g);
+  GatedForward<Silu>(g);
+}
+
+inline void SwigluBackward(const FtSwiglu& g) {
+  if (g.gate == FT_GATE_GELU_TANH) return GatedBackward<TanhGeluGate>(g);
+  GatedBackward<Silu>(g);
+}
+
+// tanh u = 1 - 2 / (1 + e^2u): beyond the range of 2^x it is 1 or -1. Near 0 the difference of the
+// two is off by half a unit of 1, which `cap` scales.
+inline void Softcap(const FtSoftcap& g) {
+  float* x = Floats(g.x);
+  const float slope = 2.0F * kLog2E / g.cap;
+  ForEachVector(
+      g.elements, [&](int64_t i, auto access) __attribute__((always_inline)) {
+        const Vector tanh = 1.0F - 2.0F / (1.0F + Exp2(access.load(x + i) * slope));
+        access.store(x + i, g.cap * tanh);
+      });
 }
 
 inline void Add(const FtAdd& g) {

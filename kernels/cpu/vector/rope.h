@@ -63,9 +63,10 @@ class RopeAngles {
 // memory: halves of heads are read in turn.
 FT_INLINE void RopeRows(const FtRope& g, const RopeAngles& angles, int64_t first_row) {
   const int64_t half = g.head_dim / 2;
+  const int64_t head_stride = g.head_stride > 0 ? g.head_stride : g.head_dim;
   for (int64_t row = first_row; row < g.rows; row += g.sequence) {
     for (int64_t head = 0; head < g.heads; ++head) {
-      float* first = Floats(g.data) + row * g.row_stride + head * g.head_dim;
+      float* first = Floats(g.data) + row * g.row_stride + head * head_stride;
       float* second = first + half;
       ForEachVector(
           half, [&](int64_t i, auto access) __attribute__((always_inline)) {

@@ -81,6 +81,7 @@ FT_INLINE int64_t PositionIn(const FtRun* runs, int64_t count, int64_t row) {
 }
 
 inline void EmbeddingForward(const FtEmbeddingForward& g) {
+  const float scale = g.scale == 0.0F ? 1.0F : g.scale;
   for (int64_t row = 0; row < g.rows; ++row) {
     const int64_t id = g.ids[row] - g.first_id;
     float* to = Floats(g.out) + row * g.cols;
@@ -89,21 +90,29 @@ inline void EmbeddingForward(const FtEmbeddingForward& g) {
       continue;
     }
     const float* from = Floats(g.table) + id * g.cols;
-    if (g.positions == nullptr) {
+    if (g.positions == nullptr && scale == 1.0F) {
       memcpy(to, from, static_cast<size_t>(g.cols) * sizeof(float));
+      continue;
+    }
+    if (g.positions == nullptr) {
+      ForEachVector(
+          g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
+            access.store(to + c, access.load(from + c) * scale);
+          });
       continue;
     }
     const int64_t place = (g.first_row + row) % g.sequence;
     const float* position = Floats(g.positions) + PositionIn(g.runs, g.run_count, place) * g.cols;
     ForEachVector(
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
-          access.store(to + c, access.load(from + c) + access.load(position + c));
+          access.store(to + c, access.load(from + c) * scale + access.load(position + c));
         });
   }
 }
 
 // Rows are added in their order: equal ids always sum alike.
 inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
+  const float scale = g.scale == 0.0F ? 1.0F : g.scale;
   float* table = Floats(g.table_grad);
   float* positions = Floats(g.positions_grad);
   if (g.accumulate_table == 0) {
@@ -119,7 +128,7 @@ inline void EmbeddingBackward(const FtEmbeddingBackward& g) {
       float* to = table + id * g.cols;
       ForEachVector(
           g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
-            access.store(to + c, access.load(to + c) + access.load(dy + c));
+            access.store(to + c, access.load(to + c) + access.load(dy + c) * scale);
           });
     }
     if (positions != nullptr) {
@@ -164,7 +173,7 @@ FT_INLINE void NormForwardRows(const FtNormForward& g) {
         g.cols, [&](int64_t c, auto access) __attribute__((always_inline)) {
           Vector v = (access.load(x + c) - mean) * rstd * access.load(Floats(g.weight) + c);
           if constexpr (!kRms) {
-            v += access.load(Floats(g.bias) + c);
+            v = g.bias == nullptr ? v : v + access.load(Floats(g.bias) + c);
           }
           access.store(y + c, v);
         });

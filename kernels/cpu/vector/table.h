@@ -9,6 +9,7 @@
 #include "kernels/cpu/vector/elementwise.h"
 #include "kernels/cpu/vector/experts.h"
 #include "kernels/cpu/vector/gemm.h"
+#include "kernels/cpu/vector/head_norm.h"
 #include "kernels/cpu/vector/quantize.h"
 #include "kernels/cpu/vector/rope.h"
 #include "kernels/cpu/vector/rows.h"
@@ -55,7 +56,11 @@ constexpr VectorKernels MakeTable(const char* name) {
           .sum_ranks = &SumRanks,
           .attention_part_forward = &AttentionPartForward,
           .attention_part_backward = &AttentionPartBackward,
-          .copy_rows = &CopyRowRange};
+          .copy_rows = &CopyRowRange,
+          .head_norm_forward = &HeadNormForward,
+          .head_norm_backward_input = &HeadNormBackwardInput,
+          .head_norm_backward_weight = &HeadNormBackwardWeight,
+          .softcap = &Softcap};
 }
 
 }  // namespace foretrain::FT_VECTOR_NAMESPACE

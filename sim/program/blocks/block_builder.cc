@@ -97,20 +97,24 @@ std::int16_t BlockBuilder::ForProduct(const std::string& name, std::int16_t tens
 
 void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t weight,
                           std::int16_t bias, std::int16_t y, std::int64_t rows, std::int64_t out,
-                          std::int64_t in) {
+                          std::int64_t in, bool adds) {
   x = ForProduct(name + ".input", x);
   weight = ForProduct(name + ".weight", weight);
-  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name, {In(x), In(weight), In(bias), Out(y)});
+  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name,
+               {In(x), In(weight), In(bias), adds ? InOut(y) : Out(y)});
   op.trans_b = true;
+  op.accumulate = adds;
   op.shape = {.rows = rows, .cols = out, .inner = in};
 }
 
 void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
                                        std::int16_t weight, std::int16_t dx, std::int64_t rows,
-                                       std::int64_t out, std::int64_t in) {
+                                       std::int64_t out, std::int64_t in, bool adds) {
   dy = ForProduct(name + ".output_grad", dy);
   weight = ForProduct(name + ".weight", weight);
-  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name, {In(dy), In(weight), In(kNoSlot), Out(dx)});
+  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name,
+               {In(dy), In(weight), In(kNoSlot), adds ? InOut(dx) : Out(dx)});
+  op.accumulate = adds;
   op.shape = {.rows = rows, .cols = in, .inner = out};
 }
 

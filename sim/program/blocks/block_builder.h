@@ -77,12 +77,14 @@ class BlockBuilder {
   std::int16_t ForProduct(const std::string& name, std::int16_t tensor,
                           Category category = Category::kWorkspace);
 
-  // y[rows, out] = x[rows, in] w[out, in]^T + bias
+  // y[rows, out] (+)= x[rows, in] w[out, in]^T + bias
   void Linear(const std::string& name, std::int16_t x, std::int16_t weight, std::int16_t bias,
-              std::int16_t y, std::int64_t rows, std::int64_t out, std::int64_t in);
-  // dx[rows, in] = dy[rows, out] w[out, in]
+              std::int16_t y, std::int64_t rows, std::int64_t out, std::int64_t in,
+              bool adds = false);
+  // dx[rows, in] (+)= dy[rows, out] w[out, in]
   void LinearInputGradient(const std::string& name, std::int16_t dy, std::int16_t weight,
-                           std::int16_t dx, std::int64_t rows, std::int64_t out, std::int64_t in);
+                           std::int16_t dx, std::int64_t rows, std::int64_t out, std::int64_t in,
+                           bool adds = false);
   // dw[out, in] (+)= dy[rows, out]^T x[rows, in]; dbias[out] (+)= column sums of dy; either if
   // there is one
   void LinearWeightGradient(const std::string& name, std::int16_t dy, std::int16_t x,

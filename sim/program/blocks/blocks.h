@@ -19,6 +19,7 @@ struct BlockContext {
   const Plan& plan;
   bool shared_table = false;  // embedding and tied head lie on one rank and add to one gradient
   std::int64_t window = 0;    // of the layer's attention, by BuildBlock
+  bool local = false;         // the layer is one of those that the model's window is for
 
   // Rows that linears and attention work on, and those of norms and residuals: with sequence
   // parallelism each tensor-parallel rank has a share of them, in rank order.
@@ -52,9 +53,10 @@ struct BlockRequest {
 };
 
 // Whether the layer that is block `block` is such a one.
+// Layers of both kinds are alike where the window holds the sequence and positions turn alike.
 inline bool IsGlobal(const ModelSpec& model, const Plan& plan, int block) {
-  const bool windowed = model.attention_window > 0 && plan.sequence > model.attention_window;
-  return windowed && model.WindowOf(block - 1, plan.sequence) == 0;
+  const bool unlike = model.local_rope_theta > 0 || plan.sequence > model.attention_window;
+  return model.attention_window > 0 && unlike && model.IsGlobal(block - 1);
 }
 
 // Whether blocks of the kind have such a pass, of those that a schedule has: the embedding has no
@@ -65,6 +67,9 @@ inline bool HasPass(const Plan& plan, BlockKind kind, Pass pass) {
   if (kind == BlockKind::kHead) return !frozen || pass != Pass::kBackwardWeight;
   return !frozen && pass != Pass::kBackwardInput;
 }
+
+// What activation ops of the model compute.
+ActivationKind ActivationOf(MlpKind mlp);
 
 // The block, one of those below.
 Block BuildBlock(const BlockContext& context, const BlockRequest& request);

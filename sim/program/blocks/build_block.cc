@@ -25,6 +25,26 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
 
 }  // namespace
 
+// A clamped gate is forecast as the one that it clamps: no kernel computes it (WhyNotExecuted).
+ActivationKind ActivationOf(MlpKind mlp) {
+  switch (mlp) {
+    case MlpKind::kGelu:
+    case MlpKind::kGeglu:
+      return ActivationKind::kGeluTanh;
+    case MlpKind::kGeluErf:
+      return ActivationKind::kGeluErf;
+    case MlpKind::kRelu:
+      return ActivationKind::kRelu;
+    case MlpKind::kSquaredRelu:
+      return ActivationKind::kSquaredRelu;
+    case MlpKind::kSwiglu:
+    case MlpKind::kClampedSwiglu:
+      return ActivationKind::kSilu;
+  }
+  FT_CHECK(false);
+  return {};
+}
+
 BlockFormats LayerFormats(const Plan& plan) {
   return {ActivationFormat(plan), ProductFormat(plan), WideProductFormat(plan)};
 }
@@ -35,7 +55,8 @@ BlockFormats WideFormats(const Plan& plan) {
 
 Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
   BlockContext of_layer = context;
-  if (!request.global) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
+  of_layer.local = context.model.attention_window > 0 && !request.global;
+  if (of_layer.local) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
   Block block = Build(of_layer, request);
   if (context.plan.fuse) Fuse(block);
   return block;

@@ -68,6 +68,7 @@ void ContextAttention::PartForward(const std::string& name, std::int16_t q, std:
   Op& op = b_.Add(OpKind::kAttentionPartForward, OpClass::kAttention, name,
                   {In(q), In(kv), to(out), to(at_.lse)});
   op.accumulate = merges;
+  op.parameter = static_cast<float>(context_.model.attention_scale);
   op.shape = PartShape(share);
 }
 
@@ -78,6 +79,7 @@ void ContextAttention::PartBackward(const std::string& name, std::int16_t kv, st
                   {In(at_.qkv), In(kv), In(by_heads ? out_of_heads_ : at_.out), In(at_.lse),
                    In(d_out), adds ? InOut(to.q) : Out(to.q), Out(to.kv)});
   op.accumulate = adds;
+  op.parameter = static_cast<float>(context_.model.attention_scale);
   op.shape = PartShape(share);
 }
 

@@ -1,12 +1,15 @@
-// Token table plus, where positions are learned, the position table. The token table is whole on
-// every tensor-parallel rank or, with vocab_parallel, split by rows: a row of the output is then
-// made whole by the one rank that has its id, so that the sum over ranks changes no bit.
+// Token table, scaled where the model says so, plus, where positions are learned, the position
+// table; then, in some models, a norm. The token table is whole on every tensor-parallel rank or,
+// with vocab_parallel, split by rows: a row of the output is then made whole by the one rank that
+// has its id, so that the sum over ranks changes no bit.
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
+
+enum Saved : int { kEmbedded, kMean, kRstd };
 
 struct Embedding {
   BlockBuilder b;
@@ -36,8 +39,34 @@ struct Embedding {
   void ZeroPositions(std::int16_t positions) {
     Op& zero =
         b.Add(OpKind::kFill, OpClass::kMemoryBound, "embedding.positions.zero", {Out(positions)});
-    zero.shape = {.elements = context.model.max_sequence * context.model.hidden};
+    zero.shape = {.elements = context.model.PositionRows() * context.model.hidden};
   }
+
+  // From the first position's row on.
+  std::int16_t UsedPositions(std::int16_t positions) {
+    const ModelSpec& model = context.model;
+    if (positions == kNoSlot || model.unused_positions == 0) return positions;
+    return b.View("positions.used", positions, model.unused_positions * hidden,
+                  model.max_sequence * hidden);
+  }
+
+  float TableScale() const { return static_cast<float>(context.model.embedding_scale); }
+
+  // Input, mean and rstd of the norm, which the backward reads.
+  void MakeNorm() {
+    if (!context.model.embedding_norm) return;
+    const bool rms = context.model.norm == NormKind::kRmsNorm;
+    embedded =
+        b.Slot("embedded", own_rows * hidden, Category::kActivations, SlotRole::kSaved, kEmbedded);
+    mean = b.SlotIn(NumberFormat::kFp32, "mean", rms ? 0 : own_rows, Category::kActivations,
+                    SlotRole::kSaved, kMean);
+    rstd = b.SlotIn(NumberFormat::kFp32, "rstd", own_rows, Category::kActivations, SlotRole::kSaved,
+                    kRstd);
+  }
+  void Norm(std::int16_t y);
+  std::int16_t NormGradient(std::int16_t dy, bool accumulate);
+
+  std::int16_t embedded = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
 
   OpShape Shape(std::int64_t op_rows) const {
     return {.rows = op_rows,
@@ -49,6 +78,42 @@ struct Embedding {
   }
 };
 
+void Embedding::Norm(std::int16_t y) {
+  if (embedded == kNoSlot) return;
+  Op& op =
+      b.Add(OpKind::kNormForward, OpClass::kMemoryBound, "embedding.norm",
+            {In(embedded), In(Parameter("norm.weight", kEmbeddingNormWeight, SlotRole::kParameter)),
+             In(Parameter("norm.bias", kEmbeddingNormBias, SlotRole::kParameter)), Out(y),
+             Out(mean), Out(rstd)});
+  op.rms = context.model.norm == NormKind::kRmsNorm;
+  op.parameter = static_cast<float>(context.model.norm_epsilon);
+  op.shape = {.rows = own_rows, .cols = hidden};
+}
+
+// Of the norm's output -> of its input.
+std::int16_t Embedding::NormGradient(std::int16_t dy, bool accumulate) {
+  if (embedded == kNoSlot) return dy;
+  const bool rms = context.model.norm == NormKind::kRmsNorm;
+  const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
+  const std::int16_t weight = Parameter("norm.weight", kEmbeddingNormWeight, SlotRole::kParameter);
+  const std::int16_t d_weight =
+      Parameter("d_norm.weight", kEmbeddingNormWeight, SlotRole::kGradient);
+  const std::int16_t d_bias = Parameter("d_norm.bias", kEmbeddingNormBias, SlotRole::kGradient);
+  Op& of_weight =
+      b.Add(OpKind::kNormBackwardWeight, OpClass::kMemoryBound, "embedding.norm.weight_grad",
+            {In(dy), In(embedded), In(mean), In(rstd), output(d_weight), output(d_bias)});
+  of_weight.rms = rms;
+  of_weight.accumulate = accumulate;
+  of_weight.shape = {.rows = own_rows, .cols = hidden};
+  const std::int16_t d_embedded = b.Temporary("d_embedded", own_rows * hidden);
+  Op& of_input =
+      b.Add(OpKind::kNormBackwardInput, OpClass::kMemoryBound, "embedding.norm.input_grad",
+            {In(dy), In(embedded), In(weight), In(mean), In(rstd), In(kNoSlot), Out(d_embedded)});
+  of_input.rms = rms;
+  of_input.shape = {.rows = own_rows, .cols = hidden};
+  return d_embedded;
+}
+
 }  // namespace
 
 Block EmbeddingForward(const BlockContext& context) {
@@ -57,21 +122,25 @@ Block EmbeddingForward(const BlockContext& context) {
   const std::int16_t ids = b.Slot("ids", e.rows, Category::kStaging, SlotRole::kIds);
   const std::int16_t table = e.Parameter("tokens", kTokenTable, SlotRole::kParameter);
   const std::int16_t positions = e.Parameter("positions", kPositionTable, SlotRole::kParameter);
-  const std::int16_t y =
+  const std::int16_t out =
       b.Slot("y", e.own_rows * e.hidden, Category::kActivations, SlotRole::kOutput);
+  e.MakeNorm();
+  const std::int16_t y = e.embedded != kNoSlot ? e.embedded : out;
   const bool scatters = e.split_vocab && e.split_rows;
   const bool own_rows = e.split_rows && !e.split_vocab;  // the rows of this rank and no others
   const std::int16_t from = own_rows ? b.View("ids.own", ids, 0, e.own_rows, e.own_rows) : ids;
   const std::int16_t to = scatters ? b.Temporary("partial", e.rows * e.hidden) : y;
   Op& op = b.Add(OpKind::kEmbeddingForward, OpClass::kMemoryBound, "embedding",
-                 {In(from), In(table), In(positions), Out(to)});
+                 {In(from), In(table), In(e.UsedPositions(positions)), Out(to)});
   op.own_rows = own_rows;
+  op.scale = e.TableScale();
   op.shape = e.Shape(own_rows ? e.own_rows : e.rows);
   if (scatters) {
     b.TpReduceScatter("embedding.sum", to, y, e.rows * e.hidden);
   } else if (e.split_vocab) {
     b.TpAllReduce("embedding.sum", y, e.rows * e.hidden);
   }
+  e.Norm(out);
   return b.Take();
 }
 
@@ -87,24 +156,29 @@ Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request
   std::int16_t dy =
       b.Slot("dy", e.own_rows * e.hidden, Category::kWorkspace, SlotRole::kOutputGradient);
   const std::int16_t table = e.Parameter("d_tokens", kTokenTable, SlotRole::kGradient);
-  const std::int16_t positions = e.Parameter("d_positions", kPositionTable, SlotRole::kGradient);
+  const std::int16_t all_positions =
+      e.Parameter("d_positions", kPositionTable, SlotRole::kGradient);
+  e.MakeNorm();
   b.Half(Pass::kBackwardWeight);
+  dy = e.NormGradient(dy, accumulate);
   if (e.split_rows) {
     const std::int16_t whole = b.Temporary("dy.whole", e.rows * e.hidden);
     b.TpAllGather("embedding.output_grad.gather", dy, whole, e.rows * e.hidden);
     dy = whole;
   }
   // Shared out, a sequence leaves each rank two pieces of the position table to add to.
-  const bool shared = context.plan.cp > 1 && positions != kNoSlot;
-  if (shared && !accumulate) e.ZeroPositions(positions);
+  const bool shared = context.plan.cp > 1 && all_positions != kNoSlot;
+  if (shared && !accumulate) e.ZeroPositions(all_positions);
+  const std::int16_t positions = e.UsedPositions(all_positions);
   Op& op = b.Add(
       OpKind::kEmbeddingBackward, OpClass::kMemoryBound, "embedding.tokens.grad",
       {In(ids), In(dy), add ? InOut(table) : Out(table), InOut(shared ? positions : kNoSlot)});
   op.accumulate = add;
+  op.scale = e.TableScale();
   op.shape = e.Shape(e.rows);
   if (positions != kNoSlot && !shared) {
-    const bool partial = context.plan.sequence < context.model.max_sequence;
-    if (!accumulate && partial) e.ZeroPositions(positions);
+    const bool partial = context.plan.sequence < context.model.PositionRows();
+    if (!accumulate && partial) e.ZeroPositions(all_positions);
     // dy[batch, sequence * hidden] summed over the batch; positions past the sequence get none.
     Op& sum = b.Add(OpKind::kBiasGrad, OpClass::kMemoryBound, "embedding.positions.grad",
                     {In(dy), accumulate || partial ? InOut(positions) : Out(positions)});

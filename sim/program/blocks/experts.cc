@@ -99,7 +99,7 @@ void Experts::Grouped(Product product, const std::string& name, std::int64_t pie
 }
 
 void Experts::Activation(const std::string& suffix, std::int64_t piece) {
-  const bool swiglu = layer_.context.model.mlp == MlpKind::kSwiglu;
+  const bool swiglu = layer_.context.model.IsGated();
   const std::string name = (swiglu ? "experts.swiglu" : "experts.gelu") + suffix;
   const std::int16_t out = Room(e_.activated, piece, e_.ffn_width);
   const std::int16_t to = layer_.quantizes ? b_.Temporary("experts.activated.wide" + suffix,
@@ -107,6 +107,7 @@ void Experts::Activation(const std::string& suffix, std::int64_t piece) {
                                            : out;
   Op& op = b_.Add(swiglu ? OpKind::kSwigluForward : OpKind::kGeluForward, OpClass::kMemoryBound,
                   name, {In(Room(e_.up, piece, e_.up_width)), Out(to), In(e_.all_counts)});
+  op.activation = ActivationOf(layer_.context.model.mlp);
   op.shape = {.rows = e_.Even(piece), .cols = e_.ffn_width};
   FollowCounts(piece, op.shape);
   if (layer_.quantizes) b_.Cast(name + ".cast", to, out);

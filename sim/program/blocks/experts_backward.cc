@@ -23,15 +23,16 @@ struct Backward {
   Op& ActivationGradient(const std::string& name, std::int16_t up, std::int16_t d_activated,
                          std::int16_t out, std::int64_t rows, std::int64_t width,
                          std::int16_t counts = kNoSlot) {
-    const bool swiglu = layer.context.model.mlp == MlpKind::kSwiglu;
+    const bool swiglu = layer.context.model.IsGated();
     Input();
     Op& op = b.Add(swiglu ? OpKind::kSwigluBackward : OpKind::kGeluBackward, OpClass::kMemoryBound,
                    name, {In(up), In(d_activated), Out(out), In(counts)});
+    op.activation = ActivationOf(layer.context.model.mlp);
     op.shape = {.rows = rows, .cols = width};
     return op;
   }
   std::string ActivationName(const std::string& of) const {
-    return of + (layer.context.model.mlp == MlpKind::kSwiglu ? ".swiglu.grad" : ".gelu.grad");
+    return of + (layer.context.model.IsGated() ? ".swiglu.grad" : ".gelu.grad");
   }
 
   void Products();

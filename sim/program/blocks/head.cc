@@ -83,6 +83,18 @@ struct Head {
   }
 
   // Adds the loss of `some_rows` rows and leaves their lse. `suffix`: of the ops' names.
+  // norm [some_rows, hidden] -> logits.
+  void Logits(const std::string& suffix, std::int16_t some_norm, std::int16_t weight,
+              std::int16_t logits, std::int64_t some_rows) {
+    const std::int16_t bias = Parameter("bias", kHeadBias, SlotRole::kParameter);
+    b.Linear("head.logits" + suffix, some_norm, weight, bias, logits, some_rows, vocab, hidden);
+    if (context.model.logit_softcap == 0) return;
+    Op& op =
+        b.Add(OpKind::kSoftcap, OpClass::kMemoryBound, "head.softcap" + suffix, {InOut(logits)});
+    op.parameter = static_cast<float>(context.model.logit_softcap);
+    op.shape = {.elements = some_rows * vocab};
+  }
+
   void Loss(const std::string& suffix, std::int16_t logits, std::int16_t some_targets,
             std::int16_t lse, std::int16_t loss, std::int64_t some_rows, bool adds) {
     const Operand to = adds ? InOut(loss) : Out(loss);
@@ -128,6 +140,7 @@ struct Head {
                    {InOut(logits), In(some_targets), In(lse)});
     op.scale = gradient_scale;
     if (context.plan.loss_scale > 0) op.scale *= static_cast<float>(context.plan.loss_scale);
+    op.parameter = static_cast<float>(context.model.logit_softcap);
     op.shape = LossShape(some_rows);
   }
 
@@ -141,8 +154,7 @@ struct Head {
 void Head::WholeForward(std::int16_t weight, std::int16_t loss, bool adds_loss) {
   const std::int16_t logits = SavedOfLoss("logits", rows * vocab, kLogits);
   const std::int16_t lse = SavedOfLoss("lse", rows, kLse);
-  b.Linear("head.logits", WholeNorm("head.norm.gather"), weight, kNoSlot, logits, rows, vocab,
-           hidden);
+  Logits("", WholeNorm("head.norm.gather"), weight, logits, rows);
   Loss("", logits, targets, lse, loss, rows, adds_loss);
 }
 
@@ -159,6 +171,7 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
                                     Category::kWorkspace, SlotRole::kSaved, kNormGradient);
   const std::int16_t d_norm = scatters ? b.Temporary("d_norm.partial", rows * hidden) : saved;
   const std::int16_t d_weight = Parameter("d_weight", kHeadWeight, SlotRole::kGradient);
+  const std::int16_t d_bias = Parameter("d_bias", kHeadBias, SlotRole::kGradient);
   for (std::int64_t begin = 0, c = 0; begin < rows; begin += each, ++c) {
     const std::int64_t count = std::min(each, rows - begin);
     const std::string suffix = "." + std::to_string(c);
@@ -173,7 +186,7 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
     const std::int16_t some_lse = first("lse", lse, 1);
     const std::int16_t some_targets = part("targets", targets, 1);
     const std::int16_t d_here = part("d_norm", d_norm, hidden);
-    b.Linear("head.logits" + suffix, here, weight, kNoSlot, some_logits, count, vocab, hidden);
+    Logits(suffix, here, weight, some_logits, count);
     Loss(suffix, some_logits, some_targets, some_lse, loss, count, request.adds_loss || c > 0);
     LossGradient(suffix, some_logits, some_targets, some_lse, count);
     const std::int16_t d_logits =
@@ -183,7 +196,7 @@ void Head::ChunkedForward(std::int16_t weight, std::int16_t loss, const BlockReq
     if (split_vocab && !scatters) {
       b.TpAllReduce("head.logits.input_grad.sum" + suffix, d_here, count * hidden);
     }
-    b.LinearWeightGradient("head.logits" + suffix, d_logits, here, d_weight, kNoSlot, count, vocab,
+    b.LinearWeightGradient("head.logits" + suffix, d_logits, here, d_weight, d_bias, count, vocab,
                            hidden, request.accumulate || c > 0);
   }
   if (scatters) b.TpReduceScatter("head.logits.input_grad.sum", d_norm, saved, rows * hidden);
@@ -218,9 +231,9 @@ std::int16_t Head::LogitsBackward(std::int16_t weight, bool accumulate) {
   }
   b.Half(Pass::kBackwardWeight);
   const auto weight_gradient = [&] {
-    b.LinearWeightGradient("head.logits", d_logits, all,
-                           Parameter("d_weight", kHeadWeight, SlotRole::kGradient), kNoSlot, rows,
-                           vocab, hidden, accumulate);
+    b.LinearWeightGradient(
+        "head.logits", d_logits, all, Parameter("d_weight", kHeadWeight, SlotRole::kGradient),
+        Parameter("d_bias", kHeadBias, SlotRole::kGradient), rows, vocab, hidden, accumulate);
   };
   // Without a sum dx leaves first.
   if (split_vocab) weight_gradient();

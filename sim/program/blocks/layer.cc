@@ -1,6 +1,8 @@
 // A decoder layer, pre-norm:
-//   norm1 -> qkv -> (rope) -> attention -> out -> [tp sum] -> + input -> norm2 -> up -> act -> down
-//   -> [tp sum] -> +
+//   norm1 -> qkv -> (norms of heads) -> (rope) -> attention -> out -> [tp sum] -> (norm) -> + input
+//   -> norm2 -> up -> act -> down -> [tp sum] -> (norm) -> +
+// or with attention and MLP beside each other, on norms of the input, which may be one:
+//   input + [tp sum](attention(norm1) + MLP(norm2))
 // Tensor parallelism splits heads and the MLP's width: qkv and up by rows, out and down by columns
 // (Shoeybi et al. 2019, s. 3); norms and residuals are whole on every rank. With sequence
 // parallelism they are split by rows: a sum becomes a reduce-scatter, and qkv and up read what an
@@ -18,24 +20,58 @@ void Residual(Layer& layer, const char* name, std::int16_t a, std::int16_t branc
   op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
 }
 
-// From x to the residual behind attention.
-void Attention(Layer& layer) {
+// From x to what attention adds, before the sum over ranks.
+SummedGemm AttentionBranch(Layer& layer) {
   layer.Norm1();
-  layer.Qkv(layer.Gathered("norm1.gather", layer.norm1));
+  layer.whole_norm1 = layer.Gathered("norm1.gather", layer.norm1);
+  layer.Qkv(layer.whole_norm1);
   layer.AttentionCore();
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);
-  const std::int16_t branch = layer.Sum({"attention.out", true, layer.attention_input, out_weight,
-                                         layer.tp > 1 ? kNoSlot : out_bias, layer.attention_width,
-                                         kOutLinear, layer.inner[kOutLinear]});
-  Residual(layer, "attention.residual", layer.x, branch, out_bias, layer.residual);
+  return {"attention.out",
+          true,
+          layer.attention_input,
+          out_weight,
+          layer.tp > 1 ? kNoSlot : out_bias,
+          layer.attention_width,
+          kOutLinear,
+          layer.inner[kOutLinear]};
 }
 
-// norm2 -> y. A tile is a part of the rows.
-void Mlp(Layer& layer, std::int16_t y) {
-  BlockBuilder& b = layer.b;
+// From x to the residual behind attention.
+void Attention(Layer& layer) {
+  SummedGemm out = AttentionBranch(layer);
+  out.to = layer.post1.branch;
+  const std::int16_t branch = layer.NormOfBranch(layer.post1, layer.Sum(out));
+  Residual(layer, "attention.residual", layer.x, branch, layer.Parameter("out.bias", kOutBias),
+           layer.residual);
+}
+
+// What the layer adds to its input where attention and MLP stand beside each other: the biases of
+// both, which are added once, after the one sum.
+std::int16_t BothBiases(Layer& layer, std::int16_t out_bias, std::int16_t down_bias) {
+  if (layer.tp == 1 || out_bias == kNoSlot || down_bias == kNoSlot) {
+    return out_bias == kNoSlot ? down_bias : out_bias;
+  }
+  const std::int16_t both = layer.b.TemporaryIn(layer.b.FormatOf(out_bias), "biases", layer.hidden);
+  Op& op = layer.b.Add(OpKind::kAdd, OpClass::kMemoryBound, "biases",
+                       {In(out_bias), In(down_bias), In(kNoSlot), Out(both)});
+  op.shape = {.rows = 1, .cols = layer.hidden};
+  return both;
+}
+
+// The MLP's input, which is norm2's output, of all rows. With one norm the input of qkv is it.
+std::int16_t MlpInput(Layer& layer) {
+  if (layer.HasOneNorm()) return layer.whole_norm1;
   layer.Norm2();
-  const std::int16_t in = layer.Gathered("norm2.gather", layer.norm2);
+  return layer.Gathered("norm2.gather", layer.norm2);
+}
+
+// norm2 -> y. A tile is a part of the rows. `beside`: what attention adds, where it waits for the
+// MLP's sum. Without a y it ends at what the MLP adds.
+void Mlp(Layer& layer, SummedGemm* beside, std::int16_t y) {
+  BlockBuilder& b = layer.b;
+  const std::int16_t in = MlpInput(layer);
   const std::int16_t down_weight = layer.Parameter("down.weight", kDownWeight);
   const std::int16_t down_bias = layer.Parameter("down.bias", kDownBias);
   SummedGemm down{"mlp.down",
@@ -46,9 +82,13 @@ void Mlp(Layer& layer, std::int16_t y) {
                   layer.ffn_width,
                   kDownLinear,
                   layer.inner[kDownLinear]};
+  down.beside = beside;
+  down.to = layer.post2.branch;
   const bool in_pieces = layer.split_rows && layer.context.plan.tp_tiles > 1;
-  const std::int16_t out =
-      in_pieces ? kNoSlot : b.Temporary("mlp.down.out", layer.rows * layer.hidden);
+  const bool straight = down.to != kNoSlot && !layer.split_rows;
+  const std::int16_t out = in_pieces  ? kNoSlot
+                           : straight ? down.to
+                                      : b.Temporary("mlp.down.out", layer.rows * layer.hidden);
   for (std::int64_t t = 0; t < layer.MlpTiles(); ++t) {
     const RowRange tile = layer.MlpTile(t);
     const std::string suffix = layer.TileSuffix(t);
@@ -58,13 +98,34 @@ void Mlp(Layer& layer, std::int16_t y) {
     const std::int16_t activated = layer.TileOf(layer.activated, t, layer.ffn_width);
     layer.Activation(suffix, up, activated, tile.count);
     down.name = "mlp.down" + suffix;
+    if (beside != nullptr) beside->name = "attention.out" + suffix;
     down.in = activated;
     down.inner = layer.InnerTile(kDownLinear, t);
     if (!in_pieces) layer.SumRows(down, tile, out);
   }
   down.name = "mlp.down";
-  const std::int16_t branch = in_pieces ? layer.Sum(down) : layer.Scattered(down, out);
-  Residual(layer, "mlp.residual", layer.residual, branch, down_bias, y);
+  if (beside != nullptr) beside->name = "attention.out";
+  const std::int16_t sum = in_pieces ? layer.Sum(down) : layer.Scattered(down, out);
+  const std::int16_t branch = layer.NormOfBranch(layer.post2, sum);
+  if (y == kNoSlot) return;
+  if (beside == nullptr) {
+    Residual(layer, "mlp.residual", layer.residual, branch, down_bias, y);
+    return;
+  }
+  const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);
+  Residual(layer, "residual", layer.x, branch, BothBiases(layer, out_bias, down_bias), y);
+}
+
+// Again what a backward reads, up to the input of the MLP.
+void AttentionAgain(Layer& layer) {
+  if (!layer.IsParallel()) return Attention(layer);
+  layer.Norm1();
+  layer.whole_norm1 = layer.Gathered("norm1.gather", layer.norm1);
+  layer.Qkv(layer.whole_norm1);
+  layer.AttentionCore();
+  // The output's adapter keeps what it makes of attention.
+  layer.AdapterInner(kOutLinear, "attention.out", layer.attention_input, layer.inner[kOutLinear],
+                     layer.rows);
 }
 
 }  // namespace
@@ -73,13 +134,20 @@ Block LayerForward(const BlockContext& context, const BlockRequest& request) {
   Layer layer(context, NameOf(request), request.kind);
   layer.MakeTensors(KeptTensors(context.plan, request.recompute), Category::kActivations,
                     Category::kWorkspace);
+  const auto output = [&] {
+    return layer.b.Slot("y", layer.own_rows * layer.hidden, Category::kActivations,
+                        SlotRole::kOutput);
+  };
+  if (layer.IsParallel()) {
+    SummedGemm beside = AttentionBranch(layer);
+    Mlp(layer, &beside, output());
+    return layer.b.Take();
+  }
   Attention(layer);
-  const std::int16_t y =
-      layer.b.Slot("y", layer.own_rows * layer.hidden, Category::kActivations, SlotRole::kOutput);
   if (request.kind == BlockKind::kExpertLayer) {
-    ExpertsForward(layer, y);
+    ExpertsForward(layer, output());
   } else {
-    Mlp(layer, y);
+    Mlp(layer, nullptr, output());
   }
   return layer.b.Take();
 }
@@ -88,14 +156,21 @@ Block LayerRecompute(const BlockContext& context, const BlockRequest& request) {
   const bool has_experts = request.kind == BlockKind::kExpertLayer;
   Layer layer(context, has_experts ? "expert_layer.recompute" : "layer.recompute", request.kind);
   layer.MakeTensors(RebuiltTensors(context.plan), Category::kRecompute, Category::kWorkspace);
-  Attention(layer);
+  AttentionAgain(layer);
   if (has_experts) {
     ExpertsAgain(layer);
     return layer.b.Take();
   }
-  layer.Norm2();
-  if (!layer.whole_mlp) return layer.b.Take();
-  const std::int16_t in = layer.Gathered("norm2.gather", layer.norm2);
+  // The norm of what the MLP adds needs all of the MLP.
+  if (layer.context.model.post_norms) {
+    Mlp(layer, nullptr, kNoSlot);
+    return layer.b.Take();
+  }
+  if (!layer.whole_mlp) {
+    if (!layer.HasOneNorm()) layer.Norm2();
+    return layer.b.Take();
+  }
+  const std::int16_t in = MlpInput(layer);
   layer.MlpUp("", in, layer.inner[kUpLinear], layer.up, layer.rows);
   layer.Activation("", layer.up, layer.activated, layer.rows);
   layer.AdapterInner(kDownLinear, "mlp.down", layer.activated, layer.inner[kDownLinear],

@@ -42,6 +42,17 @@ struct Backward {
     op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
   }
 
+  // The gradient of what attention or the MLP adds, from that of what it is added to: the same
+  // without a norm between them.
+  std::int16_t OfBranch(const Layer::PostNorm& post, std::int16_t d_sum);
+  void HeadNorms(std::int16_t d_qkv);
+  // dy, which both branches read where they stand beside each other, of all rows.
+  std::int16_t WholeGradient(const char* name, std::int16_t own) {
+    if (!layer.IsParallel()) return layer.Gathered(name, own);
+    if (whole_dy == kNoSlot) whole_dy = layer.Gathered("output_grad.gather", own);
+    return whole_dy;
+  }
+
   // norm1 or norm2 of all rows, for a weight gradient. Made again in the input half: gathered
   // parameters are there for that one alone.
   std::int16_t Norm1Again();
@@ -51,12 +62,13 @@ struct Backward {
     return d_inner == kNoSlot ? kNoSlot : layer.RowsOf(d_inner, {0, count}, layer.lora_rank);
   }
   void ActivationGradient(const std::string& suffix, std::int16_t up, std::int64_t count);
-  void MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy, std::int16_t d_norm2);
+  void MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t all_dy, std::int16_t d_norm2);
   std::int16_t Mlp(std::int16_t dy);
   std::int16_t Norm2(std::int16_t dy, std::int16_t d_norm2);
   void QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1);
-  std::int16_t AttentionCore(std::int16_t d_residual);
-  void Attention(std::int16_t d_residual, std::int16_t dx);
+  std::int16_t AttentionCore(std::int16_t d_branch);
+  void Attention(std::int16_t d_branch, std::int16_t through, std::int16_t d_norm1_part,
+                 std::int16_t dx);
 
   // What the MLP's tiles share.
   std::int16_t down_weight = kNoSlot, d_activated = kNoSlot, d_up = kNoSlot, norm2 = kNoSlot;
@@ -65,16 +77,39 @@ struct Backward {
   SummedGemm up_input = {};
   std::int16_t d_up_inner = kNoSlot, d_down_inner = kNoSlot;  // of a tile
   std::int16_t d_qkv_inner = kNoSlot;
+  std::int16_t whole_dy = kNoSlot;
+  std::int16_t d_qk_normed = kNoSlot;  // gradient of the norms' outputs
 };
 
 std::int16_t Backward::Norm1Again() {
+  if (layer.whole_norm1 != kNoSlot) return layer.whole_norm1;
   Input();
   if (Lacks(kNorm1)) layer.Norm1();
   Weight();
-  return layer.Gathered("norm1.regather", layer.norm1);
+  layer.whole_norm1 = layer.Gathered("norm1.regather", layer.norm1);
+  return layer.whole_norm1;
+}
+
+std::int16_t Backward::OfBranch(const Layer::PostNorm& post, std::int16_t d_sum) {
+  if (!layer.context.model.post_norms) return d_sum;
+  const bool first = post.branch == layer.post1.branch;
+  const std::string name = first ? "attention.post_norm" : "mlp.post_norm";
+  const std::int16_t weight = first ? layer.Parameter("post1.weight", kPostNorm1Weight)
+                                    : layer.Parameter("post2.weight", kPostNorm2Weight);
+  const std::int16_t d_branch = b.Temporary("d_" + name, layer.own_rows * layer.hidden);
+  NormInputGradient((name + ".input_grad").c_str(), d_sum, post.branch, weight, post.mean,
+                    post.rstd, kNoSlot, d_branch);
+  const std::int16_t d_weight = first ? layer.Gradient("d_post1.weight", kPostNorm1Weight)
+                                      : layer.Gradient("d_post2.weight", kPostNorm2Weight);
+  const std::int16_t d_bias = first ? layer.Gradient("d_post1.bias", kPostNorm1Bias)
+                                    : layer.Gradient("d_post2.bias", kPostNorm2Bias);
+  NormWeightGradient((name + ".weight_grad").c_str(), d_sum, post.branch, post.mean, post.rstd,
+                     d_weight, d_bias);
+  return d_branch;
 }
 
 std::int16_t Backward::Norm2Again() {
+  if (layer.HasOneNorm()) return Norm1Again();
   Input();
   if (Lacks(kNorm2)) layer.Norm2();
   Weight();
@@ -83,23 +118,24 @@ std::int16_t Backward::Norm2Again() {
 
 // d_activated -> d_up, of a tile.
 void Backward::ActivationGradient(const std::string& suffix, std::int16_t up, std::int64_t count) {
-  const bool swiglu = layer.context.model.mlp == MlpKind::kSwiglu;
+  const bool swiglu = layer.context.model.IsGated();
   Input();
   Op& op = b.Add(swiglu ? OpKind::kSwigluBackward : OpKind::kGeluBackward, OpClass::kMemoryBound,
                  (swiglu ? "mlp.swiglu.grad" : "mlp.gelu.grad") + suffix,
                  {In(up), In(layer.RowsOf(d_activated, {0, count}, layer.ffn_width)),
                   Out(layer.RowsOf(d_up, {0, count}, layer.up_width))});
+  op.activation = ActivationOf(layer.context.model.mlp);
   op.shape = {.rows = count, .cols = layer.ffn_width};
 }
 
-void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy,
+void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t all_dy,
                        std::int16_t d_norm2) {
   const RowRange rows = layer.MlpTile(tile);
   const std::string suffix = layer.TileSuffix(tile);
   const std::int64_t hidden = layer.hidden;
   const std::int16_t up = layer.TileOf(layer.up, tile, layer.up_width);
   const std::int16_t activated = layer.TileOf(layer.activated, tile, layer.ffn_width);
-  const std::int16_t tile_dy = layer.RowsOf(whole_dy, rows, hidden);
+  const std::int16_t tile_dy = layer.RowsOf(all_dy, rows, hidden);
   const std::int16_t tile_d_up = layer.RowsOf(d_up, {0, rows.count}, layer.up_width);
   const bool adds = accumulate || tile > 0;
   Input();
@@ -135,7 +171,8 @@ void Backward::MlpTile(std::int64_t tile, std::int16_t dy, std::int16_t whole_dy
   if (d_norm2 != kNoSlot) layer.SumRows(up_input, rows, d_norm2);
 }
 
-// dy -> gradient of norm2's output on this rank's own rows.
+// dy -> gradient of norm2's output on this rank's own rows; with one norm this rank's part of its
+// sum, of all rows.
 std::int16_t Backward::Mlp(std::int16_t dy) {
   const std::int16_t up_weight = layer.Parameter("up.weight", kUpWeight);
   down_weight = layer.Parameter("down.weight", kDownWeight);
@@ -150,19 +187,20 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
   d_up_weight = layer.Gradient("d_up.weight", kUpWeight);
   d_up_bias = layer.Gradient("d_up.bias", kUpBias);
   up_input = {"mlp.up.input_grad", false, d_up, up_weight, kNoSlot, layer.up_width, kUpLinear};
+  up_input.sums = !layer.HasOneNorm();
   d_up_inner = layer.InnerGradient(kUpLinear, tile_rows);
   d_down_inner = layer.InnerGradient(kDownLinear, tile_rows);
 
   Input();
-  const std::int16_t whole_dy = layer.Gathered("mlp.down.output_grad.gather", dy);
+  const std::int16_t all_dy = WholeGradient("mlp.down.output_grad.gather", dy);
   // The input gradient of one tile may go straight to its place in pieces.
   const bool in_pieces = layer.split_rows && layer.context.plan.tp_tiles > 1;
   std::int16_t d_norm2 = in_pieces ? kNoSlot : b.Temporary("d_norm2", layer.rows * layer.hidden);
   if (!layer.whole_mlp) norm2 = Norm2Again();
   for (std::int64_t t = 0; t < layer.MlpTiles(); ++t) {
-    MlpTile(t, dy, whole_dy, d_norm2);
+    MlpTile(t, dy, all_dy, d_norm2);
     if (in_pieces) d_norm2 = layer.Sum(up_input);
-    if (!in_pieces && t + 1 == layer.MlpTiles()) {
+    if (!in_pieces && up_input.sums && t + 1 == layer.MlpTiles()) {
       up_input.name = "mlp.up.input_grad";
       d_norm2 = layer.Scattered(up_input, d_norm2);
     }
@@ -185,10 +223,10 @@ std::int16_t Backward::Mlp(std::int16_t dy) {
 std::int16_t Backward::Norm2(std::int16_t dy, std::int16_t d_norm2) {
   const std::int16_t norm2_weight = layer.Parameter("norm2.weight", kNorm2Weight);
   const std::int16_t d_residual = b.Temporary("d_residual", layer.own_rows * layer.hidden);
-  NormInputGradient("norm2.input_grad", d_norm2, layer.residual, norm2_weight, layer.mean2,
+  NormInputGradient("norm2.input_grad", d_norm2, layer.Norm2Input(), norm2_weight, layer.mean2,
                     layer.rstd2, dy, d_residual);
   const std::int16_t d_weight = layer.Gradient("d_norm2.weight", kNorm2Weight);
-  NormWeightGradient("norm2.weight_grad", d_norm2, layer.residual, layer.mean2, layer.rstd2,
+  NormWeightGradient("norm2.weight_grad", d_norm2, layer.Norm2Input(), layer.mean2, layer.rstd2,
                      d_weight, layer.Gradient("d_norm2.bias", kNorm2Bias));
   return d_residual;
 }
@@ -204,14 +242,44 @@ void Backward::QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1) {
                               layer.rows, accumulate);
 }
 
-// d(residual) -> d(qkv).
+// The gradient of qkv behind the norms of heads becomes that before them.
+void Backward::HeadNorms(std::int16_t d_qkv) {
+  const ModelSpec& model = layer.context.model;
+  if (!model.qk_norm) return;
+  const std::int16_t q_weight = layer.Parameter("q_norm.weight", kQNormWeight);
+  const std::int16_t k_weight = layer.Parameter("k_norm.weight", kKNormWeight);
+  const std::int16_t d_q_weight = layer.Gradient("d_q_norm.weight", kQNormWeight);
+  const std::int16_t d_k_weight = layer.Gradient("d_k_norm.weight", kKNormWeight);
+  const bool trained = d_q_weight != kNoSlot;
+  const std::int64_t heads = (model.heads + model.kv_heads) / layer.tp;
+  const std::int16_t kept =
+      trained ? b.Temporary("d_qk.normed", layer.rows * heads * model.head_dim) : kNoSlot;
+  OpShape shape = layer.AttentionShape();
+  shape.window = 0;
+  shape.cp = 0;
+  Input();
+  b.Add(OpKind::kHeadNormBackwardInput, OpClass::kMemoryBound, "attention.qk_norm.input_grad",
+        {InOut(d_qkv), In(layer.qk_kept), In(layer.qk_rstd), In(q_weight), In(k_weight), Out(kept)})
+      .shape = shape;
+  if (!trained) return;
+  Weight();
+  const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
+  Op& op = b.Add(
+      OpKind::kHeadNormBackwardWeight, OpClass::kMemoryBound, "attention.qk_norm.weight_grad",
+      {In(kept), In(layer.qk_kept), In(layer.qk_rstd), output(d_q_weight), output(d_k_weight)});
+  op.accumulate = accumulate;
+  op.shape = shape;
+  Input();
+}
+
+// The gradient of what attention adds -> d(qkv).
 std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
   const std::int16_t d_attention = b.Temporary("d_attention", layer.rows * layer.attention_width);
   const std::int16_t d_qkv = b.Temporary("d_qkv", layer.rows * layer.qkv_width);
   Input();
   if (layer.SharesSequence()) layer.shared.Prepare();
-  const std::int16_t whole = layer.Gathered("attention.out.output_grad.gather", d_residual);
+  const std::int16_t whole = WholeGradient("attention.out.output_grad.gather", d_residual);
   b.LinearInputGradient("attention.out.input_grad", whole, out_weight, d_attention, layer.rows,
                         layer.hidden, layer.attention_width);
   const std::int16_t d_inner = layer.InnerGradient(kOutLinear, layer.rows);
@@ -235,27 +303,39 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
     Op& op =
         b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
               {In(layer.qkv), In(layer.attention), In(layer.lse), In(d_attention), Out(d_qkv)});
+    op.parameter = static_cast<float>(layer.context.model.attention_scale);
     op.shape = layer.AttentionShape();
   }
   layer.Rope("attention.rope.grad", d_qkv, /*inverse=*/true);
+  HeadNorms(d_qkv);
   return d_qkv;
 }
 
-// d(residual) -> dx. Without tensor parallelism dx comes before the weight gradients that nothing
-// waits for, so that it leaves early; with it they run beside the sum.
-void Backward::Attention(std::int16_t d_residual, std::int16_t dx) {
+// d_branch, the gradient of what attention adds, -> dx, to which `through` is added. Without tensor
+// parallelism dx comes before the weight gradients that nothing waits for, so that it leaves early;
+// with it they run beside the sum. d_norm1_part: what the MLP has made of norm1's gradient.
+void Backward::Attention(std::int16_t d_branch, std::int16_t through, std::int16_t d_norm1_part,
+                         std::int16_t dx) {
   const std::int16_t norm1_weight = layer.Parameter("norm1.weight", kNorm1Weight);
   const std::int16_t qkv_weight = layer.Parameter("qkv.weight", kQkvWeight);
-  const std::int16_t d_qkv = AttentionCore(d_residual);
+  const std::int16_t d_qkv = AttentionCore(d_branch);
   const bool sums = layer.tp > 1;
   const std::int16_t whole_norm1 = sums ? Norm1Again() : kNoSlot;
   Input();
   d_qkv_inner = layer.InnerGradient(kQkvLinear, layer.rows);
-  const std::int16_t d_norm1 = layer.Sum({"attention.qkv.input_grad", false, d_qkv, qkv_weight,
-                                          kNoSlot, layer.qkv_width, kQkvLinear, d_qkv_inner});
+  SummedGemm input{"attention.qkv.input_grad",
+                   false,
+                   d_qkv,
+                   qkv_weight,
+                   kNoSlot,
+                   layer.qkv_width,
+                   kQkvLinear,
+                   d_qkv_inner};
+  input.onto = d_norm1_part;
+  const std::int16_t d_norm1 = layer.Sum(input);
   if (sums) QkvWeight(d_qkv, whole_norm1);
   NormInputGradient("norm1.input_grad", d_norm1, layer.x, norm1_weight, layer.mean1, layer.rstd1,
-                    d_residual, dx);
+                    through, dx);
   if (!sums) QkvWeight(d_qkv, Norm1Again());
   const std::int16_t d_weight = layer.Gradient("d_norm1.weight", kNorm1Weight);
   NormWeightGradient("norm1.weight_grad", d_norm1, layer.x, layer.mean1, layer.rstd1, d_weight,
@@ -275,10 +355,21 @@ Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
   const std::int16_t dx = layer.b.Slot("dx", layer.own_rows * layer.hidden, Category::kWorkspace,
                                        SlotRole::kInputGradient);
   Backward backward{layer, layer.b, have, request.accumulate};
-  const std::int16_t d_norm2 = request.kind == BlockKind::kExpertLayer
-                                   ? ExpertsBackward(layer, have, request, dy)
-                                   : backward.Mlp(dy);
-  backward.Attention(backward.Norm2(dy, d_norm2), dx);
+  if (request.kind == BlockKind::kExpertLayer) {
+    const std::int16_t d_norm2 = ExpertsBackward(layer, have, request, dy);
+    const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
+    backward.Attention(d_residual, d_residual, kNoSlot, dx);
+    return layer.b.Take(request.pass);
+  }
+  const std::int16_t d_norm2 = backward.Mlp(backward.OfBranch(layer.post2, dy));
+  if (layer.HasOneNorm()) {
+    backward.Attention(dy, dy, d_norm2, dx);
+    return layer.b.Take(request.pass);
+  }
+  const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
+  const std::int16_t d_branch =
+      layer.IsParallel() ? dy : backward.OfBranch(layer.post1, d_residual);
+  backward.Attention(d_branch, d_residual, kNoSlot, dx);
   return layer.b.Take(request.pass);
 }
 

@@ -9,9 +9,9 @@
 namespace foretrain {
 namespace {
 
-constexpr LayerTensors kAllTensors = (1U << kLayerTensorCount) - 1;
+constexpr LayerTensors kAllTensors = (LayerTensors{1} << kLayerTensorCount) - 1;
 constexpr LayerTensors kMlpTensors =
-    1U << kUp | 1U << kActivated | 1U << kUpInner | 1U << kDownInner;
+    Only(kUp) | Only(kActivated) | Only(kUpInner) | Only(kDownInner);
 
 // The MLP's inner tensors are made again tile by tile, where they are made again at all.
 bool TilesRebuild(const Plan& plan, RecomputeKind recompute) {
@@ -24,8 +24,8 @@ LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
   if (recompute == RecomputeKind::kNone) return kAllTensors;
   if (recompute == RecomputeKind::kFull) return 0;
   const LayerTensors kept =
-      kAllTensors & ~(1U << kNorm1 | 1U << kAttention | 1U << kLse | 1U << kNorm2 |
-                      1U << kActivated | 1U << kExpertActivated | 1U << kAttentionInput);
+      kAllTensors & ~(Only(kNorm1) | Only(kAttention) | Only(kLse) | Only(kNorm2) |
+                      Only(kActivated) | Only(kExpertActivated) | Only(kAttentionInput));
   return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
 }
 
@@ -100,11 +100,28 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
     shared.Bind({qkv, attention, lse},
                 Holds(saved, kAttention) ? std::optional(category) : std::nullopt, otherwise);
   }
-  residual = make(activation, "residual", own_rows * hidden, kResidual);
-  norm2_wide = wide("norm2.wide", narrows_norm2);
-  norm2 = make(narrows_norm2 ? OfProducts() : activation, "norm2", own_rows * hidden, kNorm2);
-  mean2 = make(exact, "mean2", mean, kMean2);
-  rstd2 = make(exact, "rstd2", own_rows, kRstd2);
+  const std::int64_t heads = (context.model.heads + context.model.kv_heads) / tp;
+  qk_kept = make(activation, "qk.kept",
+                 context.model.qk_norm ? rows * heads * context.model.head_dim : 0, kQkKept);
+  qk_rstd = make(exact, "qk.rstd", context.model.qk_norm ? rows * heads : 0, kQkRstd);
+  if (!IsParallel()) residual = make(activation, "residual", own_rows * hidden, kResidual);
+  if (HasOneNorm()) {
+    norm2 = norm1;
+  } else {
+    norm2_wide = wide("norm2.wide", narrows_norm2);
+    norm2 = make(narrows_norm2 ? OfProducts() : activation, "norm2", own_rows * hidden, kNorm2);
+    mean2 = make(exact, "mean2", mean, kMean2);
+    rstd2 = make(exact, "rstd2", own_rows, kRstd2);
+  }
+  if (context.model.post_norms) {
+    const std::int64_t all = own_rows * hidden;
+    post1 = {make(activation, "branch1", all, kBranch1),
+             make(exact, "post1.mean", mean, kPostMean1),
+             make(exact, "post1.rstd", own_rows, kPostRstd1)};
+    post2 = {make(activation, "branch2", all, kBranch2),
+             make(exact, "post2.mean", mean, kPostMean2),
+             make(exact, "post2.rstd", own_rows, kPostRstd2)};
+  }
   up = make(activation, "up", mlp_rows * up_width, kUp);
   activated = make(OfProducts(), "activated", mlp_rows * ffn_width, kActivated);
   inner[kQkvLinear] = make(activation, "qkv.inner", rows * lora_rank, kQkvInner);
@@ -178,7 +195,20 @@ void Layer::Norm1() {
 void Layer::Norm2() {
   const std::int16_t weight = Parameter("norm2.weight", kNorm2Weight);
   Norm("norm2", weight, Parameter("norm2.bias", kNorm2Bias),
-       {residual, norm2_wide, norm2, mean2, rstd2});
+       {Norm2Input(), norm2_wide, norm2, mean2, rstd2});
+}
+
+std::int16_t Layer::NormOfBranch(const PostNorm& post, std::int16_t branch) {
+  if (!context.model.post_norms) return branch;
+  const bool first = post.branch == post1.branch;
+  const char* const name = first ? "attention.post_norm" : "mlp.post_norm";
+  const std::int16_t out = b.Temporary(std::string(name) + ".out", own_rows * hidden);
+  const std::int16_t weight = first ? Parameter("post1.weight", kPostNorm1Weight)
+                                    : Parameter("post2.weight", kPostNorm2Weight);
+  const std::int16_t bias =
+      first ? Parameter("post1.bias", kPostNorm1Bias) : Parameter("post2.bias", kPostNorm2Bias);
+  Norm(name, weight, bias, {branch, kNoSlot, out, post.mean, post.rstd});
+  return out;
 }
 
 OpShape Layer::AttentionShape() const {
@@ -198,6 +228,7 @@ void Layer::Qkv(std::int16_t in) {
   const std::int16_t out = SharesSequence() ? shared.Projection() : qkv;
   b.Linear("attention.qkv", in, weight, bias, out, rows, qkv_width, hidden);
   AdapterForward(kQkvLinear, "attention.qkv", in, inner[kQkvLinear], out, rows);
+  HeadNorms(out);
   Rope("attention.rope", out, /*inverse=*/false);
   if (SharesSequence()) shared.Exchange(out);
 }
@@ -206,9 +237,26 @@ void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
   if (context.model.positions != PositionKind::kRope) return;
   Op& op = b.Add(OpKind::kRope, OpClass::kMemoryBound, name, {InOut(tensor)});
   op.inverse = inverse;
-  op.parameter = static_cast<float>(context.model.rope_theta);
+  const ModelSpec& model = context.model;
+  const bool local = context.local && model.local_rope_theta > 0;
+  op.parameter = static_cast<float>(local ? model.local_rope_theta : model.rope_theta);
   op.shape = AttentionShape();
   op.shape.window = 0;
+  if (model.RotaryDim() < model.head_dim) {
+    op.shape.rotary = static_cast<std::int32_t>(model.rotary_dim);
+  }
+}
+
+void Layer::HeadNorms(std::int16_t qkv_of_rows) {
+  if (!context.model.qk_norm) return;
+  const std::int16_t q_weight = Parameter("q_norm.weight", kQNormWeight);
+  const std::int16_t k_weight = Parameter("k_norm.weight", kKNormWeight);
+  Op& op = b.Add(OpKind::kHeadNormForward, OpClass::kMemoryBound, "attention.qk_norm",
+                 {InOut(qkv_of_rows), In(q_weight), In(k_weight), Out(qk_kept), Out(qk_rstd)});
+  op.parameter = static_cast<float>(context.model.norm_epsilon);
+  op.shape = AttentionShape();
+  op.shape.window = 0;
+  op.shape.cp = 0;
 }
 
 void Layer::AttentionCore() {
@@ -217,6 +265,7 @@ void Layer::AttentionCore() {
   } else {
     Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
                    {In(qkv), Out(attention), Out(lse)});
+    op.parameter = static_cast<float>(context.model.attention_scale);
     op.shape = AttentionShape();
   }
   if (quantizes) b.Cast("attention.core.cast", attention, attention_input);
@@ -232,12 +281,13 @@ void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner
 
 void Layer::Activation(const std::string& suffix, std::int16_t in, std::int16_t out,
                        std::int64_t count) {
-  const bool swiglu = context.model.mlp == MlpKind::kSwiglu;
+  const bool swiglu = context.model.IsGated();
   const std::string name = (swiglu ? "mlp.swiglu" : "mlp.gelu") + suffix;
   const std::int16_t to =
       quantizes ? b.Temporary("activated.wide" + suffix, count * ffn_width) : out;
   Op& op = b.Add(swiglu ? OpKind::kSwigluForward : OpKind::kGeluForward, OpClass::kMemoryBound,
                  name, {In(in), Out(to)});
+  op.activation = ActivationOf(context.model.mlp);
   op.shape = {.rows = count, .cols = ffn_width};
   if (quantizes) b.Cast(name + ".cast", to, out);
 }
@@ -249,30 +299,39 @@ std::int16_t Layer::Gathered(const std::string& name, std::int16_t own) {
   return whole;
 }
 
-void Layer::Product(const SummedGemm& gemm, const std::string& name, RowRange range,
+void Layer::Product(const SummedGemm& gemm, const std::string& suffix, RowRange range, RowRange all,
                     std::int16_t out) {
+  if (gemm.beside != nullptr) {
+    OneProduct(*gemm.beside, gemm.beside->name + suffix, all, out, /*adds=*/false);
+  }
+  OneProduct(gemm, gemm.name + suffix, range, out, gemm.beside != nullptr || gemm.onto != kNoSlot);
+}
+
+void Layer::OneProduct(const SummedGemm& gemm, const std::string& name, RowRange range,
+                       std::int16_t out, bool adds) {
   const std::int16_t in = RowsOf(gemm.in, range, gemm.width);
   const std::int16_t of_adapter =
       gemm.inner == kNoSlot ? kNoSlot : RowsOf(gemm.inner, range, lora_rank);
   if (gemm.forward) {
-    b.Linear(name, in, gemm.weight, gemm.bias, out, range.count, hidden, gemm.width);
+    b.Linear(name, in, gemm.weight, gemm.bias, out, range.count, hidden, gemm.width, adds);
     AdapterForward(gemm.linear, name, in, of_adapter, out, range.count);
   } else {
-    b.LinearInputGradient(name, in, gemm.weight, out, range.count, gemm.width, hidden);
+    b.LinearInputGradient(name, in, gemm.weight, out, range.count, gemm.width, hidden, adds);
     AdapterInputGradient(gemm.linear, name, in, of_adapter, out, range.count);
   }
 }
 
 void Layer::SumRows(const SummedGemm& gemm, RowRange range, std::int16_t out) {
-  const std::int64_t pieces = tp > 1 && !split_rows ? context.plan.tp_tiles : 1;
+  const bool sums = tp > 1 && !split_rows && gemm.sums;
+  const std::int64_t pieces = sums ? context.plan.tp_tiles : 1;
   for (std::int64_t p = 0; p < pieces; ++p) {
     const RowRange from = PieceOf(range.count, pieces, p);
     if (from.count == 0) continue;
     const RowRange piece{range.first + from.first, from.count};
     const std::string suffix = pieces > 1 ? "." + std::to_string(p) : "";
     const std::int16_t to = RowsOf(out, piece, hidden);
-    Product(gemm, gemm.name + suffix, from, to);
-    if (tp > 1 && !split_rows) {
+    Product(gemm, suffix, from, piece, to);
+    if (sums) {
       b.TpAllReduce(gemm.name + ".sum" + suffix, to, piece.count * hidden);
     }
   }
@@ -286,7 +345,8 @@ std::int16_t Layer::Summed(const std::string& name, std::int16_t whole) {
 
 std::int16_t Layer::Scattered(const SummedGemm& gemm, std::int16_t out) {
   if (!split_rows) return out;
-  const std::int16_t own = b.Temporary(gemm.name + ".own", own_rows * hidden);
+  const std::int16_t own =
+      gemm.to != kNoSlot ? gemm.to : b.Temporary(gemm.name + ".own", own_rows * hidden);
   b.TpReduceScatter(gemm.name + ".sum", out, own, rows * hidden);
   return own;
 }
@@ -295,7 +355,8 @@ std::int16_t Layer::Scattered(const SummedGemm& gemm, std::int16_t out) {
 // leaves consecutive rows on each.
 std::int16_t Layer::ScatteredPieces(const SummedGemm& gemm) {
   const std::int64_t pieces = context.plan.tp_tiles;
-  const std::int16_t own = b.Temporary(gemm.name + ".own", own_rows * hidden);
+  const std::int16_t own =
+      gemm.to != kNoSlot ? gemm.to : b.Temporary(gemm.name + ".own", own_rows * hidden);
   for (std::int64_t p = 0; p < pieces; ++p) {
     const RowRange part = PieceOf(own_rows, pieces, p);
     if (part.count == 0) continue;
@@ -303,7 +364,7 @@ std::int16_t Layer::ScatteredPieces(const SummedGemm& gemm) {
     const std::int16_t piece = b.Temporary(gemm.name + suffix, tp * part.count * hidden);
     for (std::int64_t rank = 0; rank < tp; ++rank) {
       const RowRange from{rank * own_rows + part.first, part.count};
-      Product(gemm, gemm.name + suffix + "." + std::to_string(rank), from,
+      Product(gemm, suffix + "." + std::to_string(rank), from, from,
               b.View("rows", piece, rank * part.count * hidden, part.count * hidden));
     }
     const std::int16_t to = b.View("rows", own, part.first * hidden, part.count * hidden);
@@ -314,7 +375,10 @@ std::int16_t Layer::ScatteredPieces(const SummedGemm& gemm) {
 
 std::int16_t Layer::Sum(const SummedGemm& gemm) {
   if (split_rows && context.plan.tp_tiles > 1) return ScatteredPieces(gemm);
-  const std::int16_t out = b.Temporary(gemm.name + ".out", rows * hidden);
+  const std::int16_t wanted = split_rows ? kNoSlot : gemm.to;
+  const std::int16_t out = gemm.onto != kNoSlot ? gemm.onto
+                           : wanted != kNoSlot  ? wanted
+                                                : b.Temporary(gemm.name + ".out", rows * hidden);
   SumRows(gemm, {0, rows}, out);
   return Scattered(gemm, out);
 }

@@ -45,12 +45,21 @@ enum LayerTensor : int {
   kUpInner,
   kDownInner,
   kAttentionInput,  // attention's output in 8 bits or fewer, for the product behind it
+  kQkKept,          // heads of q and k before their norm
+  kQkRstd,
+  kBranch1,  // what attention adds, before its norm
+  kPostMean1,
+  kPostRstd1,
+  kBranch2,  // what the MLP adds
+  kPostMean2,
+  kPostRstd2,
   kLayerTensorCount,
 };
 
 // A set of them, a bit each.
-using LayerTensors = std::uint32_t;
-constexpr bool Holds(LayerTensors set, LayerTensor tensor) { return (set >> tensor & 1U) != 0; }
+using LayerTensors = std::uint64_t;
+constexpr LayerTensors Only(LayerTensor tensor) { return LayerTensors{1} << tensor; }
+constexpr bool Holds(LayerTensors set, LayerTensor tensor) { return (set & Only(tensor)) != 0; }
 
 // What a forward keeps for the backward, and what the instruction of full recomputation makes.
 LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute);
@@ -76,6 +85,13 @@ struct SummedGemm {
   std::int64_t width = 0;
   AdaptedLinear linear = kQkvLinear;
   std::int16_t inner = kNoSlot;  // [rows, r] of its adapter, as many rows as `in`
+  // Another product that is added before the sum over ranks; its `in` is of all rows.
+  const SummedGemm* beside = nullptr;
+  // Where the product is added, of all rows, or kNoSlot.
+  std::int16_t onto = kNoSlot;
+  bool sums = true;  // over ranks; else what is left is this rank's part of all rows
+  // Where the sum of this rank's own rows is to lie, or kNoSlot: somewhere.
+  std::int16_t to = kNoSlot;
 };
 
 // A mixture of experts on one rank, by numbers of rows. What is exchanged goes in pieces, which lie
@@ -135,6 +151,13 @@ struct Layer {
   std::int16_t x = kNoSlot, norm1 = kNoSlot, mean1 = kNoSlot, rstd1 = kNoSlot, qkv = kNoSlot,
                attention = kNoSlot, lse = kNoSlot, residual = kNoSlot, norm2 = kNoSlot,
                mean2 = kNoSlot, rstd2 = kNoSlot, up = kNoSlot, activated = kNoSlot;
+  std::int16_t qk_kept = kNoSlot, qk_rstd = kNoSlot;
+  std::int16_t whole_norm1 = kNoSlot;  // norm1 of all rows, once it is there
+  // Of the norm of what attention or the MLP adds: its input, mean and rstd.
+  struct PostNorm {
+    std::int16_t branch = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
+  };
+  PostNorm post1, post2;
 
   BlockKind kind;
   ExpertTensors experts;
@@ -159,7 +182,13 @@ struct Layer {
   // ---- steps of a forward, again in a backward that did not keep their outputs
   void Norm1();
   void Norm2();
+  // What `branch` adds to the residual: itself or, where the model has it, its norm.
+  std::int16_t NormOfBranch(const PostNorm& post, std::int16_t branch);
+  // What norm2 reads.
+  std::int16_t Norm2Input() const { return IsParallel() ? x : residual; }
   // Context parallelism: rows that are this rank's part of a sequence.
+  bool IsParallel() const { return context.model.order != LayerOrder::kSequential; }
+  bool HasOneNorm() const { return context.model.order == LayerOrder::kParallelOneNorm; }
   bool SharesSequence() const { return context.plan.cp > 1; }
   // norm1 of all rows -> qkv, with rotary positions.
   void Qkv(std::int16_t in);
@@ -217,6 +246,8 @@ struct Layer {
   }
   OpShape AttentionShape() const;
   void Rope(const char* name, std::int16_t tensor, bool inverse);
+  // Norms of the heads of q and k in `qkv`, in place.
+  void HeadNorms(std::int16_t qkv);
 
  private:
   void MakeExpertTensors(const TensorMaker& make);
@@ -227,8 +258,12 @@ struct Layer {
     std::int16_t in = kNoSlot, wide = kNoSlot, out = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
   };
   void Norm(const char* name, std::int16_t weight, std::int16_t bias, const NormTensors& of);
-  // Rows `range` of gemm.in, which has those of its adapter's inner tensor too.
-  void Product(const SummedGemm& gemm, const std::string& name, RowRange range, std::int16_t out);
+  // Rows `range` of gemm.in, which has those of its adapter's inner tensor too; `all`: the same
+  // rows among all. `suffix`: of the op's name.
+  void Product(const SummedGemm& gemm, const std::string& suffix, RowRange range, RowRange all,
+               std::int16_t out);
+  void OneProduct(const SummedGemm& gemm, const std::string& name, RowRange range, std::int16_t out,
+                  bool adds);
   struct AdapterSizes {
     std::int64_t in = 0, out = 0;
   };

@@ -30,10 +30,23 @@ std::vector<ModelTensor> UpParts(const ModelSpec& m, bool bias) {
   const std::string suffix = bias ? ".bias" : ".weight";
   const std::int64_t rows = bias ? 1 : m.ffn_hidden;
   const std::int64_t cols = bias ? m.ffn_hidden : m.hidden;
-  if (m.mlp == MlpKind::kSwiglu) {
+  if (m.IsGated()) {
     return {{"mlp.gate" + suffix, rows, cols}, {"mlp.up" + suffix, rows, cols}};
   }
   return {{"mlp.up" + suffix, rows, cols}};
+}
+
+void AddMoreNorms(const ModelSpec& m, std::vector<BlockParameter>& list) {
+  if (m.qk_norm) {
+    list[kQNormWeight] = Vector("attention.q_norm.weight", m.head_dim);
+    list[kKNormWeight] = Vector("attention.k_norm.weight", m.head_dim);
+  }
+  if (!m.post_norms) return;
+  list[kPostNorm1Weight] = Vector("attention.post_norm.weight", m.hidden);
+  list[kPostNorm2Weight] = Vector("mlp.post_norm.weight", m.hidden);
+  if (!m.HasNormBias()) return;
+  list[kPostNorm1Bias] = Vector("attention.post_norm.bias", m.hidden);
+  list[kPostNorm2Bias] = Vector("mlp.post_norm.bias", m.hidden);
 }
 
 std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
@@ -42,16 +55,17 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
   list[kNorm1Weight] = Vector("norm1.weight", m.hidden);
   list[kQkvWeight] = {QkvParts(m, false), Split::kRows, true};
   list[kOutWeight] = Weight("attention.out.weight", m.hidden, attention, Split::kCols);
-  list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
+  if (m.order != LayerOrder::kParallelOneNorm) {
+    list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
+    if (m.HasNormBias()) list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
+  }
   list[kUpWeight] = {UpParts(m, false), Split::kRows, true};
   list[kDownWeight] = Weight("mlp.down.weight", m.hidden, m.ffn_hidden, Split::kCols);
-  if (m.norm == NormKind::kLayerNorm) {
-    list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
-    list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
-  }
+  if (m.HasNormBias()) list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
+  AddMoreNorms(m, list);
   if (m.attention_bias) list[kQkvBias] = {QkvParts(m, true), Split::kCols, false};
-  if (m.projection_bias) {
-    list[kOutBias] = Vector("attention.out.bias", m.hidden);
+  if (m.output_bias) list[kOutBias] = Vector("attention.out.bias", m.hidden);
+  if (m.mlp_bias) {
     list[kUpBias] = {UpParts(m, true), Split::kCols, false};
     list[kDownBias] = Vector("mlp.down.bias", m.hidden);
   }
@@ -61,7 +75,7 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
 // "experts.3." in front of the names of one MLP.
 void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width, bool whole,
                BlockParameter& up, BlockParameter& down) {
-  if (m.mlp == MlpKind::kSwiglu) up.parts.push_back({prefix + "mlp.gate.weight", width, m.hidden});
+  if (m.IsGated()) up.parts.push_back({prefix + "mlp.gate.weight", width, m.hidden});
   up.parts.push_back({prefix + "mlp.up.weight", width, m.hidden});
   down.parts.push_back({prefix + "mlp.down.weight", m.hidden, width});
   up.split = whole ? Split::kNone : Split::kRows;
@@ -113,7 +127,7 @@ void AddAdapters(const ModelSpec& m, const Plan& plan, std::vector<BlockParamete
   const std::pair<LayerParameter, const char*> linears[kAdaptedLinearCount] = {
       {kQkvWeight, "attention.qkv"},
       {kOutWeight, "attention.out"},
-      {kUpWeight, m.mlp == MlpKind::kSwiglu ? "mlp.gate_up" : "mlp.up"},
+      {kUpWeight, m.IsGated() ? "mlp.gate_up" : "mlp.up"},
       {kDownWeight, "mlp.down"}};
   for (int i = 0; i < kAdaptedLinearCount; ++i) {
     const auto& [weight, name] = linears[i];
@@ -145,9 +159,12 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     std::vector<BlockParameter> list =
         kind == BlockKind::kLayer ? LayerParameters(m) : ExpertLayerParameters(m, plan, ep_rank);
     for (const LayerParameter index :
-         {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias, kOutBias, kDownBias}) {
+         {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias, kOutBias, kDownBias, kPostNorm1Weight,
+          kPostNorm1Bias, kPostNorm2Weight, kPostNorm2Bias}) {
       list[index].own_rows = plan.sequence_parallel;
     }
+    // Each rank has heads of its own.
+    list[kQNormWeight].own_rows = list[kKNormWeight].own_rows = plan.tp > 1;
     return list;
   }
   if (kind == BlockKind::kEmbedding) {
@@ -155,15 +172,25 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     list[kTokenTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
     if (m.positions == PositionKind::kLearned) {
       list[kPositionTable] =
-          Weight("embedding.positions.weight", m.max_sequence, m.hidden, Split::kNone);
+          Weight("embedding.positions.weight", m.PositionRows(), m.hidden, Split::kNone);
     }
+    if (m.embedding_norm) {
+      list[kEmbeddingNormWeight] = Vector("embedding.norm.weight", m.hidden);
+      if (m.HasNormBias()) list[kEmbeddingNormBias] = Vector("embedding.norm.bias", m.hidden);
+    }
+    list[kEmbeddingNormWeight].own_rows = list[kEmbeddingNormBias].own_rows =
+        plan.sequence_parallel;
     return list;
   }
   std::vector<BlockParameter> list(kHeadParameterCount);
   list[kFinalNormWeight] = Vector("head.norm.weight", m.hidden);
-  if (m.norm == NormKind::kLayerNorm) list[kFinalNormBias] = Vector("head.norm.bias", m.hidden);
+  if (m.HasNormBias()) list[kFinalNormBias] = Vector("head.norm.bias", m.hidden);
   list[kHeadWeight] =
       Weight(m.tied_embeddings ? kTokenTableName : "head.weight", m.vocab, m.hidden, table);
+  if (m.head_bias) {
+    list[kHeadBias] = Weight("head.bias", m.vocab, 1, table);
+    list[kHeadBias].decays = false;
+  }
   list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
   return list;
 }

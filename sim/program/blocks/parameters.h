@@ -45,7 +45,13 @@ struct BlockParameter {
   bool frozen = false;   // never updated: no gradient, no moments
 };
 
-enum EmbeddingParameter : int { kTokenTable, kPositionTable, kEmbeddingParameterCount };
+enum EmbeddingParameter : int {
+  kTokenTable,
+  kPositionTable,
+  kEmbeddingNormWeight,
+  kEmbeddingNormBias,
+  kEmbeddingParameterCount
+};
 enum LayerParameter : int {
   kNorm1Weight,
   kNorm1Bias,
@@ -59,6 +65,12 @@ enum LayerParameter : int {
   kUpBias,
   kDownWeight,
   kDownBias,
+  kQNormWeight,  // of each head, the same for all
+  kKNormWeight,
+  kPostNorm1Weight,  // of what attention adds, and of what the MLP adds
+  kPostNorm1Bias,
+  kPostNorm2Weight,
+  kPostNorm2Bias,
   // Of layers with experts, where up and down are those of the shared experts. All experts' weights
   // lie one behind the other.
   kRouterWeight,
@@ -93,7 +105,14 @@ inline float LoraScale(const Plan& plan) {
   return static_cast<float>(plan.lora_alpha / plan.lora_rank);
 }
 
-enum HeadParameter : int { kFinalNormWeight, kFinalNormBias, kHeadWeight, kHeadParameterCount };
+// The bias of logits is [vocabulary, 1], so that it is split as the weight is.
+enum HeadParameter : int {
+  kFinalNormWeight,
+  kFinalNormBias,
+  kHeadWeight,
+  kHeadBias,
+  kHeadParameterCount
+};
 
 // One entry per enumerator above. With tied embeddings the head's weight is still listed: it is the
 // token table, under the same name, and lowering decides whether it is one tensor or a copy.

@@ -52,9 +52,10 @@ std::vector<Tenant> Touch(const Block& block) {
 }
 
 // (role, index) of the tensors that another pass of the block touches.
-std::set<std::pair<SlotRole, int>> TouchedBy(const LowerContext& context, int block, Pass pass) {
+std::set<std::pair<SlotRole, int>> TouchedBy(const PassBlocks& blocks, Pass pass) {
   std::set<std::pair<SlotRole, int>> touched;
-  for (const TensorSlot& slot : BlockOf(context, block, pass).slots) {
+  const Block other = blocks(pass);
+  for (const TensorSlot& slot : other.slots) {
     if (slot.base == kNoSlot) touched.emplace(slot.role, slot.index);
   }
   return touched;
@@ -172,16 +173,17 @@ bool IsState(const LowerContext& context, int block, const TensorSlot& slot) {
 
 // The block's own tensors: all that are not there both before and after.
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
-                                const BlockPiece& piece, const std::vector<Tenant>& touched) {
+                                const BlockPiece& piece, const std::vector<Tenant>& touched,
+                                const PassBlocks& blocks) {
   const Block& block = piece.block;
   const bool recomputed =
       RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull &&
       key.pass != Pass::kForward;
   std::set<std::pair<SlotRole, int>> later;
   if (key.pass == Pass::kForward || key.pass == Pass::kRecompute) {
-    later = TouchedBy(context, key.block, Pass::kBackward);
+    later = TouchedBy(blocks, Pass::kBackward);
   } else if (key.pass == Pass::kBackwardInput) {
-    later = TouchedBy(context, key.block, Pass::kBackwardWeight);
+    later = TouchedBy(blocks, Pass::kBackwardWeight);
   }
   std::vector<Tenant> tenants;
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
@@ -220,9 +222,9 @@ CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
 }
 
 StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
-                    const BlockPiece& piece) {
+                    const BlockPiece& piece, const PassBlocks& blocks) {
   const std::vector<Tenant> touched = Touch(piece.block);
-  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched);
+  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched, blocks);
   const Sharding sharding = ShardingOf(context.plan);
   if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
     AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
@@ -246,14 +248,20 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
 }  // namespace
 
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  BlockPiece whole{BlockOf(context, key.block, key.pass), {}};
+  return MemoryOfBlock(context, key,
+                       [&](Pass pass) { return BlockOf(context, key.block, pass); });
+}
+
+StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key,
+                         const PassBlocks& blocks) {
+  BlockPiece whole{blocks(key.pass), {}};
   whole.uses.resize(whole.block.slots.size());
-  return MemoryOf(context, key, whole);
+  return MemoryOf(context, key, whole, blocks);
 }
 
 StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
-  const Block block = BlockOf(context, key.block, key.pass);
-  return MemoryOf(context, key, CutPiece(block, key.part));
+  const auto blocks = [&](Pass pass) { return BlockOf(context, key.block, pass); };
+  return MemoryOf(context, key, CutPiece(blocks(key.pass), key.part), blocks);
 }
 
 }  // namespace foretrain

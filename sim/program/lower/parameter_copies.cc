@@ -19,18 +19,22 @@ bool Shares(const LowerContext& context, int block, int bucket) {
 
 // Consecutive steps that use one copy of a block's parameters: a pass, with the recomputation
 // before it.
-std::vector<BlockUse> ParameterUses(const Skeleton& skeleton) {
+std::vector<BlockUse> ParameterUses(const LowerContext& context, const Skeleton& skeleton) {
   std::vector<BlockUse> uses = BlockUses(skeleton);
   std::erase_if(uses, [&](const BlockUse& use) {
     const InstructionKey& key = skeleton[use.begin].key;
-    // The embedding's backward reads ids alone.
-    return key.pass == Pass::kBackwardWeight || (key.block == 0 && key.pass != Pass::kForward);
+    // The embedding's backward reads ids alone, and the weights of its norm where it has one.
+    if (key.block == 0 && key.pass != Pass::kForward) return !context.model.embedding_norm;
+    return key.pass == Pass::kBackwardWeight;
   });
   return uses;
 }
 
 // Whether the use reads parameters of the bucket, which is one of its block's.
 bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket) {
+  if (use.block == 0 && use.pass != Pass::kForward) {
+    return context.RangeOf(0, kEmbeddingNormWeight).bucket == bucket;
+  }
   // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
   const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                           context.stage.KindOf(use.block) == BlockKind::kHead;
@@ -60,7 +64,7 @@ bool EndsParameterCopy(const LowerContext& context, const InstructionKey& use, i
 
 ParameterCopies::ParameterCopies(const LowerContext& context, const Skeleton& skeleton,
                                  bool (*copied)(const Plan& plan, const Bucket& bucket))
-    : skeleton_(skeleton), uses_(ParameterUses(skeleton)) {
+    : skeleton_(skeleton), uses_(ParameterUses(context, skeleton)) {
   std::set<std::tuple<TensorKind, int, int, int>> begun;
   for (std::size_t u = 0; u < uses_.size(); ++u) {
     const InstructionKey& use = skeleton[uses_[u].begin].key;

@@ -68,12 +68,17 @@ TEST(CommunicationCost, BetweenNodesUsesTheNetworkPortOfEachMember) {
               8.4e-6 + 9.6e-6 + 2.0, 1e-9);
 }
 
-// Two nodes of 4: a scatter of 8 GB over links (3/4 at 80 GB/s: 75 ms), an all-reduce of a quarter
-// over each port (1 GB each way at 8.5 GB/s: 235.3 ms), a gather: 385.3 ms. The ring would move 7/4
-// of 8 GB over 34 GB/s, 411.8 ms.
-TEST(CommunicationCost, OfAnAllReduceOverTwoNodesIsHierarchical) {
-  const ClusterSpec cluster = Cluster();
-  const auto time = TimeOn(cluster, OpKind::kAllReduce, 8e9, {0, 1, 2, 3, 8, 9, 10, 11});
+// Two nodes of 4, asked to be hierarchical: a scatter of 8 GB over links (3/4 at 80 GB/s: 75 ms),
+// an all-reduce of a quarter over each port (1 GB each way at 8.5 GB/s: 235.3 ms), a gather: 385.3
+// ms. Left to itself it is a ring, which moves 7/4 of 8 GB over 34 GB/s.
+TEST(CommunicationCost, OfAnAllReduceOverTwoNodesIsHierarchicalIfAsked) {
+  ClusterSpec cluster = Cluster();
+  const std::vector<int> devices = {0, 1, 2, 3, 8, 9, 10, 11};
+  const auto ring = TimeOn(cluster, OpKind::kAllReduce, 8e9, devices);
+  EXPECT_EQ(ring.algorithm, CollectiveAlgorithm::kRing);
+  EXPECT_NEAR(ring.seconds, 8.4e-6 + 2 * (6 * 3.4e-6 + 9.6e-6) + 1.75 * 8 / 34, 1e-9);
+  cluster.collectives = CollectiveAlgorithm::kHierarchical;
+  const auto time = TimeOn(cluster, OpKind::kAllReduce, 8e9, devices);
   EXPECT_EQ(time.algorithm, CollectiveAlgorithm::kHierarchical);
   EXPECT_NEAR(time.seconds, 2 * (8.4e-6 + 3 * 3.4e-6 + 0.075) + 2 * (8.4e-6 + 9.6e-6 + 1 / 8.5),
               1e-9);

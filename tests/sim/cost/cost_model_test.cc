@@ -284,6 +284,15 @@ TEST(CostModel, SaysWhichWiresAnOpKeepsBusy) {
             WireDemand{});
 }
 
+// 0.75 of 9 PFLOP/s; without a peak of its own, of the 2 PFLOP/s that fp8 has.
+TEST(DeriveProfile, TakesFp4FromItsOwnPeakWhereItIsPublished) {
+  ClusterSpec cluster = GpuCluster(1, 8);
+  cluster.device.fp8_flop_per_s = 2e15;
+  EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.gemm_fp4_flop_per_s.value, 1.5e15);
+  cluster.device.fp4_flop_per_s = 9e15;
+  EXPECT_DOUBLE_EQ(DeriveProfile(cluster).rates.gemm_fp4_flop_per_s.value, 6.75e15);
+}
+
 // Two devices of four behind each PCIe switch: 14 GB/s are 7 each. A host with 4 cores moves 40
 // GB/s, of which each of 8 devices has 5.
 TEST(DeriveProfile, SharesPcieAndTheHostsMemory) {

@@ -14,6 +14,7 @@
 #include "sim/cost/step_flops.h"
 #include "sim/memory/peak_memory.h"
 #include "sim/simulate/simulate.h"
+#include "sim/spec/catalogue.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
 
@@ -295,11 +296,24 @@ TEST(ParameterCounts, AreThoseOfAllAndOfWhatIsTrained) {
   llama.norm = NormKind::kRmsNorm;
   llama.mlp = MlpKind::kSwiglu;
   llama.positions = PositionKind::kRope;
-  llama.attention_bias = llama.projection_bias = llama.tied_embeddings = false;
+  llama.attention_bias = llama.output_bias = llama.mlp_bias = llama.tied_embeddings = false;
   plan.lora_rank = 16;
   EXPECT_EQ(CountParameters(llama, plan).trained,
             std::int64_t{32} * 16 * (3 * 4096 + 14336 + 6144 + 4096 + 2 * 14336 + 4096));
   EXPECT_EQ(CountParameters(llama, plan).all - CountParameters(llama, plan).trained, 8'030'261'248);
+}
+
+// Blocks hold what the description counts, of every model that can be planned.
+TEST(Blocks, HoldTheParametersOfEveryModelOfTheCatalogue) {
+  const auto catalogue = BuiltInCatalogue();
+  ASSERT_TRUE(catalogue.has_value());
+  int planned = 0;
+  for (const ModelEntry& entry : catalogue->models) {
+    if (!entry.described || !entry.unsupported.empty()) continue;
+    ++planned;
+    EXPECT_EQ(CountParameters(entry.spec, Plan{}).all, ParameterCount(entry.spec)) << entry.name;
+  }
+  EXPECT_GE(planned, 117);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::uint64_t kPlans = 120;
+constexpr std::uint64_t kPlans = 60;
 
 // Room for any of the plans, two devices a node, so that groups cross nodes.
 ClusterSpec Machine(const Plan& plan) {

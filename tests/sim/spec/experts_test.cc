@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "sim/spec/hugging_face.h"
+#include "sim/spec/import/hugging_face.h"
 #include "sim/spec/model_json.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
@@ -31,7 +31,7 @@ ModelSpec Small() {
   model.norm = NormKind::kRmsNorm;
   model.mlp = MlpKind::kSwiglu;
   model.positions = PositionKind::kRope;
-  model.attention_bias = model.projection_bias = model.tied_embeddings = false;
+  model.attention_bias = model.output_bias = model.mlp_bias = model.tied_embeddings = false;
   model.experts = 4;
   model.experts_per_token = 2;
   model.expert_ffn_hidden = 4;

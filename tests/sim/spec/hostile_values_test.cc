@@ -253,11 +253,11 @@ TEST(HostileValues, AnyBadFieldOfAClusterIsRefusedByName) {
        [](ClusterSpec& c) -> double& { return c.device.link_peer_bytes_per_s; }},
       {"network_bytes_per_s", [](ClusterSpec& c) -> double& { return c.network_bytes_per_s; }},
       {"network_latency_s", [](ClusterSpec& c) -> double& { return c.network_latency_s; }}};
-  struct CountField {
+  struct MachineCount {
     const char* name;
     std::function<int&(ClusterSpec&)> member;
   };
-  const CountField counts[] = {
+  const MachineCount counts[] = {
       {"link_devices", [](ClusterSpec& c) -> int& { return c.device.link_devices; }},
       {"torus_axes", [](ClusterSpec& c) -> int& { return c.device.torus_axes; }},
       {"devices_per_pcie_switch",
@@ -290,7 +290,7 @@ TEST(HostileValues, AnyBadFieldOfAClusterIsRefusedByName) {
         field = "host_memory_bytes";
         break;
       case 4: {
-        const CountField& count = counts[hostile.Below(std::size(counts))];
+        const MachineCount& count = counts[hostile.Below(std::size(counts))];
         count.member(cluster) = hostile.Int();
         field = count.name;
         break;

@@ -39,7 +39,7 @@ ModelSpec Llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, st
   model.norm = NormKind::kRmsNorm;
   model.mlp = MlpKind::kSwiglu;
   model.positions = PositionKind::kRope;
-  model.attention_bias = model.projection_bias = model.tied_embeddings = false;
+  model.attention_bias = model.output_bias = model.mlp_bias = model.tied_embeddings = false;
   return model;
 }
 
@@ -70,7 +70,7 @@ TEST(ModelSpec, EachFlagAddsItsOwnParameters) {
   model.attention_bias = false;
   EXPECT_EQ(ParameterCount(model), 568 - 2 * 12);
   model = Tiny();
-  model.projection_bias = false;
+  model.output_bias = model.mlp_bias = false;
   EXPECT_EQ(ParameterCount(model), 568 - 2 * (4 + 16 + 4));
   model = Tiny();
   model.tied_embeddings = false;
@@ -174,13 +174,17 @@ TEST(ModelSpec, RefusesNamesThatCannotBeShown) {
 TEST(ModelSpec, NamesOfKindsReadBack) {
   for (const auto norm : {NormKind::kLayerNorm, NormKind::kRmsNorm})
     EXPECT_EQ(ParseNorm(Name(norm)), norm);
-  for (const auto mlp : {MlpKind::kGelu, MlpKind::kSwiglu}) EXPECT_EQ(ParseMlp(Name(mlp)), mlp);
-  for (const auto kind : {PositionKind::kLearned, PositionKind::kRope}) {
+  for (std::size_t i = 0; i < kMlpNames.size(); ++i) {
+    const auto mlp = static_cast<MlpKind>(i);
+    EXPECT_EQ(ParseMlp(Name(mlp)), mlp);
+  }
+  for (std::size_t i = 0; i < kPositionNames.size(); ++i) {
+    const auto kind = static_cast<PositionKind>(i);
     EXPECT_EQ(ParsePositions(Name(kind)), kind);
   }
   EXPECT_EQ(ParseNorm("batchnorm"), std::nullopt);
-  EXPECT_EQ(ParseMlp("relu"), std::nullopt);
-  EXPECT_EQ(ParsePositions("alibi"), std::nullopt);
+  EXPECT_EQ(ParseMlp("elu"), std::nullopt);
+  EXPECT_EQ(ParsePositions("relative"), std::nullopt);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct Row {
   std::string_view says;
   void (*mends)(Plan&);
   bool experts = false;  // of the model
+  LayerOrder order = LayerOrder::kSequential;
 };
 
 Plan Base() {
@@ -346,10 +347,15 @@ const Row kRows[] = {
      "method lora with 4 experts", [](Plan& p) { p.method = TrainingMethod::kFull; }, true},
     {"mlp-tiles-need-an-mlp", [](Plan& p) { p.mlp_tiles = 2; },
      "mlp_tiles 2 with a model of 4 experts", [](Plan& p) { p.mlp_tiles = 1; }, true},
+    {"scattered-tiles-need-two-norms",
+     [](Plan& p) { p.tp = p.tp_tiles = 2, p.sequence_parallel = true; },
+     "tp_tiles 2 with sequence_parallel 1 and order parallel-one-norm",
+     [](Plan& p) { p.tp_tiles = 1; }, false, LayerOrder::kParallelOneNorm},
 };
 
 ModelSpec ModelOf(const Row& row) {
   ModelSpec model = SmallGpt();
+  model.order = row.order;
   if (row.experts) {
     model.experts = 4;
     model.experts_per_token = 2;

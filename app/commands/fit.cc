@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "app/commands/commands.h"
+#include "app/forecasting.h"
+#include "app/search_watch.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "sim/search/fit.h"
+
+namespace foretrain {
+namespace {
+
+// Of growing size: what people ask for first.
+constexpr std::string_view kUsualModels =
+    "gpt2-124m,gpt2-1558m,llama3-8b,gpt3-13b,llama3-70b,gpt3-175b,llama3.1-405b";
+
+struct Row {
+  std::string model;
+  TrainingMethod method = TrainingMethod::kFull;
+  LongestFit fit;
+};
+
+class FitCommand final : public Command {
+ public:
+  std::string_view Name() const override { return "fit"; }
+  std::string_view Summary() const override { return "What can be trained on these devices"; }
+
+  void Declare(Arguments& arguments) override {
+    arguments.Section("Models");
+    arguments.Option("--models", models_, "NAME,...", "Catalogue names, or files of models");
+    arguments.Option("--method", method_, "full|lora|both", "What is trained");
+    arguments.Option("--sequence,--seq-length", sequence_, "N", "The shortest sequence of use");
+    cluster_.Declare(arguments);
+    DeclareJson(arguments);
+    arguments.Footer(
+        "For each model and method the longest sequence that fits, doubled from the shortest, with\n"
+        "the fastest plan for it by closed form.\n"
+        "  foretrain fit --cluster 1x8xa100-80gb-sxm\n"
+        "  foretrain fit --cluster 4xrtx4090 --models llama3-8b --method lora");
+  }
+
+  Result<Exit> Run() override {
+    if (method_ != "full" && method_ != "lora" && method_ != "both") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--method: \"" + Printable(method_) + "\" is none of full, lora, both");
+    }
+    if (sequence_ < 1 || sequence_ > kMaxModelCount) {
+      return Fail(ErrorCode::kInvalidArgument, "--sequence: give 1 or more tokens");
+    }
+    SearchWatch watch(!json_);
+    ClusterSpec cluster;
+    for (const std::string_view name : Split(models_, ',')) {
+      ModelFlags flags;
+      flags.model = std::string(Trim(name));
+      FT_ASSIGN(const ForecastContext context, MakeContext(flags, cluster_));
+      cluster = context.cluster;
+      for (const TrainingMethod method : {TrainingMethod::kFull, TrainingMethod::kLora}) {
+        if (method_ != "both" && (method == TrainingMethod::kLora) != (method_ == "lora")) continue;
+        FitOptions options;
+        options.method = method;
+        options.least_sequence = sequence_;
+        options.memory_bytes = context.cluster.device.memory_bytes;
+        options.threads = SearchThreads();
+        options.cancelled = [&watch] { return watch.Cancelled(); };
+        auto fit = FitOf(context.model, context.costs, options);
+        if (!fit && watch.Cancelled()) return ExitOfSignal(StopSignal());
+        FT_ASSIGN(LongestFit found, std::move(fit));
+        rows_.push_back({flags.model, method, std::move(found)});
+      }
+    }
+    json_ ? PrintJson(cluster) : PrintTable(cluster);
+    const bool any = std::any_of(rows_.begin(), rows_.end(),
+                                 [](const Row& row) { return row.fit.best.has_value(); });
+    return any ? Exit::kDone : Exit::kNo;
+  }
+
+ private:
+  static const char* MethodName(TrainingMethod method) {
+    return method == TrainingMethod::kLora ? "lora" : "full";
+  }
+  // "[#######   ] 71.2 GiB"
+  static std::string Bar(std::int64_t bytes, std::int64_t of) {
+    constexpr std::int64_t kWidth = 10;
+    const std::int64_t full = of > 0 ? std::clamp<std::int64_t>(bytes * kWidth / of, 0, kWidth) : 0;
+    return "[" + std::string(static_cast<std::size_t>(full), '#') +
+           std::string(static_cast<std::size_t>(kWidth - full), ' ') + "] " + FormatBytes(bytes);
+  }
+  std::string CommandOf(const Row& row, const ClusterSpec& cluster) const {
+    ModelFlags model;
+    model.model = row.model;
+    return fmt::format("foretrain {} {}{}", cluster.is_cpu ? "train" : "predict",
+                       CommandLineOf(model, row.fit.best->plan),
+                       cluster.is_cpu ? "" : " --cluster " + cluster_.cluster);
+  }
+
+  void PrintTable(const ClusterSpec& cluster) const {
+    std::printf("on %s\n\n", cluster.name.c_str());
+    Table table({{"model"},
+                 {"method"},
+                 {"sequence", Align::kRight},
+                 {"tokens/s", Align::kRight},
+                 {"device memory"},
+                 {"host memory"},
+                 {"what breaks first"}});
+    for (const Row& row : rows_) {
+      if (!row.fit.best) {
+        table.AddRow({row.model, MethodName(row.method), "none", "", "", "", row.fit.breaks});
+        continue;
+      }
+      const Evaluation& estimate = row.fit.best->estimate;
+      const std::int64_t host = cluster.host_memory_bytes / cluster.devices_per_node;
+      table.AddRow({row.model, MethodName(row.method), std::to_string(row.fit.sequence),
+                    FormatSi(row.fit.tokens_per_s, ""),
+                    Bar(estimate.memory_bytes, cluster.device.memory_bytes),
+                    estimate.host_bytes > 0 ? Bar(estimate.host_bytes, host) : "",
+                    row.fit.breaks});
+    }
+    std::fputs(table.Text().c_str(), stdout);
+    std::puts("");
+    for (const Row& row : rows_) {
+      if (row.fit.best) std::puts(CommandOf(row, cluster).c_str());
+    }
+  }
+
+  void PrintJson(const ClusterSpec& cluster) const {
+    JsonWriter json;
+    json.BeginObject().Field("schema", 1).Field("cluster", cluster.name).Name("fits").BeginArray();
+    for (const Row& row : rows_) {
+      json.BeginObject().Field("model", row.model).Field("method", MethodName(row.method));
+      json.Field("fits", row.fit.best.has_value()).Field("breaks", row.fit.breaks);
+      if (row.fit.best) {
+        const Evaluation& estimate = row.fit.best->estimate;
+        json.Field("sequence", row.fit.sequence).Field("tokens_per_s", row.fit.tokens_per_s);
+        json.Field("plan", Describe(row.fit.best->plan));
+        json.Field("peak_memory_gib", GibFromBytes(estimate.memory_bytes));
+        json.Field("host_memory_gib", GibFromBytes(estimate.host_bytes));
+        json.Field("command", CommandOf(row, cluster));
+      }
+      json.EndObject();
+    }
+    std::puts(json.EndArray().EndObject().Take().c_str());
+  }
+
+  ClusterFlags cluster_;
+  std::string models_{kUsualModels};
+  std::string method_ = "both";
+  std::int64_t sequence_ = 1024;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeFit() { return std::make_unique<FitCommand>(); }
+
+}  // namespace foretrain

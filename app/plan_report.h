@@ -1,0 +1,40 @@
+// What a search found, as tables for people and as JSON. Leaves out searching.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/forecasting.h"
+#include "app/plan_flags.h"
+#include "sim/search/device_counts.h"
+#include "sim/search/search.h"
+#include "sim/search/sensitivity.h"
+
+namespace foretrain {
+
+// What was asked beside the plans themselves.
+struct TrainingGoal {
+  double tokens = 0;      // to train on; 0: not asked
+  double deadline_s = 0;  // 0: none
+  double price = 0;       // of a device and hour; 0: none
+};
+
+struct PlanReport {
+  const ForecastContext* context = nullptr;
+  const SearchSpace* space = nullptr;
+  SearchResult result;
+  double seconds = 0;  // that the search took
+  TrainingGoal goal;
+  std::vector<Sensitivity> sensitivity;  // of the best plan; empty: not asked
+  std::vector<DeviceCount> counts;       // other numbers of devices; empty: not asked
+};
+
+std::string PlanReportText(const PlanReport& report, const ModelFlags& model);
+std::string PlanReportJson(const PlanReport& report);
+
+// "15T", "300B", "2.5M": a count with a decimal suffix. "60d", "36h": seconds.
+// Errors: kInvalidArgument, naming `option`.
+Result<double> ParseTokens(const std::string& option, const std::string& text);
+Result<double> ParseDuration(const std::string& option, const std::string& text);
+
+}  // namespace foretrain

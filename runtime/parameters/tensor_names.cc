@@ -1,0 +1,288 @@
+#include "runtime/parameters/tensor_names.h"
+
+#include <array>
+#include <span>
+
+namespace foretrain {
+namespace {
+
+// `ours` begins a tensor's name, of a layer where `theirs` has {}, its number; what follows is the
+// same in both.
+struct Rule {
+  std::string_view ours;
+  std::string_view theirs;
+};
+
+constexpr Rule kLlama[] = {
+    {"embedding.tokens.", "model.embed_tokens."},
+    {"head.norm.", "model.norm."},
+    {"head.", "lm_head."},
+    {"norm1.", "model.layers.{}.input_layernorm."},
+    {"norm2.", "model.layers.{}.post_attention_layernorm."},
+    {"attention.q_norm.", "model.layers.{}.self_attn.q_norm."},
+    {"attention.k_norm.", "model.layers.{}.self_attn.k_norm."},
+    {"attention.q.", "model.layers.{}.self_attn.q_proj."},
+    {"attention.k.", "model.layers.{}.self_attn.k_proj."},
+    {"attention.v.", "model.layers.{}.self_attn.v_proj."},
+    {"attention.out.", "model.layers.{}.self_attn.o_proj."},
+    {"mlp.gate.", "model.layers.{}.mlp.gate_proj."},
+    {"mlp.up.", "model.layers.{}.mlp.up_proj."},
+    {"mlp.down.", "model.layers.{}.mlp.down_proj."},
+};
+// Rows of the families below stand before Llama's.
+constexpr Rule kGemma2[] = {
+    {"attention.post_norm.", "model.layers.{}.post_attention_layernorm."},
+    {"norm2.", "model.layers.{}.pre_feedforward_layernorm."},
+    {"mlp.post_norm.", "model.layers.{}.post_feedforward_layernorm."},
+};
+constexpr Rule kGlm4[] = {
+    {"attention.post_norm.", "model.layers.{}.post_self_attn_layernorm."},
+    {"mlp.post_norm.", "model.layers.{}.post_mlp_layernorm."},
+};
+constexpr Rule kPhi[] = {
+    {"head.norm.", "model.final_layernorm."},
+    {"attention.out.", "model.layers.{}.self_attn.dense."},
+    {"mlp.up.", "model.layers.{}.mlp.fc1."},
+    {"mlp.down.", "model.layers.{}.mlp.fc2."},
+};
+constexpr Rule kStarCoder2[] = {
+    {"mlp.up.", "model.layers.{}.mlp.c_fc."},
+    {"mlp.down.", "model.layers.{}.mlp.c_proj."},
+};
+constexpr Rule kOpt[] = {
+    {"embedding.tokens.", "model.decoder.embed_tokens."},
+    {"embedding.positions.", "model.decoder.embed_positions."},
+    {"head.norm.", "model.decoder.final_layer_norm."},
+    {"norm1.", "model.decoder.layers.{}.self_attn_layer_norm."},
+    {"norm2.", "model.decoder.layers.{}.final_layer_norm."},
+    {"attention.q.", "model.decoder.layers.{}.self_attn.q_proj."},
+    {"attention.k.", "model.decoder.layers.{}.self_attn.k_proj."},
+    {"attention.v.", "model.decoder.layers.{}.self_attn.v_proj."},
+    {"attention.out.", "model.decoder.layers.{}.self_attn.out_proj."},
+    {"mlp.up.", "model.decoder.layers.{}.fc1."},
+    {"mlp.down.", "model.decoder.layers.{}.fc2."},
+};
+constexpr Rule kNeoX[] = {
+    {"embedding.tokens.", "gpt_neox.embed_in."},
+    {"head.norm.", "gpt_neox.final_layer_norm."},
+    {"head.", "embed_out."},
+    {"norm1.", "gpt_neox.layers.{}.input_layernorm."},
+    {"norm2.", "gpt_neox.layers.{}.post_attention_layernorm."},
+    {"attention.out.", "gpt_neox.layers.{}.attention.dense."},
+    {"mlp.up.", "gpt_neox.layers.{}.mlp.dense_h_to_4h."},
+    {"mlp.down.", "gpt_neox.layers.{}.mlp.dense_4h_to_h."},
+};
+constexpr Rule kGptJ[] = {
+    {"embedding.tokens.", "transformer.wte."},
+    {"head.norm.", "transformer.ln_f."},
+    {"norm1.", "transformer.h.{}.ln_1."},
+    {"attention.q.", "transformer.h.{}.attn.q_proj."},
+    {"attention.k.", "transformer.h.{}.attn.k_proj."},
+    {"attention.v.", "transformer.h.{}.attn.v_proj."},
+    {"attention.out.", "transformer.h.{}.attn.out_proj."},
+    {"mlp.up.", "transformer.h.{}.mlp.fc_in."},
+    {"mlp.down.", "transformer.h.{}.mlp.fc_out."},
+};
+// Under the prefix "" or "transformer.".
+constexpr Rule kGpt2[] = {
+    {"embedding.tokens.", "wte."}, {"embedding.positions.", "wpe."},
+    {"head.norm.", "ln_f."},       {"norm1.", "h.{}.ln_1."},
+    {"norm2.", "h.{}.ln_2."},      {"attention.out.", "h.{}.attn.c_proj."},
+    {"mlp.up.", "h.{}.mlp.c_fc."}, {"mlp.down.", "h.{}.mlp.c_proj."},
+};
+
+// How q, k and v lie in the file.
+enum class Qkv { kApart, kBehindEachOther, kByHead };
+
+struct Library {
+  std::string_view mark;  // a tensor that files of the family have, and of no family before it
+  std::span<const Rule> rules;
+  Qkv qkv = Qkv::kApart;
+  std::string_view packed = "";  // q, k and v in one
+  bool gate_up = false;          // gate and up in one
+  bool pairs_beside = false;     // of rotary positions
+  bool is_gpt2 = false;
+};
+constexpr std::string_view kLlamaPacked = "model.layers.{}.self_attn.qkv_proj.";
+constexpr std::array kLibraries = {
+    Library{.mark = "h.0.attn.c_attn.weight",
+            .rules = kGpt2,
+            .qkv = Qkv::kBehindEachOther,
+            .packed = "h.{}.attn.c_attn.",
+            .is_gpt2 = true},
+    Library{.mark = "transformer.h.0.attn.q_proj.weight", .rules = kGptJ, .pairs_beside = true},
+    Library{.mark = "gpt_neox.layers.0.attention.query_key_value.weight",
+            .rules = kNeoX,
+            .qkv = Qkv::kByHead,
+            .packed = "gpt_neox.layers.{}.attention.query_key_value."},
+    Library{.mark = "model.decoder.layers.0.fc1.weight", .rules = kOpt},
+    Library{.mark = "model.layers.0.mlp.fc1.weight", .rules = kPhi},
+    Library{.mark = "model.layers.0.mlp.c_fc.weight", .rules = kStarCoder2},
+    Library{.mark = "model.layers.0.pre_feedforward_layernorm.weight", .rules = kGemma2},
+    Library{.mark = "model.layers.0.post_self_attn_layernorm.weight",
+            .rules = kGlm4,
+            .gate_up = true,
+            .pairs_beside = true},
+    Library{.mark = "model.layers.0.self_attn.qkv_proj.weight",
+            .rules = {},
+            .qkv = Qkv::kBehindEachOther,
+            .packed = kLlamaPacked,
+            .gate_up = true},
+    Library{.mark = "model.layers.0.mlp.gate_up_proj.weight",
+            .rules = {},
+            .gate_up = true,
+            .pairs_beside = true},
+};
+constexpr Library kPlainLlama{.mark = "", .rules = {}};
+
+// "layers.3.mlp.up.weight": "3" and "mlp.up.weight"; another name as it is, of no layer.
+struct OurName {
+  std::string_view layer;
+  std::string_view rest;
+};
+OurName Parse(std::string_view name) {
+  constexpr std::string_view kLayers = "layers.";
+  if (!name.starts_with(kLayers)) return {"", name};
+  name.remove_prefix(kLayers.size());
+  const auto dot = name.find('.');
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+std::string InLayer(std::string_view pattern, std::string_view layer) {
+  std::string name(pattern);
+  if (const auto at = name.find("{}"); at != std::string::npos) name.replace(at, 2, layer);
+  return name;
+}
+
+// The rule's name, or nothing.
+std::string Renamed(std::span<const Rule> rules, const OurName& ours) {
+  for (const Rule& rule : rules) {
+    const bool of_layer = rule.theirs.find("{}") != std::string_view::npos;
+    if (of_layer != !ours.layer.empty() || !ours.rest.starts_with(rule.ours)) continue;
+    return InLayer(rule.theirs, ours.layer) + std::string(ours.rest.substr(rule.ours.size()));
+  }
+  return {};
+}
+
+// Experts: "experts.3.mlp.up.weight", "shared.mlp.up.weight", "router.weight".
+std::string NameOfExperts(const HasTensor& has, const OurName& ours) {
+  const std::string layer = "model.layers." + std::string(ours.layer) + ".";
+  const bool mixtral = has(layer + "block_sparse_moe.gate.weight");
+  if (ours.rest == "router.weight") {
+    return layer + (mixtral ? "block_sparse_moe.gate.weight" : "mlp.gate.weight");
+  }
+  std::string_view rest = ours.rest;
+  std::string base;
+  if (rest.starts_with("shared.")) {
+    const std::string plural = layer + "mlp.shared_experts.";
+    base = has(plural + "up_proj.weight") ? plural : layer + "mlp.shared_expert.";
+    rest.remove_prefix(7);
+  } else if (rest.starts_with("experts.")) {
+    const auto end = rest.find('.', 8);
+    base = layer + (mixtral ? "block_sparse_moe." : "mlp.") + std::string(rest.substr(0, end + 1));
+    rest.remove_prefix(end + 1);
+  } else {
+    return {};
+  }
+  constexpr std::array<std::array<std::string_view, 3>, 3> kProjections = {
+      {{"mlp.gate.weight", "gate_proj.weight", "w1.weight"},
+       {"mlp.up.weight", "up_proj.weight", "w3.weight"},
+       {"mlp.down.weight", "down_proj.weight", "w2.weight"}}};
+  for (const auto& [name, theirs, of_mixtral] : kProjections) {
+    if (rest == name) return base + std::string(mixtral ? of_mixtral : theirs);
+  }
+  return {};
+}
+
+bool IsNorm(std::string_view rest) {
+  return rest.find("norm") != std::string_view::npos && rest.ends_with(".weight");
+}
+
+struct Found {
+  const Library& library;
+  std::string prefix;
+};
+Found FindLibrary(const HasTensor& has) {
+  for (const Library& library : kLibraries) {
+    for (const char* prefix : {"", "transformer."}) {
+      if (has(prefix + std::string(library.mark))) return {library, prefix};
+      if (!library.is_gpt2) break;
+    }
+  }
+  return {kPlainLlama, ""};
+}
+
+// q, k or v where they are one tensor.
+bool FromPacked(const Found& found, const ModelSpec& model, const OurName& ours, FileTensor& out) {
+  if (found.library.qkv == Qkv::kApart) return false;
+  const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
+  const std::array<std::pair<std::string_view, std::int64_t>, 3> parts = {
+      {{"attention.q.", 0}, {"attention.k.", q}, {"attention.v.", q + kv}}};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!ours.rest.starts_with(parts[i].first)) continue;
+    out.name = found.prefix + InLayer(found.library.packed, ours.layer) +
+               std::string(ours.rest.substr(parts[i].first.size()));
+    if (found.library.qkv == Qkv::kByHead) {
+      out.interleaved = 3;
+      out.part = static_cast<std::int64_t>(i);
+      out.head_dim = model.head_dim;
+    } else {
+      out.first_row = parts[i].second;
+    }
+    return true;
+  }
+  return false;
+}
+
+bool FromGateUp(const Library& library, const ModelSpec& model, const OurName& ours,
+                FileTensor& out) {
+  const bool gate = ours.rest.starts_with("mlp.gate."), up = ours.rest.starts_with("mlp.up.");
+  if (!library.gate_up || !(gate || up)) return false;
+  out.name = InLayer("model.layers.{}.mlp.gate_up_proj.", ours.layer) +
+             std::string(ours.rest.substr(ours.rest.find('.', 4) + 1));
+  out.first_row = gate ? 0 : model.ffn_hidden;
+  return true;
+}
+
+}  // namespace
+
+std::int64_t FileTensor::Row(std::int64_t row) const {
+  if (interleaved > 1) {
+    const std::int64_t head = row / head_dim;
+    return (head * interleaved + part) * head_dim + row % head_dim;
+  }
+  if (turned > 0 && row % head_dim < turned) {
+    const std::int64_t start = row / head_dim * head_dim, at = row % head_dim, half = turned / 2;
+    return first_row + start + (at < half ? 2 * at : 2 * (at - half) + 1);
+  }
+  return first_row + row;
+}
+
+FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model,
+                         const ParameterPlace& place) {
+  const Found found = FindLibrary(has);
+  const OurName ours = Parse(place.name);
+  FileTensor out;
+  if (!FromPacked(found, model, ours, out) && !FromGateUp(found.library, model, ours, out)) {
+    out.name = Renamed(found.library.rules, ours);
+    if (!out.name.empty()) out.name = found.prefix + out.name;
+    if (out.name.empty()) out.name = NameOfExperts(has, ours);
+    // Newer files of a family call its head as Llama's do.
+    const bool is_head = ours.rest == "head.weight" || ours.rest == "head.bias";
+    if (out.name.empty() || (is_head && !has(out.name))) out.name = Renamed(kLlama, ours);
+  }
+  const bool norm = IsNorm(ours.rest);
+  // GPT-BigCode has GPT-2's names, one key head, and weights as all others have them.
+  const bool conv = found.library.is_gpt2 && model.kv_heads == model.heads;
+  out.transposed = conv && place.rows > 1 && !ours.layer.empty() && !norm;
+  const bool turns = ours.rest.starts_with("attention.q.") || ours.rest.starts_with("attention.k.");
+  if (found.library.pairs_beside && turns) {
+    out.turned = model.RotaryDim();
+    out.head_dim = model.head_dim;
+  }
+  const bool lacks_one = model.mlp == MlpKind::kGeglu || model.mlp == MlpKind::kSquaredRelu;
+  if (lacks_one && norm) out.plus = 1.0F;
+  return out;
+}
+
+}  // namespace foretrain

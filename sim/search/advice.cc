@@ -1,0 +1,122 @@
+#include "sim/search/advice.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "sim/search/enumerate.h"
+#include "sim/spec/plan_fields.h"
+
+namespace foretrain {
+namespace {
+
+// A change of one field; `others` go with it.
+struct Change {
+  std::string text;
+  std::function<void(SearchSpace&)> make;
+  int times = 1;  // as many devices
+};
+
+void Set(SearchSpace& space, std::string_view field, std::int64_t value) {
+  const PlanField& of = PlanFieldOf(field);
+  std::erase_if(space.choices, [&](const SearchChoice& choice) { return choice.field == &of; });
+  of.set(space.base, value);
+}
+
+Change FieldChange(std::string_view field, std::int64_t value) {
+  const PlanField& of = PlanFieldOf(field);
+  return {std::string(FirstOption(of)) + " " + TextOf(of, value),
+          [field, value](SearchSpace& space) { Set(space, field, value); }};
+}
+
+// For `times` as many devices: splits with that much more of dp, tp or pp.
+void Widen(SearchSpace& space, int times, int ranks) {
+  space.base.global_batch =
+      std::max<std::int64_t>(space.base.global_batch, std::int64_t{ranks} * times);
+  for (SearchChoice& choice : space.choices) {
+    const std::string_view axis = choice.field->name;
+    if (axis != "dp" && axis != "tp" && axis != "pp") continue;
+    std::set<std::int64_t> values(choice.values.begin(), choice.values.end());
+    for (const std::int64_t value : choice.values) {
+      for (std::int64_t n = 2; n <= times; n *= 2) values.insert(value * n);
+    }
+    choice.values.assign(values.begin(), values.end());
+  }
+}
+
+// By kind, the smallest change of each kind first.
+std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) {
+  const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
+  std::vector<std::vector<Change>> kinds;
+  kinds.push_back({FieldChange("recompute", static_cast<std::int64_t>(RecomputeKind::kSelective)),
+                   FieldChange("recompute", static_cast<std::int64_t>(RecomputeKind::kFull))});
+  kinds.push_back({FieldChange("zero_stage", 1), FieldChange("zero_stage", 2),
+                   FieldChange("zero_stage", 3)});
+  kinds.push_back({FieldChange("micro_batch", 1)});
+  kinds.push_back({FieldChange("loss_chunks", 8)});
+  kinds.push_back({FieldChange("moments", static_cast<std::int64_t>(MomentFormat::kBf16)),
+                   FieldChange("moments", static_cast<std::int64_t>(MomentFormat::kInt8))});
+  kinds.push_back({FieldChange("offload_activations", host)});
+  kinds.push_back({FieldChange("offload_optimizer", host)});
+  kinds.push_back({{"--zero 3 --offload-optimizer host --offload-activations host --recompute full",
+                    [host](SearchSpace& of) {
+                      Set(of, "zero_stage", 3);
+                      Set(of, "offload_optimizer", host);
+                      Set(of, "offload_activations", host);
+                      Set(of, "recompute", static_cast<std::int64_t>(RecomputeKind::kFull));
+                    }}});
+  std::vector<Change> shorter, more;
+  for (int halves = 1; halves <= 6; ++halves) {
+    const std::int64_t sequence = space.base.sequence >> halves;
+    if (sequence >= 128) shorter.push_back(FieldChange("sequence", sequence));
+    const int times = 1 << halves;
+    more.push_back({std::to_string(ranks * times) + " devices",
+                    [times, ranks](SearchSpace& of) { Widen(of, times, ranks); }, times});
+  }
+  kinds.push_back(std::move(shorter));
+  kinds.push_back(std::move(more));
+  return kinds;
+}
+
+}  // namespace
+
+std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
+                                const SearchSpace& space, int ranks, std::int64_t memory_bytes,
+                                std::int64_t host_bytes, int threads) {
+  std::vector<Advice> advice;
+  for (const std::vector<Change>& kind : ChangesOf(space, ranks)) {
+    for (const Change& change : kind) {
+      SearchSpace changed = space;
+      change.make(changed);
+      ClusterSpec cluster = costs.cluster();
+      cluster.nodes *= change.times;
+      const auto machine = CostModel::Make(cluster, costs.profile());
+      if (!machine) continue;
+      const SpaceWalk walk(model, changed, ranks * change.times);
+      EnumerateOptions options;
+      options.memory_bytes = memory_bytes;
+      options.host_bytes = host_bytes;
+      options.kept = 1;
+      options.threads = threads;
+      const auto found = EnumeratePlans(model, *machine, walk, options);
+      if (!found || found->fastest.empty()) continue;
+      const Candidate& best = found->fastest.front();
+      advice.push_back({change.text, Describe(best.plan), best.estimate.step_s,
+                        best.estimate.memory_bytes});
+      break;
+    }
+  }
+  // Changes of the work itself come last.
+  std::stable_sort(advice.begin(), advice.end(), [&](const Advice& a, const Advice& b) {
+    const auto changes_work = [](const Advice& one) {
+      return one.change.starts_with("--sequence") || one.change.ends_with("devices");
+    };
+    if (changes_work(a) != changes_work(b)) return changes_work(b);
+    return a.step_s < b.step_s;
+  });
+  return advice;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,248 @@
+#include "sim/search/block_table.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/cost/plan_place.h"
+#include "sim/program/lower/block_memory.h"
+#include "sim/program/lower/sharding.h"
+
+namespace foretrain {
+namespace {
+
+// The tensor that a slot is, or is part of.
+std::size_t BaseOf(const Block& block, std::int16_t slot) {
+  const std::int16_t base = block.slots[static_cast<std::size_t>(slot)].base;
+  return static_cast<std::size_t>(base == kNoSlot ? slot : base);
+}
+
+void AddPlace(const GroupPlace& place, StableHash& key) {
+  for (const int figure : {place.members, place.nodes, place.per_node, place.islands,
+                           place.per_island, place.senders}) {
+    key.Add(figure);
+  }
+  for (const auto& figures : {place.units, place.per_unit}) {
+    for (const int figure : figures) key.Add(figure);
+  }
+  for (const auto& figures : {place.extent, place.stride}) {
+    for (const int figure : figures) key.Add(figure);
+  }
+}
+
+// The plan as memory sees its blocks: one stage that holds all layers and shares out nothing.
+Plan OfOneStage(const Plan& plan, RecomputeKind recompute) {
+  const Plan standard;
+  Plan out = plan;
+  out.recompute = recompute;
+  out.recompute_layers = 0;
+  out.schedule = ScheduleKind::k1f1b;
+  out.pp = out.vpp = 1;
+  out.stage_layers.clear();
+  out.zero_stage = 0;
+  out.replicas = 1;
+  out.reduction_time = ReductionTime::kEnd;
+  for (OffloadTarget Plan::*offload : {&Plan::offload_optimizer, &Plan::offload_gradients,
+                                       &Plan::offload_parameters, &Plan::offload_activations}) {
+    out.*offload = standard.*offload;
+  }
+  return out;
+}
+
+// Builds each pass of one block once.
+class Passes {
+ public:
+  Passes(const ModelSpec& model, const Plan& plan, const BlockChoice& choice)
+      : context_{model, plan, choice.shared_table},
+        request_{.kind = choice.kind, .recompute = choice.recompute, .global = choice.global} {}
+
+  const Block& Of(Pass pass) {
+    const auto [found, is_new] = blocks_.try_emplace(pass);
+    if (!is_new) return found->second;
+    // Of a middle micro-batch: it adds to what the ones before it left.
+    BlockRequest request = request_;
+    request.pass = pass;
+    request.accumulate = request.accumulate_experts = pass != Pass::kRecompute;
+    request.adds_loss = pass == Pass::kForward;
+    found->second = BuildBlock(context_, request);
+    return found->second;
+  }
+
+ private:
+  BlockContext context_;
+  BlockRequest request_;
+  std::map<Pass, Block> blocks_;  // references stay valid
+};
+
+}  // namespace
+
+BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
+    : costs_(costs),
+      place_key_(varying,
+                 {"micro_batch", "sequence", "global_batch", "recompute", "recompute_layers",
+                  "sequence_parallel", "vocab_parallel", "cp_kind", "loss_chunks", "mlp_tiles",
+                  "tp_tiles", "moe_pieces", "fuse", "reduction_time", "prefetch_depth",
+                  "offload_optimizer", "offload_gradients", "offload_parameters",
+                  "offload_activations", "bucket_bytes", "gather_bytes", "unsharded_bytes"}) {
+  const bool is_cpu = costs.cluster().is_cpu;
+  if (!is_cpu && costs.levels().size() > 1) slowdown_ = costs.profile().rates.overlap_slowdown.value;
+  const double busy = is_cpu ? costs.cluster().devices_per_node : 1;
+  gap_s_ = costs.Overhead(OverheadKind::kGap, busy);
+  wake_s_ = costs.Overhead(OverheadKind::kWake, busy);
+}
+
+GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
+  if (group == GroupKind::kNone) return {};
+  const std::uint64_t key = place_key_.Of(plan).Add(group).Value();
+  const auto [found, is_new] = places_.try_emplace(key);
+  if (is_new) {
+    found->second =
+        PlaceOfGroup(costs_.cluster(), plan, {}, group, GroupMembers(plan, {}, group));
+  }
+  return found->second;
+}
+
+std::uint64_t BlockTimes::KeyOfPlaces(const Plan& plan) {
+  const auto [found, is_new] = keys_of_places_.try_emplace(place_key_.Of(plan).Value());
+  if (is_new) {
+    StableHash key;
+    for (const GroupKind group : {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}) {
+      AddPlace(PlaceOf(plan, group), key);
+    }
+    found->second = key.Value();
+  }
+  return found->second;
+}
+
+std::uint64_t BlockTimes::KeyOfDataPlaces(const Plan& plan) {
+  const auto [found, is_new] = keys_of_data_places_.try_emplace(place_key_.Of(plan).Value());
+  if (is_new) {
+    StableHash key;
+    for (const GroupKind group :
+         {GroupKind::kDp, GroupKind::kShard, GroupKind::kReplica, GroupKind::kExpertDp}) {
+      AddPlace(PlaceOf(plan, group), key);
+    }
+    found->second = key.Value();
+  }
+  return found->second;
+}
+
+PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
+  const bool is_cpu = costs_.cluster().is_cpu;
+  const double straggling = costs_.Straggling(plan.World());
+  std::array<double, kQueueCount> free{};
+  std::vector<double> written(block.slots.size(), 0.0);
+  double launches_s = 0, communication_s = 0;
+  PassFigures out;
+  for (const Op& op : block.ops) {
+    double& queue_free = free[static_cast<std::size_t>(op.queue)];
+    double ready = 0;
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot != kNoSlot) ready = std::max(ready, written[BaseOf(block, operand.slot)]);
+    }
+    const OpCost cost = costs_.CostOf(op, PlaceOf(plan, op.group));
+    double length = is_cpu ? cost.seconds.back() : cost.seconds.front();
+    if (IsCompute(op.op_class)) length *= straggling;
+    const double start = ready > queue_free ? ready + wake_s_ : queue_free;
+    const double end = start + length;
+    queue_free = end + gap_s_;
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot || operand.access == Access::kRead) continue;
+      double& at = written[BaseOf(block, operand.slot)];
+      at = std::max(at, end);
+    }
+    launches_s += cost.launch_s;
+    if (op.queue == Queue::kCompute) out.compute_s += length + gap_s_;
+    if (IsCommunication(op.op_class)) communication_s += length;
+    out.span_s = std::max(out.span_s, queue_free);
+  }
+  const double beside_s = std::max(0.0, out.compute_s + communication_s - out.span_s);
+  out.span_s += std::min(beside_s, communication_s) * (slowdown_ - 1);
+  out.span_s = std::max(out.span_s, launches_s);
+  return out;
+}
+
+BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
+    : model_(model),
+      times_(times),
+      // global_batch is in the scale of gradients alone.
+      layer_key_(varying, {"dp", "pp", "global_batch", "schedule", "vpp", "stage_layers",
+                           "post_validation", "zero_stage", "replicas", "prefetch_depth",
+                           "gather_bytes", "unsharded_bytes", "gather_format", "reduction_time",
+                           "bucket_bytes", "recompute", "recompute_layers", "offload_optimizer",
+                           "offload_gradients", "offload_parameters", "offload_activations",
+                           "offload_fraction", "stream_optimizer", "delayed_update", "clip_norm",
+                           "vocab_parallel", "loss_chunks"}),
+      end_key_(varying, {"dp", "pp", "ep", "expert_tp", "cp_kind", "global_batch", "schedule",
+                         "vpp", "stage_layers", "post_validation", "zero_stage", "replicas",
+                         "prefetch_depth", "gather_bytes", "unsharded_bytes", "gather_format",
+                         "reduction_time", "bucket_bytes", "recompute", "recompute_layers",
+                         "offload_optimizer", "offload_gradients", "offload_parameters",
+                         "offload_activations", "offload_fraction", "stream_optimizer",
+                         "delayed_update", "clip_norm", "mlp_tiles", "tp_tiles", "moe_pieces",
+                         "capacity_factor", "expert_headroom"}) {}
+
+BlockKeys BlockTable::KeysOf(const Plan& plan) {
+  const std::uint64_t places = times_.KeyOfPlaces(plan);
+  // What is gathered for its use may be in another format, and slow devices are waited for.
+  const unsigned flags = (SplitsBackward(plan.schedule) ? 1U : 0U) |
+                         (ShardingOf(plan).parameters ? 2U : 0U) |
+                         (plan.ExpertHolders() == 1 ? 4U : 0U);
+  return {layer_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value(),
+          end_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value()};
+}
+
+const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
+                                     const BlockKeys& keys) {
+  StableHash key;
+  key.Add(IsLayer(choice.kind) ? keys.layers : keys.ends);
+  key.Add(static_cast<unsigned>(choice.kind) | static_cast<unsigned>(choice.recompute) << 8U |
+          (choice.global ? 1U << 16U : 0U) | (choice.shared_table ? 1U << 17U : 0U));
+  const auto [found, is_new] = figures_.try_emplace(key.Value());
+  if (is_new) found->second = Make(plan, choice);
+  return found->second;
+}
+
+BlockFigures BlockTable::Make(const Plan& plan, const BlockChoice& choice) {
+  const Plan alone = OfOneStage(plan, choice.recompute);
+  Stage stage = StageOf(model_, alone, 0);
+  stage.shared_table = choice.shared_table;
+  int block = 0;
+  if (choice.kind == BlockKind::kHead) block = stage.layers + 1;
+  // Not the first layer, whose backward may leave a gradient that nobody reads.
+  if (choice.kind == BlockKind::kLayer) block = std::min(2, stage.dense_layers);
+  if (choice.kind == BlockKind::kExpertLayer) block = stage.layers;
+  const BucketLayout no_buckets;
+  const LowerContext context{model_, alone, stage, no_buckets, {}};
+  Passes passes(model_, plan, choice);
+  const auto figures = [&](Pass pass) {
+    PassFigures out = times_.Of(passes.Of(pass), plan);
+    const StepMemory memory = MemoryOfBlock(context, BlockKey(pass, block, 0),
+                                            [&](Pass other) { return passes.Of(other); });
+    out.peak_bytes = memory.peak_total;
+    out.end_bytes = Total(memory.at_end);
+    return out;
+  };
+  BlockFigures out;
+  out.forward = figures(Pass::kForward);
+  for (const TensorSlot& slot : passes.Of(Pass::kForward).slots) {
+    const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
+    if (kept && slot.base == kNoSlot) out.kept_bytes += slot.bytes;
+  }
+  const auto fill = [&](Pass pass, PassFigures& to) {
+    if (HasPass(alone, choice.kind, pass)) to = figures(pass);
+  };
+  fill(Pass::kBackward, out.backward);
+  if (SplitsBackward(plan.schedule)) {
+    fill(Pass::kBackwardInput, out.input);
+    fill(Pass::kBackwardWeight, out.weight);
+  }
+  if (IsLayer(choice.kind) && choice.recompute == RecomputeKind::kFull) {
+    out.again = figures(Pass::kRecompute);
+  }
+  return out;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,63 @@
+#include "sim/search/device_counts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/search/default_space.h"
+#include "sim/spec/refuse.h"
+
+namespace foretrain {
+
+Result<ClusterSpec> WithDevices(const ClusterSpec& cluster, int devices) {
+  ClusterSpec out = cluster;
+  if (devices >= 1 && devices <= cluster.devices_per_node && cluster.nodes >= 1) {
+    out.nodes = 1;
+    out.devices_per_node = devices;
+  } else if (devices >= 1 && devices % cluster.devices_per_node == 0) {
+    out.nodes = devices / cluster.devices_per_node;
+  } else {
+    return Refuse("{} devices: nodes of cluster {} have {}; give a multiple of that, or fewer",
+                  devices, cluster.name, cluster.devices_per_node);
+  }
+  return out;
+}
+
+Result<std::vector<DeviceCount>> CompareDeviceCounts(const ModelSpec& model, const CostModel& costs,
+                                                     const Plan& base, const std::vector<int>& counts,
+                                                     int threads,
+                                                     const std::function<bool()>& cancelled) {
+  std::vector<DeviceCount> out;
+  for (const int devices : counts) {
+    FT_ASSIGN(const ClusterSpec cluster, WithDevices(costs.cluster(), devices));
+    FT_ASSIGN(const CostModel machine, CostModel::Make(cluster, costs.profile()));
+    const SearchSpace space = DefaultSpace(model, cluster, devices, base);
+    const SpaceWalk walk(model, space, devices);
+    EnumerateOptions options;
+    options.memory_bytes = cluster.device.memory_bytes;
+    options.host_bytes =
+        cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
+    options.kept = 1;
+    options.threads = threads;
+    options.cancelled = cancelled;
+    FT_ASSIGN(const Enumeration found, EnumeratePlans(model, machine, walk, options));
+    out.push_back({devices, std::nullopt, false});
+    if (!found.fastest.empty()) out.back().best = found.fastest.front();
+  }
+  std::sort(out.begin(), out.end(),
+            [](const DeviceCount& a, const DeviceCount& b) { return a.devices < b.devices; });
+  double fastest_s = std::numeric_limits<double>::infinity();
+  for (DeviceCount& count : out) {
+    if (!count.best) continue;
+    count.pareto = count.best->estimate.step_s < fastest_s;
+    fastest_s = std::min(fastest_s, count.best->estimate.step_s);
+  }
+  return out;
+}
+
+TrainingCost CostOfTraining(double tokens, double tokens_per_s, int devices,
+                            double price_per_hour) {
+  const double seconds = tokens / tokens_per_s;
+  return {seconds, seconds / 3600 * devices * price_per_hour};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,46 @@
+// The plans of a space in closed form, by several threads: the fastest and the front of time and
+// memory. Leaves out simulation (search.cc).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/cost/cost_model.h"
+#include "sim/search/evaluator.h"
+#include "sim/search/space.h"
+
+namespace foretrain {
+
+struct Candidate {
+  Plan plan;
+  Evaluation estimate;
+};
+
+// What fits is kept; what does not, counted.
+struct EnumerateOptions {
+  std::int64_t memory_bytes = 0;  // of a device
+  std::int64_t host_bytes = 0;    // that one rank has off its device; 0: unknown
+  std::size_t kept = 64;          // fastest plans to keep
+  int threads = 1;
+  std::function<bool()> cancelled;
+  std::function<void(double share, std::int64_t evaluated)> progress;
+};
+
+struct Enumeration {
+  std::int64_t evaluated = 0;
+  Rejections rejected;
+  std::vector<Candidate> fastest;      // by step_s; of equals the one that is visited first
+  std::vector<Candidate> front;        // fastest first, each smaller than all before
+  // Of those that do not fit; where state alone is too much for all, by that.
+  std::optional<Candidate> smallest;
+  double bound_s = 0;                  // least of those that fit
+};
+
+// Errors: kAborted. The result does not depend on the number of threads.
+Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& costs,
+                                   const SpaceWalk& walk, const EnumerateOptions& options);
+
+}  // namespace foretrain

@@ -1,0 +1,356 @@
+#include "sim/search/evaluator.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/checked.h"
+#include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/transfer_blocks.h"
+#include "sim/program/precision.h"
+#include "sim/search/balance.h"
+#include "sim/search/chunk_memory.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+// Beside a pass of `span_s` that computes `compute_s` runs something else, which slows it down and
+// is what counts where it takes longer.
+double Beside(double span_s, double compute_s, double other_s, double slowdown) {
+  return std::max(span_s + std::min(compute_s, other_s) * (slowdown - 1), other_s);
+}
+
+MemoryParts StatePartsOf(const StateFigures& state) {
+  const auto of = [&](Category category) {
+    return state.device[static_cast<std::size_t>(category)];
+  };
+  MemoryParts parts;
+  parts.parameters = of(Category::kParameters);
+  parts.gradients = of(Category::kGradients);
+  parts.optimizer = of(Category::kOptimizerState) + of(Category::kMasterWeights);
+  parts.other_state =
+      Total(state.device) - parts.parameters - parts.gradients - parts.optimizer;
+  return parts;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const ModelSpec& model, const CostModel& costs, VaryingFields varying)
+    : model_(model),
+      times_(costs, varying),
+      blocks_(model, times_, varying),
+      pipelines_(model, varying),
+      states_(model, times_, varying),
+      send_key_(varying, {"vpp", "recompute", "zero_stage", "offload_optimizer",
+                          "offload_activations", "offload_gradients", "offload_parameters"}) {}
+
+double Evaluator::SendSeconds(const Plan& plan) {
+  if (plan.pp == 1) return 0;
+  const auto [found, is_new] = sends_.try_emplace(send_key_.Of(plan).Value());
+  if (is_new) {
+    found->second = times_.SpanOf(
+        SendBlock(BoundaryElements(model_, plan), true, ActivationFormat(plan)), plan);
+  }
+  return found->second;
+}
+
+// The slowest hop of what one layer keeps for its backward.
+double Evaluator::KeptSeconds(const Plan& plan, std::int64_t bytes) {
+  if (plan.offload_activations == OffloadTarget::kNone) return 0;
+  const auto [found, is_new] =
+      kept_.try_emplace(StableHash().Add(bytes).Add(plan.offload_activations).Value());
+  if (!is_new) return found->second;
+  const auto copy = [&](Space from, Space to) {
+    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}), plan);
+  };
+  double slowest = copy(Space::kDevice, Space::kPinned);
+  if (plan.offload_activations == OffloadTarget::kNvme) {
+    slowest = std::max({slowest, copy(Space::kPinned, Space::kNvme),
+                        copy(Space::kNvme, Space::kPinned)});
+  }
+  return found->second = slowest;
+}
+
+// Gathers run beside other blocks, or before their own where nothing is issued ahead.
+void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
+                          const StateFigures& state, double kept_s, ClassFigures& out) const {
+  const double slow = times_.slowdown();
+  // Copies of what layers keep hide behind one block, like gathers.
+  const double copies = kind == BlockKind::kLayer ? kept_s : 0;
+  const double gather = std::max(state.gather_s[static_cast<std::size_t>(kind)], copies);
+  const double reduce = std::max(state.reduce_s[static_cast<std::size_t>(kind)], copies);
+  const bool ahead = plan.prefetch_depth > 0;
+  const double before = ahead ? 0 : gather;
+  const double beside = ahead ? gather : 0;
+  const double n = count;
+  const auto pass = [&](const PassFigures& figures, double other) {
+    return Beside(figures.span_s, figures.compute_s, other, slow);
+  };
+  const bool embedding = kind == BlockKind::kEmbedding;
+  const double again = block.again.span_s;
+  const double gathers = embedding ? 0 : before;
+  const double beside_b = embedding ? 0 : beside;
+  out.seconds[kF] += n * (before + pass(block.forward, beside));
+  out.seconds[kB] += n * (gathers + again + pass(block.backward, std::max(beside_b, reduce)));
+  out.seconds[kI] += n * (gathers + again + pass(block.input, beside_b));
+  out.seconds[kW] += n * pass(block.weight, reduce);
+  const auto paired = [&](const PassFigures& figures) {
+    const double exposed = std::max(0.0, figures.span_s - figures.compute_s);
+    return figures.compute_s + exposed * (slow - 1);
+  };
+  out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
+  out.seconds[kPairB] += n * (gathers + again + std::max({paired(block.backward), beside_b, reduce}));
+  // Weight halves may come behind all else.
+  const bool split = SplitsBackward(plan.schedule);
+  out.fill_s += n * (block.forward.compute_s + (split ? 0 : block.backward.compute_s));
+  out.compute_s +=
+      n * (block.forward.compute_s + block.backward.compute_s + block.again.compute_s);
+}
+
+Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass& chunk,
+                                             const StateFigures& state, const BlockKeys& keys) {
+  ClassFigures out;
+  ChunkMemory memory(model_, plan);
+  const bool shared = model_.tied_embeddings && plan.pp == 1;
+  const auto add = [&](BlockKind kind, int count, const BlockChoice& choice) {
+    const BlockFigures& block = blocks_.Find(plan, choice, keys);
+    AddBlocks(plan, kind, block, count, state, KeptSeconds(plan, block.kept_bytes), out);
+    memory.Add(kind, block, count);
+  };
+  if (chunk.embedding) {
+    add(BlockKind::kEmbedding, 1, {.kind = BlockKind::kEmbedding, .shared_table = shared});
+  }
+  for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
+    if (chunk.layers[traits] == 0) continue;
+    const BlockKind kind =
+        (traits & kHasExperts) != 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
+    add(kind, chunk.layers[traits],
+        {.kind = kind,
+         .recompute = (traits & kRecomputes) != 0 ? plan.recompute : RecomputeKind::kNone,
+         .global = (traits & kSeesAll) != 0,
+         .shared_table = shared});
+  }
+  if (chunk.head) add(BlockKind::kHead, 1, {.kind = BlockKind::kHead, .shared_table = shared});
+  const ChunkBytes bytes = memory.Of(chunk);
+  out.saved = bytes.saved;
+  out.owed = bytes.owed;
+  out.peak = bytes.peak;
+  return out;
+}
+
+// Sums run beside the last micro-batch's backward, and the last one begins when that ends. Gathers
+// of what was updated run beside other updates and the next step's first forward.
+void Evaluator::AddEnds(const Plan& plan, double last_forward_s, double last_backward_s,
+                        const StateFigures& state, StepParts& parts) const {
+  parts.sums_s = std::max(state.last_sum_s, state.sums_s - last_backward_s);
+  const double hidden_s = state.update_s + last_forward_s;
+  const double gathers_s = std::max(state.first_gather_s, state.updated_gathers_s - hidden_s);
+  const double all_s = parts.sums_s + state.update_s + gathers_s;
+  parts.update_s = std::max(all_s, state.away_s) - parts.sums_s;
+  if (plan.UpdatesEachMicroBatch()) {
+    parts.update_s *= static_cast<double>(plan.MicroBatches());
+  }
+}
+
+std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
+  const bool shared = model_.tied_embeddings && plan.pp == 1;
+  const auto seconds = [&](BlockKind kind, bool global) {
+    const bool layer = IsLayer(kind);
+    const BlockFigures& block =
+        blocks_.Find(plan, {kind, layer ? plan.recompute : RecomputeKind::kNone, global, shared},
+                     blocks_.KeysOf(plan));
+    return block.forward.span_s + block.backward.span_s + block.again.span_s;
+  };
+  const int layers = static_cast<int>(model_.layers), stages = plan.Stages();
+  const int dense = static_cast<int>(model_.DenseLayers());
+  double sum_s = 0;
+  for (int block = 1; block <= layers; ++block) {
+    sum_s += seconds(block <= dense ? BlockKind::kLayer : BlockKind::kExpertLayer,
+                     IsGlobal(model_, plan, block));
+  }
+  const std::vector<int> balanced =
+      BalanceLayers(layers, stages, seconds(BlockKind::kEmbedding, false), sum_s / layers,
+                    seconds(BlockKind::kHead, false));
+  for (int stage = 0; stage < stages; ++stage) {
+    const int even = layers / stages + (stage < layers % stages ? 1 : 0);
+    if (balanced[At(stage)] != even) return balanced;
+  }
+  return {};
+}
+
+Evaluation Evaluator::Evaluate(const Plan& plan) {
+  Evaluation out;
+  Evaluate(plan, {std::numeric_limits<std::int64_t>::max(), {}}, out);
+  return out;
+}
+
+Evaluator::Reached Evaluator::Evaluate(const Plan& plan, const Limits& limits, Evaluation& out) {
+  out = {};
+  PipelineForm& pipeline = pipelines_.Find(plan);
+  of_composition_.clear();
+  const std::uint64_t key = states_.KeyOf(plan);
+  for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
+    of_composition_.push_back(&states_.Find(plan, key, pipeline, static_cast<int>(c)));
+    out.memory_bytes = std::max(out.memory_bytes, Total(of_composition_.back()->device));
+    out.host_bytes = std::max(out.host_bytes, of_composition_.back()->host_bytes);
+  }
+  if (out.memory_bytes > limits.memory_bytes) {
+    for (const StateFigures* state : of_composition_) {
+      if (Total(state->device) == out.memory_bytes) out.memory = StatePartsOf(*state);
+    }
+    return Reached::kState;
+  }
+  out.memory_bytes = 0;
+  FindClasses(plan, pipeline);
+  FindMemory(plan, pipeline, out);
+  if (out.memory_bytes > limits.memory_bytes) return Reached::kMemory;
+  FindBound(plan, pipeline, out);
+  if (limits.hopeless && limits.hopeless(out)) return Reached::kBound;
+  FindTime(plan, pipeline, out);
+  return Reached::kEnd;
+}
+
+void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
+  classes_.assign(pipeline.classes().size(), {});
+  known_.assign(classes_.size(), false);
+  const BlockKeys keys = blocks_.KeysOf(plan);
+  for (const int pp : pipeline.examples()) {
+    const PipelineForm::Rank& rank = pipeline.ranks()[At(pp)];
+    for (const int number : rank.chunks) {
+      if (known_[At(number)]) continue;
+      known_[At(number)] = true;
+      classes_[At(number)] = FiguresOf(plan, pipeline.classes()[At(number)],
+                                       *of_composition_[At(rank.composition)], keys);
+    }
+  }
+}
+
+void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
+  const auto m = static_cast<double>(plan.MicroBatches());
+  const double directions = plan.StageCopies();  // each takes its share of the micro-batches
+  const bool split = SplitsBackward(plan.schedule);
+  double filling_s = 0, filling_span_s = 0;
+  for (const PipelineForm::Rank& rank : pipeline.ranks()) {
+    double compute_s = 0, spans_s = 0;
+    for (const int number : rank.chunks) {
+      const ClassFigures& figures = classes_[At(number)];
+      const PassSeconds& t = figures.seconds;
+      compute_s += figures.compute_s / directions;
+      // Half of a pair may take less than the pass by itself.
+      const double alone_s = t[kF] + (split ? t[kI] + t[kW] : t[kB]);
+      spans_s += std::min(alone_s, t[kPairF] + t[kPairB]) / directions;
+    }
+    out.bound_s = std::max(out.bound_s, m * compute_s + filling_s);
+    out.least_s = std::max(out.least_s, m * spans_s + filling_span_s);
+    out.parts.compute_s = std::max(out.parts.compute_s, m * compute_s);
+    // Whoever stands behind begins after this rank's first forward, and ends before its last
+    // backward.
+    if (directions > 1 || plan.StepsOverlap()) continue;
+    filling_s += classes_[At(rank.chunks.front())].fill_s;
+    const PassSeconds& first = classes_[At(rank.chunks.front())].seconds;
+    filling_span_s += first[kF] + (split ? 0 : first[kB]);
+  }
+}
+
+void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out) {
+  seconds_.clear();
+  for (const ClassFigures& figures : classes_) seconds_.push_back(figures.seconds);
+  const auto m = static_cast<double>(plan.MicroBatches());
+  const double send_s = SendSeconds(plan);
+  const bool split = SplitsBackward(plan.schedule);
+  const double directions = plan.StageCopies();
+  // Of all ranks: the longest by itself, and the one that ends last with what it does then.
+  double busy_s = 0, longest_end_s = 0, ahead_s = 0;
+  for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
+    const PipelineForm::Rank& rank = pipeline.ranks()[r];
+    double spans_s = 0, forward_s = 0, backward_s = 0;
+    for (const int number : rank.chunks) {
+      const PassSeconds& t = classes_[At(number)].seconds;
+      forward_s += t[kF];
+      backward_s += t[kB];
+      spans_s += (t[kF] + (split ? t[kI] + t[kW] : t[kB])) / directions;
+    }
+    busy_s = std::max(busy_s, m * spans_s);
+    StepParts ends;
+    AddEnds(plan, forward_s, backward_s, *of_composition_[At(rank.composition)], ends);
+    // Ranks behind the first end earlier by what the last micro-batch's way to it takes.
+    const double end_s = ends.sums_s + ends.update_s - ahead_s;
+    if (r == 0 || end_s > longest_end_s) {
+      longest_end_s = end_s;
+      out.parts.sums_s = std::min(ends.sums_s, std::max(0.0, end_s));
+      out.parts.update_s = std::max(0.0, end_s) - out.parts.sums_s;
+    }
+    if (rank.chunks.size() == 1) {
+      ahead_s += classes_[At(rank.chunks.front())].seconds[split ? kI : kB] + send_s;
+    }
+  }
+  const double pipeline_s = std::max(out.least_s, pipeline.Makespan(seconds_, send_s));
+  // Of pairs one half's communication hides beside the other half.
+  busy_s = std::clamp(busy_s, out.parts.compute_s, std::max(out.parts.compute_s, pipeline_s));
+  out.parts.communication_s = busy_s - out.parts.compute_s;
+  out.parts.bubble_s = std::max(0.0, pipeline_s - busy_s);
+  out.step_s = pipeline_s + std::max(0.0, longest_end_s);
+}
+
+// Of the ranks that differ, in the whole order of a step.
+void Evaluator::WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
+  for (const int pp : pipeline.examples()) {
+    const PeakMemory peak = PredictPeakMemory(model_, plan, {.pp = pp});
+    if (peak.total <= out.memory_bytes) continue;
+    out.memory_bytes = peak.total;
+    out.fullest_pp = pp;
+    const auto of = [&](Category category) {
+      return peak.bytes[static_cast<std::size_t>(category)];
+    };
+    out.memory = {of(Category::kParameters), of(Category::kGradients),
+                  of(Category::kOptimizerState) + of(Category::kMasterWeights), 0,
+                  of(Category::kActivations), 0};
+    const MemoryParts& m = out.memory;
+    out.memory.transient =
+        peak.total - m.parameters - m.gradients - m.optimizer - m.activations;
+  }
+}
+
+void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) {
+  if (plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0) {
+    return WalkMemory(plan, pipeline, out);
+  }
+  const std::int64_t boundary =
+      BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
+  const std::int64_t early = pipeline.receives_ahead() ? 2 * boundary : 0;
+  for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
+    const PipelineForm::Rank& rank = pipeline.ranks()[r];
+    const StateFigures& state = *of_composition_[At(rank.composition)];
+    std::int64_t fullest = 0, held_then = 0;
+    for (const Moment& moment : rank.moments) {
+      std::int64_t held = 0;
+      for (std::size_t c = 0; c < rank.chunks.size(); ++c) {
+        const ClassFigures& figures = classes_[At(rank.chunks[c])];
+        held += moment.in_flight[c] * figures.saved + moment.owed[c] * figures.owed;
+      }
+      const ClassFigures& runs = classes_[At(rank.chunks[At(moment.chunk)])];
+      std::int64_t peak = runs.peak[moment.pass];
+      if (moment.paired) {
+        peak += classes_[At(rank.chunks[At(moment.other)])].peak[kPairB];
+      }
+      if (held + peak > fullest) {
+        fullest = held + peak;
+        held_then = held;
+      }
+    }
+    const std::int64_t copies =
+        state.gathered_bytes * (plan.prefetch_depth + 1) + state.whole_gradient_bytes;
+    const std::int64_t total = Total(state.device) + fullest + copies + early;
+    if (r > 0 && total <= out.memory_bytes) continue;
+    out.memory_bytes = total;
+    out.fullest_pp = static_cast<int>(r);
+    out.memory = StatePartsOf(state);
+    out.memory.activations = held_then;
+    out.memory.transient = total - Total(state.device) - held_then;
+  }
+}
+
+}  // namespace foretrain

@@ -1,0 +1,115 @@
+// Step time, peak memory and what they are made of, of one plan in closed form: a few look-ups and
+// sums over the distinct chunks of its pipeline. It composes the blocks, collectives, costs and
+// bytes that a compiled program has; no formula for any of them is here. Leaves out waiting that
+// the longest way does not see, and fragmentation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/cost/cost_model.h"
+#include "sim/search/block_table.h"
+#include "sim/search/pipeline_table.h"
+#include "sim/search/state_table.h"
+#include "sim/spec/model_spec.h"
+#include "sim/spec/plan.h"
+
+namespace foretrain {
+
+// Of a whole step, in seconds.
+struct StepParts {
+  double compute_s = 0;        // of the rank that computes longest, all micro-batches
+  double communication_s = 0;  // beside it: of tensor, context and expert parallelism, gathers
+  double bubble_s = 0;         // what the pipeline adds: filling, draining, uneven stages, sends
+  double sums_s = 0;           // of gradients behind the last backward
+  double update_s = 0;         // norm, optimizer, gathers of what was updated
+};
+// Of the fullest rank, in bytes on its device.
+struct MemoryParts {
+  std::int64_t parameters = 0, gradients = 0, optimizer = 0, other_state = 0;
+  std::int64_t activations = 0;  // of micro-batches in flight
+  std::int64_t transient = 0;    // of the pass that runs, with copies of parameters
+};
+
+struct Evaluation {
+  double step_s = 0;
+  double bound_s = 0;  // no execution of the plan takes less: computing alone, and filling the pipeline
+  double least_s = 0;  // nor is step_s less: the busiest rank's passes, and filling the pipeline
+  StepParts parts;
+  std::int64_t memory_bytes = 0;
+  int fullest_pp = 0;  // pipeline rank that needs it
+  MemoryParts memory;
+  std::int64_t host_bytes = 0;  // of the rank that has most off its device, without activations
+};
+
+// Evaluates plans of one model on one machine. Not safe from several threads: each has its own.
+class Evaluator {
+ public:
+  // `varying`: fields that may differ between the plans that it is asked for. Borrows both.
+  Evaluator(const ModelSpec& model, const CostModel& costs, VaryingFields varying);
+
+  // Of a valid plan. What it has seen before takes microseconds: O(ranks of the pipeline); a block,
+  // a pipeline or a way of sharing state that is new is worked out first.
+  //
+  // Memory is an upper bound within a few percent of PredictFullestRank's, which follows the whole
+  // order of a step: copies of parameters that are made ahead count as if all were the largest, and
+  // tensors that arrive early as if all did. Where steps overlap, or buckets are gathered together or
+  // left whole, it is that function's own.
+  Evaluation Evaluate(const Plan& plan);
+
+  // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
+  // then where `hopeless` says so of bound_s, least_s and memory_bytes. What it has not come to is 0;
+  // memory_bytes and memory of kState are those of the state.
+  enum class Reached { kState, kMemory, kBound, kEnd };
+  struct Limits {
+    std::int64_t memory_bytes = 0;
+    std::function<bool(const Evaluation&)> hopeless;
+  };
+  Reached Evaluate(const Plan& plan, const Limits& limits, Evaluation& out);
+
+  // Layers of each stage so that none takes longer than it must; empty where the even deal does.
+  std::vector<int> BalancedLayers(const Plan& plan);
+
+  std::size_t blocks() const { return blocks_.size(); }
+  std::size_t states() const { return states_.size(); }
+
+ private:
+  struct ClassFigures {
+    PassSeconds seconds{};
+    double compute_s = 0;
+    double fill_s = 0;  // computing of what comes before and behind all that the next rank does
+    std::int64_t saved = 0, owed = 0;                  // behind a forward; behind an input half
+    std::array<std::int64_t, kChunkPassCount> peak{};  // over what was there before
+  };
+  ClassFigures FiguresOf(const Plan& plan, const ChunkClass& chunk, const StateFigures& state,
+                         const BlockKeys& keys);
+  void FindClasses(const Plan& plan, const PipelineForm& pipeline);
+  void FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
+  void FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out);
+  void AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
+                 const StateFigures& state, double kept_s, ClassFigures& out) const;
+  double KeptSeconds(const Plan& plan, std::int64_t bytes);
+  double SendSeconds(const Plan& plan);
+  void WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
+  void FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out);
+  void AddEnds(const Plan& plan, double last_forward_s, double last_backward_s,
+               const StateFigures& state, StepParts& parts) const;
+
+  const ModelSpec& model_;
+  BlockTimes times_;
+  BlockTable blocks_;
+  PipelineTable pipelines_;
+  StateTable states_;
+  PlanKey send_key_;
+  std::unordered_map<std::uint64_t, double> sends_, kept_;
+  // Of the plan at hand, by class and by composition.
+  std::vector<ClassFigures> classes_;
+  std::vector<bool> known_;
+  std::vector<PassSeconds> seconds_;
+  std::vector<const StateFigures*> of_composition_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,75 @@
+#include "sim/search/fit.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/units.h"
+#include "sim/search/default_space.h"
+
+namespace foretrain {
+namespace {
+
+// Enough for what fits and about how fast: schedules and forms of communication matter less.
+SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Plan& base) {
+  SearchSpace space = DefaultSpace(model, cluster, cluster.Devices(), base);
+  space.Choose("schedule", {static_cast<std::int64_t>(ScheduleKind::k1f1b)});
+  space.Choose("micro_batch", {1, 4});
+  if (cluster.is_cpu) return space;
+  space.Choose("vpp", {1});
+  space.Choose("tp_tiles", {1});
+  space.Choose("cp_kind", {static_cast<std::int64_t>(ContextParallelKind::kRing)});
+  return space;
+}
+
+std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
+  const std::array<std::pair<const char*, std::int64_t>, 5> parts = {
+      std::pair{"parameters", m.parameters}, std::pair{"gradients", m.gradients},
+      std::pair{"optimizer state", m.optimizer}, std::pair{"activations", m.activations},
+      std::pair{"working memory of a pass", m.transient}};
+  const auto most = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return a.second < b.second;
+  });
+  return std::string(most->first) + ": " + FormatBytes(most->second) + " of " + FormatBytes(limit);
+}
+
+}  // namespace
+
+Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options) {
+  const ClusterSpec& cluster = costs.cluster();
+  LongestFit fit;
+  std::int64_t sequence = std::min(options.least_sequence, model.max_sequence);
+  for (;; sequence = std::min(sequence * 2, model.max_sequence)) {
+    Plan base;
+    base.method = options.method;
+    base.precision = DefaultPrecision(cluster);
+    base.sequence = sequence;
+    base.global_batch = DefaultBatch(cluster.Devices(), sequence);
+    const SearchSpace space = SpaceOf(model, cluster, base);
+    const SpaceWalk walk(model, space, cluster.Devices());
+    EnumerateOptions enumerate;
+    enumerate.memory_bytes = options.memory_bytes;
+    enumerate.host_bytes =
+        cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
+    enumerate.kept = 1;
+    enumerate.threads = options.threads;
+    enumerate.cancelled = options.cancelled;
+    FT_ASSIGN(Enumeration found, EnumeratePlans(model, costs, walk, enumerate));
+    if (found.fastest.empty()) {
+      fit.breaks = found.smallest
+                       ? LargestPart(found.smallest->estimate.memory, options.memory_bytes)
+                   : found.rejected.list().empty() ? "no split of the devices"
+                                                   : found.rejected.list().front().reason;
+      return fit;
+    }
+    fit.sequence = sequence;
+    fit.best = std::move(found.fastest.front());
+    fit.tokens_per_s = static_cast<double>(base.global_batch * sequence) / fit.best->estimate.step_s;
+    if (sequence == model.max_sequence) {
+      fit.breaks = "the model is made for " + std::to_string(sequence) + " tokens";
+      return fit;
+    }
+  }
+}
+
+}  // namespace foretrain

@@ -1,0 +1,256 @@
+#include "sim/search/space.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/result.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 62;
+
+// Fields whose values are cut or share work come first; those that cost time and save memory last.
+constexpr std::array<std::string_view, 11> kFirst = {
+    "ep",          "expert_tp",         "cp_kind",        "micro_batch", "schedule", "vpp",
+    "zero_stage",  "sequence_parallel", "vocab_parallel", "tp_tiles",    "recompute"};
+constexpr std::array<std::string_view, 4> kSplit = {"dp", "cp", "tp", "pp"};
+
+bool IsOffload(const PlanField& field) { return field.name.starts_with("offload_"); }
+
+std::size_t OrderOf(const PlanField& field) {
+  if (IsOffload(field)) return kFirst.size() + 1;
+  const auto found = std::find(kFirst.begin(), kFirst.end(), field.name);
+  return static_cast<std::size_t>(found - kFirst.begin());
+}
+
+std::int64_t Times(std::int64_t a, std::int64_t b) { return a > kMost / b ? kMost : a * b; }
+
+// Whether plans that differ in the field alone are the same, by the fields before it.
+bool MakesNoDifference(const PlanField& field, const Plan& plan) {
+  if (field.name == "schedule") return plan.pp == 1;
+  if (field.name == "vpp") return plan.schedule != ScheduleKind::kInterleaved;
+  if (field.name == "cp_kind") return plan.cp == 1;
+  if (field.name == "zero_stage") return plan.DataParallel() == 1;
+  return false;
+}
+
+// The value that stands for all where they make no difference.
+std::int64_t PlainValue(const SearchChoice& choice) {
+  const std::int64_t standard = choice.field->get(Plan{});
+  const auto& values = choice.values;
+  const bool has = std::find(values.begin(), values.end(), standard) != values.end();
+  const bool forced = choice.field->name == "vpp" || choice.field->name == "schedule";
+  return has || forced ? standard : values.front();
+}
+
+}  // namespace
+
+void SearchSpace::Choose(std::string_view field, std::vector<std::int64_t> values) {
+  const PlanField* chosen = &PlanFieldOf(field);
+  for (SearchChoice& choice : choices) {
+    if (choice.field == chosen) {
+      choice.values = std::move(values);
+      return;
+    }
+  }
+  choices.push_back({chosen, std::move(values)});
+}
+
+void Rejections::Add(std::string_view reason, std::int64_t count, const std::string& example) {
+  if (count == 0) return;
+  for (Rejection& rejection : list_) {
+    if (rejection.reason == reason) {
+      rejection.count += count;
+      if (rejection.example.empty()) rejection.example = example;
+      return;
+    }
+  }
+  list_.push_back({std::string(reason), count, example});
+}
+
+void Rejections::Add(const Rejections& others) {
+  for (const Rejection& other : others.list_) Add(other.reason, other.count, other.example);
+}
+
+std::int64_t Rejections::count() const {
+  std::int64_t sum = 0;
+  for (const Rejection& rejection : list_) sum += rejection.count;
+  return sum;
+}
+
+SpaceWalk::SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks)
+    : model_(model), space_(space), all_fields_(AllPlanFields(), {}) {
+  std::array<SearchChoice, 4> split;
+  for (std::size_t i = 0; i < kSplit.size(); ++i) {
+    const PlanField& field = PlanFieldOf(kSplit[i]);
+    split[i] = {&field, {field.get(space.base)}};
+  }
+  for (const SearchChoice& choice : space.choices) {
+    const auto found = std::find(kSplit.begin(), kSplit.end(), choice.field->name);
+    if (found == kSplit.end()) {
+      levels_.push_back(choice);
+    } else {
+      split[static_cast<std::size_t>(found - kSplit.begin())].values = choice.values;
+    }
+  }
+  std::stable_sort(levels_.begin(), levels_.end(), [](const auto& a, const auto& b) {
+    return OrderOf(*a.field) < OrderOf(*b.field);
+  });
+  // Off the device last, none first.
+  for (SearchChoice& level : levels_) {
+    if (IsOffload(*level.field)) std::sort(level.values.begin(), level.values.end());
+  }
+  below_.assign(levels_.size() + 1, 1);
+  for (std::size_t i = levels_.size(); i-- > 0;) {
+    const auto values = static_cast<std::int64_t>(levels_[i].values.size());
+    below_[i] = values == 0 ? 0 : Times(below_[i + 1], values);
+  }
+  Plan plan = space.base;
+  for (const std::int64_t tp : split[2].values) {
+    for (const std::int64_t pp : split[3].values) {
+      for (const std::int64_t cp : split[1].values) {
+        for (const std::int64_t dp : split[0].values) {
+          if (std::max({dp, cp, tp, pp}) > ranks || dp * cp > ranks / (tp * pp)) continue;
+          if (dp * cp * tp * pp != ranks) continue;
+          plan.dp = static_cast<int>(dp);
+          plan.cp = static_cast<int>(cp);
+          plan.tp = static_cast<int>(tp);
+          plan.pp = static_cast<int>(pp);
+          splits_.push_back(plan);
+        }
+      }
+    }
+  }
+}
+
+std::int64_t SpaceWalk::size() const {
+  return splits_.empty() ? 0 : Times(static_cast<std::int64_t>(splits_.size()), below_[0]);
+}
+
+std::vector<std::vector<std::size_t>> SpaceWalk::Units() const {
+  std::map<std::pair<int, int>, std::vector<std::size_t>> units;
+  for (std::size_t part = 0; part < splits_.size(); ++part) {
+    units[{splits_[part].tp, splits_[part].cp}].push_back(part);
+  }
+  std::vector<std::vector<std::size_t>> out;
+  for (auto& [of, parts] : units) out.push_back(std::move(parts));
+  return out;
+}
+
+VaryingFields SpaceWalk::varying() const {
+  // What follows from the choices may differ in any.
+  if (space_.complete) return AllPlanFields();
+  VaryingFields fields;
+  for (const std::string_view name : kSplit) fields.push_back(&PlanFieldOf(name));
+  for (const SearchChoice& level : levels_) fields.push_back(level.field);
+  return fields;
+}
+
+struct SpaceWalk::Visit {
+  const std::function<bool(const Plan&)>& visit;
+  const std::function<bool()>& stop;
+  Rejections& rejected;
+  std::set<std::uint64_t> seen;  // completed plans
+};
+
+void SpaceWalk::VisitPart(std::size_t part, const std::function<bool(const Plan&)>& visit,
+                          const std::function<bool()>& stop, Rejections& rejected) const {
+  Plan plan = splits_[part];
+  Visit state{visit, stop, rejected, {}};
+  if (const std::string why = BrokenEarly(plan, PlanFieldOf("dp")); !why.empty()) {
+    rejected.Add(kBreaksRule, Below(0), why);
+    return;
+  }
+  Descend(plan, 0, state);
+}
+
+// Rules that no choice of the levels behind `field` can mend.
+std::string SpaceWalk::BrokenEarly(const Plan& plan, const PlanField& field) const {
+  // The rest as permissive as can be: a plain 1F1B of some batch.
+  Plan plain;
+  plain.dp = plan.dp;
+  plain.cp = plan.cp;
+  plain.tp = plan.tp;
+  plain.pp = plan.pp;
+  plain.sequence = plan.sequence;
+  plain.micro_batch = 1;
+  plain.global_batch = std::int64_t{2} * plan.dp * plan.pp;
+  const std::string_view name = field.name;
+  const bool of_batch = name == "micro_batch" || name == "schedule" || name == "vpp" ||
+                        name == "sequence_parallel" || name == "vocab_parallel" ||
+                        name == "tp_tiles";
+  if (of_batch) {
+    plain.micro_batch = plan.micro_batch;
+    plain.global_batch = plan.global_batch;
+  }
+  if (name == "schedule" || name == "vpp") {
+    // Interleaving needs chunks, which come behind it.
+    if (name == "schedule" && plan.schedule == ScheduleKind::kInterleaved) return {};
+    plain.schedule = plan.schedule;
+    plain.vpp = name == "vpp" ? plan.vpp : 1;
+  } else if (of_batch || name == "cp_kind") {
+    field.set(plain, field.get(plan));
+  } else if (name != "dp") {
+    return {};
+  }
+  const auto valid = ValidatePlan(plain, model_);
+  return valid.has_value() ? std::string() : valid.error().message;
+}
+
+bool SpaceWalk::Descend(Plan& plan, std::size_t level, Visit& visit) const {
+  if (visit.stop()) return false;
+  if (level == levels_.size()) return Leaf(plan, visit);
+  const SearchChoice& choice = levels_[level];
+  const PlanField& field = *choice.field;
+  const std::int64_t before = field.get(plan);
+  bool fits = false;
+  if (MakesNoDifference(field, plan)) {
+    const auto others = static_cast<std::int64_t>(choice.values.size()) - 1;
+    visit.rejected.Add(kIsSame, others * Below(level + 1), "");
+    field.set(plan, PlainValue(choice));
+    fits = Descend(plan, level + 1, visit);
+  } else {
+    for (std::size_t i = 0; i < choice.values.size(); ++i) {
+      field.set(plan, choice.values[i]);
+      const std::string why = BrokenEarly(plan, field);
+      if (!why.empty()) {
+        visit.rejected.Add(kBreaksRule, Below(level + 1), why);
+        continue;
+      }
+      const bool fitted = Descend(plan, level + 1, visit);
+      fits = fits || fitted;
+      if (IsOffload(field) && choice.values[i] == 0 && fitted) {
+        const auto left = static_cast<std::int64_t>(choice.values.size() - i) - 1;
+        visit.rejected.Add(kFitsAnyhow, left * Below(level + 1), "");
+        break;
+      }
+    }
+  }
+  field.set(plan, before);
+  return fits;
+}
+
+bool SpaceWalk::Leaf(const Plan& plan, Visit& visit) const {
+  const Plan* at = &plan;
+  Plan completed;
+  if (space_.complete) {
+    completed = plan;
+    space_.complete(completed);
+    at = &completed;
+    if (!visit.seen.insert(all_fields_.Of(completed).Value()).second) {
+      visit.rejected.Add(kIsSame, 1, "");
+      return false;
+    }
+  }
+  if (const auto valid = ValidatePlan(*at, model_); !valid.has_value()) {
+    visit.rejected.Add(kBreaksRule, 1, valid.error().message);
+    return false;
+  }
+  return visit.visit(*at);
+}
+
+}  // namespace foretrain

@@ -1,0 +1,88 @@
+#include "feature_models.h"
+
+#include "training.h"
+
+namespace foretrain {
+namespace {
+
+// Attention and MLP beside each other behind norms of their own; half of a head turns.
+ModelSpec NeoX() {
+  ModelSpec model = TinyGpt(false);
+  model.positions = PositionKind::kRope;
+  model.rotary_dim = 4;
+  model.order = LayerOrder::kParallel;
+  model.mlp = MlpKind::kGeluErf;
+  return model;
+}
+
+// ... behind one norm; logits have a bias.
+ModelSpec Phi() {
+  ModelSpec model = NeoX();
+  model.mlp = MlpKind::kGelu;
+  model.order = LayerOrder::kParallelOneNorm;
+  model.head_bias = true;
+  return model;
+}
+
+// Norms of the heads of queries and keys.
+ModelSpec Qwen3() {
+  ModelSpec model = TinyLlama();
+  model.qk_norm = true;
+  return model;
+}
+
+// Norms of what is added, a gated GELU, scaled tokens and scores, capped logits, two bases of
+// rotation, the first of them in layers with a window.
+ModelSpec Gemma() {
+  ModelSpec model = TinyLlama();
+  model.mlp = MlpKind::kGeglu;
+  model.post_norms = model.qk_norm = model.tied_embeddings = true;
+  model.embedding_scale = 1.5;
+  model.attention_scale = 0.3;
+  model.logit_softcap = 5;
+  model.attention_window = 6;
+  model.global_attention_every = 2;
+  model.local_rope_theta = 100;
+  return model;
+}
+
+// Norms of what is added, biases of q, k and v, half of a head turns.
+ModelSpec Glm4() {
+  ModelSpec model = TinyLlama();
+  model.post_norms = model.attention_bias = true;
+  model.rotary_dim = 4;
+  return model;
+}
+
+// Two rows before the first position.
+ModelSpec Opt() {
+  ModelSpec model = TinyGpt(true);
+  model.mlp = MlpKind::kRelu;
+  model.unused_positions = 2;
+  return model;
+}
+
+// A norm of the tokens' vectors.
+ModelSpec Bloom() {
+  ModelSpec model = TinyGpt(true);
+  model.embedding_norm = true;
+  return model;
+}
+
+// LayerNorm without biases.
+ModelSpec Nemotron() {
+  ModelSpec model = NeoX();
+  model.order = LayerOrder::kSequential;
+  model.mlp = MlpKind::kSquaredRelu;
+  model.norm_bias = model.attention_bias = model.output_bias = model.mlp_bias = false;
+  return model;
+}
+
+}  // namespace
+
+std::vector<FeatureModel> FeatureModels() {
+  return {{"NeoX", NeoX()}, {"Phi", Phi()}, {"Qwen3", Qwen3()}, {"Gemma", Gemma()},
+          {"Glm4", Glm4()}, {"Opt", Opt()}, {"Bloom", Bloom()}, {"Nemotron", Nemotron()}};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,78 @@
+#include "sim/search/evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "sim/cost/derive_profile.h"
+#include "tests/sim/realistic_plans.h"
+
+namespace foretrain {
+namespace {
+
+// Each field that a table leaves out of its keys is one that it does not read: what was worked out
+// for another plan would show.
+TEST(Evaluator, GivesTheSameFiguresWhateverItHasSeenBefore) {
+  std::map<std::string, std::unique_ptr<Evaluator>> used;
+  std::map<std::string, std::pair<ModelSpec, std::unique_ptr<CostModel>>> machines;
+  for (std::uint64_t i = 0; i < 250; ++i) {
+    const RealisticPlan drawn = RealisticPlanOf(i);
+    const std::string name = drawn.model.name + " " + drawn.cluster.name;
+    auto& [model, costs] = machines[name];
+    if (costs == nullptr) {
+      model = drawn.model;
+      auto made = CostModel::Make(drawn.cluster, DeriveProfile(drawn.cluster));
+      ASSERT_TRUE(made.has_value());
+      costs = std::make_unique<CostModel>(*std::move(made));
+      used[name] = std::make_unique<Evaluator>(model, *costs, AllPlanFields());
+    }
+    const Evaluation again = used[name]->Evaluate(drawn.plan);
+    const Evaluation fresh = Evaluator(model, *costs, AllPlanFields()).Evaluate(drawn.plan);
+    EXPECT_EQ(again.step_s, fresh.step_s) << i << ' ' << name << ' ' << Describe(drawn.plan);
+    EXPECT_EQ(again.bound_s, fresh.bound_s) << i;
+    EXPECT_EQ(again.memory_bytes, fresh.memory_bytes) << i;
+    EXPECT_EQ(again.host_bytes, fresh.host_bytes) << i;
+  }
+}
+
+TEST(Evaluator, EndsWhereItIsTold) {
+  const RealisticPlan drawn = RealisticPlanOf(3);
+  const auto costs = CostModel::Make(drawn.cluster, DeriveProfile(drawn.cluster));
+  ASSERT_TRUE(costs.has_value());
+  Evaluator evaluator(drawn.model, *costs, AllPlanFields());
+  const Evaluation all = evaluator.Evaluate(drawn.plan);
+  Evaluation out;
+  EXPECT_EQ(evaluator.Evaluate(drawn.plan, {1, {}}, out), Evaluator::Reached::kState);
+  EXPECT_EQ(evaluator.Evaluate(drawn.plan, {all.memory_bytes - 1, {}}, out),
+            Evaluator::Reached::kMemory);
+  EXPECT_EQ(evaluator.Evaluate(drawn.plan,
+                               {all.memory_bytes, [](const Evaluation&) { return true; }}, out),
+            Evaluator::Reached::kBound);
+  EXPECT_EQ(out.bound_s, all.bound_s);
+  EXPECT_EQ(out.step_s, 0);
+  EXPECT_EQ(evaluator.Evaluate(drawn.plan, {all.memory_bytes, {}}, out), Evaluator::Reached::kEnd);
+  EXPECT_EQ(out.step_s, all.step_s);
+}
+
+// Parts are what the step and the memory are made of.
+TEST(Evaluator, UnfoldsIntoParts) {
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    const RealisticPlan drawn = RealisticPlanOf(i);
+    const auto costs = CostModel::Make(drawn.cluster, DeriveProfile(drawn.cluster));
+    ASSERT_TRUE(costs.has_value());
+    const Evaluation e = Evaluator(drawn.model, *costs, AllPlanFields()).Evaluate(drawn.plan);
+    const StepParts& p = e.parts;
+    const double sum = p.compute_s + p.communication_s + p.bubble_s + p.sums_s + p.update_s;
+    EXPECT_NEAR(sum, e.step_s, 1e-6 * e.step_s + 1e-12) << i << ' ' << Describe(drawn.plan);
+    EXPECT_LE(e.bound_s, e.step_s * (1 + 1e-6)) << i << ' ' << Describe(drawn.plan);
+    const MemoryParts& m = e.memory;
+    EXPECT_EQ(m.parameters + m.gradients + m.optimizer + m.other_state + m.activations + m.transient,
+              e.memory_bytes)
+        << i;
+  }
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,217 @@
+#include "sim/search/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/cost/derive_profile.h"
+#include "sim/search/bets.h"
+#include "sim/search/default_space.h"
+#include "sim/search/device_counts.h"
+#include "sim/search/fit.h"
+#include "sim/search/sensitivity.h"
+#include "sim/spec/catalogue.h"
+#include "tests/sim/cost/profiles.h"
+#include "tests/sim/models.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+class Search : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto catalogue = BuiltInCatalogue();
+    ASSERT_TRUE(catalogue.has_value());
+    const auto model = ResolveModel("gpt2-124m", "test", *catalogue);
+    ASSERT_TRUE(model.has_value());
+    model_ = model->model;
+    const auto cluster = ParseCluster("1x8xa100-80gb-sxm", *catalogue);
+    ASSERT_TRUE(cluster.has_value());
+    auto costs = CostModel::Make(*cluster, DeriveProfile(*cluster));
+    ASSERT_TRUE(costs.has_value());
+    costs_.emplace(*std::move(costs));
+    Plan base;
+    base.sequence = 1024;
+    base.global_batch = 64;
+    base.precision = DefaultPrecision(*cluster);
+    space_ = DefaultSpace(model_, *cluster, 8, base);
+    space_.Choose("tp_tiles", {1});
+    space_.Choose("cp", {1});
+    options_.ranks = 8;
+    options_.simulated = 3;
+  }
+
+  ModelSpec model_;
+  std::optional<CostModel> costs_;
+  SearchSpace space_;
+  SearchOptions options_;
+};
+
+TEST_F(Search, RanksSimulatedPlansAndCountsTheWholeSpace) {
+  const auto result = SearchPlans(model_, *costs_, space_, options_);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->evaluated + result->pruned, SpaceWalk(model_, space_, 8).size());
+  ASSERT_GE(result->plans.size(), 3U);
+  for (std::size_t i = 0; i < result->plans.size(); ++i) {
+    const RankedPlan& plan = result->plans[i];
+    EXPECT_TRUE(ValidatePlan(plan.plan, model_).has_value());
+    EXPECT_EQ(plan.plan.World(), 8);
+    if (i > 0) {
+      EXPECT_GE(plan.step_s, result->plans[i - 1].step_s);
+    }
+    EXPECT_GE(plan.step_s, plan.estimate.bound_s * (1 - 1e-9)) << Describe(plan.plan);
+    EXPECT_GE(plan.step_s, result->bound_s * (1 - 1e-9));
+    EXPECT_LE(plan.memory.peak.total, costs_->cluster().device.memory_bytes);
+  }
+  EXPECT_GE(result->gap, 0);
+  EXPECT_LT(result->gap, 1);
+}
+
+TEST_F(Search, FindsTheSameWithAnyNumberOfThreads) {
+  const auto one = SearchPlans(model_, *costs_, space_, options_);
+  options_.threads = 3;
+  const auto three = SearchPlans(model_, *costs_, space_, options_);
+  ASSERT_TRUE(one.has_value() && three.has_value());
+  EXPECT_EQ(one->evaluated, three->evaluated);
+  EXPECT_EQ(one->pruned, three->pruned);
+  EXPECT_EQ(one->bound_s, three->bound_s);
+  ASSERT_EQ(one->plans.size(), three->plans.size());
+  for (std::size_t i = 0; i < one->plans.size(); ++i) {
+    EXPECT_EQ(one->plans[i].plan, three->plans[i].plan);
+    EXPECT_EQ(one->plans[i].step_s, three->plans[i].step_s);
+  }
+}
+
+TEST_F(Search, EndsWhenItIsCancelled) {
+  options_.cancelled = [] { return true; };
+  const auto result = SearchPlans(model_, *costs_, space_, options_);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::kAborted);
+}
+
+TEST_F(Search, TellsHowFarItIs) {
+  double last = 0;
+  std::int64_t compared = 0;
+  options_.progress = [&](double share, std::int64_t evaluated) {
+    EXPECT_GE(share, 0);
+    EXPECT_LE(share, 1);
+    last = share;
+    compared = evaluated;
+  };
+  ASSERT_TRUE(SearchPlans(model_, *costs_, space_, options_).has_value());
+  EXPECT_GT(last, 0.5);
+  EXPECT_GT(compared, 0);
+}
+
+// 124 M parameters with plain data parallelism need at least 16 bytes each, 2 GB.
+TEST_F(Search, NamesTheChangesThatWouldFitWhereNothingDoes) {
+  for (const char* field : {"tp", "pp", "zero_stage"}) {
+    space_.Choose(field, {field[0] == 'z' ? 0 : 1});
+  }
+  space_.Choose("recompute", {0});
+  space_.Choose("offload_optimizer", {0});
+  space_.Choose("offload_activations", {0});
+  options_.memory_bytes = std::int64_t{1} << 30;
+  const auto result = SearchPlans(model_, *costs_, space_, options_);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::kInfeasible);
+  EXPECT_THAT(result.error().message, HasSubstr("does not fit: the smallest plan"));
+  EXPECT_THAT(result.error().message, HasSubstr("What would fit:"));
+}
+
+RankedPlan Tied(double compute_s, double bubble_s, double communication_s, std::int64_t bytes) {
+  RankedPlan plan;
+  plan.tied = true;
+  plan.estimate.step_s = compute_s + bubble_s + communication_s;
+  plan.estimate.parts = {compute_s, communication_s, bubble_s, 0, 0};
+  plan.memory.peak.total = bytes;
+  return plan;
+}
+
+TEST(MarkBets, NamesInWhatPlansThatAreAsFastDiffer) {
+  std::vector<RankedPlan> plans = {Tied(80, 20, 0, 40), Tied(75, 0, 25, 40), Tied(78, 11, 11, 95)};
+  MarkBets(plans, 100);
+  EXPECT_THAT(plans[0].bet, HasSubstr("bubble: 20 %"));
+  EXPECT_THAT(plans[1].bet, HasSubstr("communication beside it: 25 %"));
+  EXPECT_THAT(plans[2].bet, HasSubstr("memory"));
+}
+
+TEST(MarkBets, SaysNothingOfASinglePlan) {
+  std::vector<RankedPlan> plans = {Tied(80, 20, 0, 40)};
+  MarkBets(plans, 100);
+  EXPECT_EQ(plans[0].bet, "");
+}
+
+// GEMMs alone take time: with a tenth more FLOP/s the step takes 1 / 1.1 as long.
+TEST(SensitivityOf, IsThatOfTheRateThatAlonePays) {
+  DeviceProfile profile = IdealProfile();
+  for (Figure* rate : {&profile.rates.attention_forward_flop_per_s,
+                       &profile.rates.attention_backward_flop_per_s,
+                       &profile.rates.memory_bytes_per_s, &profile.rates.copy_bytes_per_s,
+                       &profile.rates.link_bytes_per_s, &profile.rates.network_bytes_per_s}) {
+    rate->value = 1e20;
+  }
+  profile.rates.gemm_flop_per_s = {1e9, Provenance::kDefault};
+  const auto costs = CostModel::Make(GpuCluster(1, 1), profile);
+  ASSERT_TRUE(costs.has_value()) << costs.error().message;
+  Plan plan;
+  plan.sequence = 8;
+  plan.micro_batch = 1;
+  plan.global_batch = 2;
+  const auto found = SensitivityOf(SmallGpt(), plan, *costs);
+  ASSERT_TRUE(found.has_value()) << found.error().message;
+  ASSERT_EQ(found->size(), static_cast<std::size_t>(kResourceCount));
+  EXPECT_NEAR((*found)[0].faster, 1 / 1.1 - 1, 1e-6);
+  EXPECT_NEAR((*found)[0].slower, 1 / 0.9 - 1, 1e-6);
+  EXPECT_NEAR((*found)[0].twice, -0.5, 1e-6);
+  for (std::size_t r = 1; r < found->size(); ++r) EXPECT_NEAR((*found)[r].twice, 0, 1e-6) << r;
+}
+
+// 10^12 tokens at 10^6 a second are 10^6 s, 277.8 h; 100 devices at 2 an hour.
+TEST(CostOfTraining, CountsDeviceHours) {
+  const TrainingCost cost = CostOfTraining(1e12, 1e6, 100, 2);
+  EXPECT_DOUBLE_EQ(cost.seconds, 1e6);
+  EXPECT_NEAR(cost.money, 55'555.56, 0.01);
+}
+
+TEST(WithDevices, TakesWholeNodesOrPartOfOne) {
+  const ClusterSpec cluster = GpuCluster(4, 8);
+  ASSERT_TRUE(WithDevices(cluster, 16).has_value());
+  EXPECT_EQ(WithDevices(cluster, 16)->nodes, 2);
+  EXPECT_EQ(WithDevices(cluster, 4)->devices_per_node, 4);
+  ASSERT_FALSE(WithDevices(cluster, 12).has_value());
+  EXPECT_THAT(WithDevices(cluster, 12).error().message, HasSubstr("12 devices"));
+}
+
+TEST_F(Search, ComparesNumbersOfDevices) {
+  const auto counts =
+      CompareDeviceCounts(model_, *costs_, space_.base, {8, 2, 4}, 1, [] { return false; });
+  ASSERT_TRUE(counts.has_value()) << counts.error().message;
+  ASSERT_EQ(counts->size(), 3U);
+  EXPECT_EQ((*counts)[0].devices, 2);
+  for (const DeviceCount& count : *counts) {
+    ASSERT_TRUE(count.best.has_value());
+    EXPECT_EQ(count.best->plan.World(), count.devices);
+    EXPECT_TRUE(count.pareto);  // more devices are faster
+  }
+}
+
+// 80 GiB hold the model at its longest sequence; 1 GiB not even its state.
+TEST_F(Search, FitTellsTheLongestSequenceAndWhatBreaks) {
+  FitOptions options;
+  options.memory_bytes = costs_->cluster().device.memory_bytes;
+  const auto all = FitOf(model_, *costs_, options);
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  EXPECT_EQ(all->sequence, 1024);
+  EXPECT_THAT(all->breaks, HasSubstr("made for 1024"));
+  EXPECT_GT(all->tokens_per_s, 0);
+  options.memory_bytes = std::int64_t{1} << 20;
+  const auto none = FitOf(model_, *costs_, options);
+  ASSERT_TRUE(none.has_value()) << none.error().message;
+  EXPECT_FALSE(none->best.has_value());
+  EXPECT_NE(none->breaks, "");
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Trains a small model of the transformers library, with the options and the output of train.py beside it.
+
+--config is a config.json of any model type of a causal language model; --save-init gets the weights that training
+starts from, under the library's names. Needs torch and transformers (written with 5.23).
+"""
+import json
+
+import torch
+from torch.nn import functional
+
+import train
+
+
+def make(config_path, seed):
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with open(config_path) as file:
+        fields = json.load(file)
+    config = AutoConfig.for_model(fields.pop("model_type"), **fields)
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    model.eval()  # no dropout
+    with torch.no_grad():  # vectors too: a term that is left out must show
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1 if parameter.dim() == 1 else 0.01)
+    return model
+
+
+def main():
+    args = train.arguments()
+    torch.set_num_threads(args.threads)
+    model = make(args.config, args.seed)
+    if args.save_init:
+        train.write_safetensors(args.save_init, dict(model.named_parameters()))
+    if args.double:
+        model.double()
+    with open(args.data, "rb") as file:
+        tokens = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
+         {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0}],
+        lr=args.lr, betas=(0.9, 0.95), eps=1e-8)
+    span = args.batch * args.sequence
+    losses, norms = [], []
+    for step in range(args.steps):
+        start = step * span % (len(tokens) - span)
+        ids = tokens[start : start + span].view(args.batch, args.sequence)
+        targets = tokens[start + 1 : start + 1 + span]
+        optimizer.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(model(input_ids=ids).logits.flatten(0, 1), targets)
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(parameters, args.clip or 1e9).item())
+        optimizer.step()
+        losses.append(loss.item())
+    print(json.dumps({"torch": torch.__version__, "losses": losses, "gradient_norms": norms, "seconds": []}))
+
+
+if __name__ == "__main__":
+    main()
