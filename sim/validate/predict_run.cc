@@ -7,6 +7,7 @@
 #include "sim/memory/peak_memory.h"
 #include "sim/search/closed_form.h"
 #include "sim/search/plan_seconds.h"
+#include "sim/validate/memory_figure.h"
 
 namespace foretrain {
 namespace {
@@ -15,8 +16,9 @@ RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel&
   RunPrediction out;
   out.plan = plan;
   const std::int64_t bytes = PredictFullestRank(run.model, plan).peak.total;
-  out.peak_gib = GibFromBytes(bytes);
-  out.fits = bytes <= run.cluster.device.memory_bytes;
+  out.peak_gib = GibFromBytes(MemoryFigureOf(run.model, plan, run.system, bytes));
+  const std::int64_t used = bytes + KeptByKernels(run.model, plan, run.system);
+  out.fits = ShownBytes(plan, SystemOptions{}, used) <= run.cluster.device.memory_bytes;
   // Pieces that hide collectives are priced as the whole product.
   Plan priced = plan;
   if (run.system.tp_overlap > 0) priced.tp_tiles = 1;

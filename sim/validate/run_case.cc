@@ -15,6 +15,7 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kUsualHeadDim = 128;
+constexpr std::int64_t kVocabMultiple = 128;
 constexpr std::array<std::int64_t, 5> kMicroBatches = {1, 2, 4, 8, 16};
 
 // Sets the plan's formats: those of the row's dtype, and of the system what the dtype leaves open.
@@ -65,6 +66,14 @@ bool TiedIsNearer(ModelSpec model, double parameters, bool otherwise) {
   return tied < untied;
 }
 
+// Tables are padded so that tensor cores can load a rank's share of them.
+std::int64_t PaddedVocab(const PublishedRun& run, RunCase& out) {
+  if (run.vocab % kVocabMultiple == 0) return run.vocab;
+  const std::int64_t padded = (run.vocab / kVocabMultiple + 1) * kVocabMultiple;
+  out.filled.push_back(fmt::format("vocab {} padded to {}", run.vocab, padded));
+  return padded;
+}
+
 Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunCase& out) {
   ModelSpec model;
   model.name = run.model.empty() ? run.id : run.model;
@@ -75,7 +84,7 @@ Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunC
   model.head_dim =
       run.head_dim > 0 ? run.head_dim : run.hidden / std::max<std::int64_t>(1, model.heads);
   model.ffn_hidden = run.ffn_hidden;
-  model.vocab = run.vocab;
+  model.vocab = PaddedVocab(run, out);
   model.max_sequence = run.sequence;
   if (run.gated_mlp) {
     model.norm = NormKind::kRmsNorm;
@@ -134,6 +143,8 @@ Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
   }
   FT_TRY(SetOffload(run.offload, plan));
   FT_TRY(SetPrecision(run.dtype, preset.system, plan));
+  const bool away = plan.offload_parameters != OffloadTarget::kNone;
+  if (away && plan.HasShortActivations()) plan.weights = WeightStorage::kFp32;
   return plan;
 }
 

@@ -18,7 +18,10 @@ Result<void> SetOne(std::string_view word, Plan& plan) {
     plan.offload_gradients = OffloadTarget::kHost;
   } else if (word == "parameters") {
     plan.offload_parameters = OffloadTarget::kHost;
-  } else if (word == "residual" || word.starts_with("activation")) {
+  } else if (word == "residual") {
+    // Inputs of layers alone: all that is kept where the rest is recomputed.
+    if (plan.recompute == RecomputeKind::kFull) plan.offload_activations = OffloadTarget::kHost;
+  } else if (word.starts_with("activation")) {
     plan.offload_activations = OffloadTarget::kHost;
   } else if (word.starts_with("full CPU offload")) {
     plan.offload_optimizer = plan.offload_parameters = OffloadTarget::kHost;

@@ -14,8 +14,9 @@ namespace foretrain {
 //   opt-m, opt-v, master                    offload_optimizer host, streamed through the device,
 //                                           which updates
 //   gradients, parameters                   offload_gradients, offload_parameters host
-//   residual, activation checkpoints ...,   offload_activations host
-//   activations ...
+//   activations ..., activation ...         offload_activations host
+//   residual                                likewise with full recomputation, which keeps nothing
+//                                           else; without it nothing: no plan has inputs alone away
 //   full CPU offload ...                    optimizer and parameters; the host updates
 //   quants                                  nothing: copies that no plan has
 //

@@ -128,6 +128,7 @@ TEST(StageLayers, CountsEmbeddingAndHeadAsALayerEach) {
 
 TEST(RunOffload, SetsWhatTheWordsSay) {
   Plan plan;
+  plan.recompute = RecomputeKind::kFull;
   ASSERT_TRUE(SetOffload("opt-m; opt-v; master; gradients; residual", plan).has_value());
   EXPECT_EQ(plan.offload_optimizer, OffloadTarget::kHost);
   EXPECT_TRUE(plan.stream_optimizer);
