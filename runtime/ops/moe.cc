@@ -127,7 +127,8 @@ KernelCall MakeGroupedGemm(const BoundOp& op) {
     g.counts += std::int64_t{s.piece} * s.all_experts + std::int64_t{op.member} * s.experts;
     g.count_stride = std::int64_t{s.pieces} * s.all_experts;
     g.groups = std::int64_t{s.members} * s.experts;
-    g.rows = op.bytes[0] / (mode == FT_GROUPED_FORWARD ? g.in : g.out) / 4;
+    const std::int64_t room = ElementsIn(op.op.formats[0], op.bytes[0]);
+    g.rows = room / (mode == FT_GROUPED_FORWARD ? g.in : g.out);
   }
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.grouped_gemm(queue, &args.grouped_gemm); };

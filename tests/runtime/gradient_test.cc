@@ -106,9 +106,18 @@ void ExpectSlopes(const ModelSpec& model, double step = 0.02, double loss_step =
     // A key's bias shifts all scores of a query alike, which the softmax takes out again: the slope
     // is zero in exact arithmetic.
     if (name.ends_with("attention.k.bias")) continue;
-    const auto [ratio, change] = slope.RatioAlong(name, step, loss_step);
-    // A loss of 5.5 is known to 2^-22 and is the sum of 8 of its parts.
-    EXPECT_NEAR(ratio, 1.0, 0.01 + 1e-6 / change) << name << ", change " << change;
+    // Rounding grows and the fifth derivative falls with a shorter step: the best of three, because
+    // a wrong gradient is wrong along each.
+    double nearest = NAN, allowed = 0;
+    for (const double share : {1.0, 0.6, 0.4}) {
+      const auto [ratio, change] = slope.RatioAlong(name, share * step, share * loss_step);
+      if (std::abs(nearest - 1) <= std::abs(ratio - 1)) continue;
+      nearest = ratio;
+      // A loss of 5.5 is known to 2^-22 and is the sum of 8 of its parts.
+      allowed = 0.01 + 1e-6 / change;
+      if (std::abs(nearest - 1) <= allowed) break;
+    }
+    EXPECT_NEAR(nearest, 1.0, allowed) << name;
   }
 }
 
@@ -123,7 +132,7 @@ TEST(Gradient, IsTheSlopeOfTheLossWithinAWindow) {
 TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
 
 // A base of 10000 would turn the last of 4 pairs by 0.001 a token. Where heads are normalized, the
-// loss bends as soon as a head turns: 0.4 of the step leaves 0.026 of an error of fourth order.
+// loss bends as soon as a head turns, which the shorter steps are for.
 // Behind a norm of the tokens the slopes of q's bias are so small that only a longer step of the
 // elements rises above the rounding.
 TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
@@ -131,7 +140,7 @@ TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
     SCOPED_TRACE(feature.name);
     ModelSpec model = feature.model;
     model.rope_theta = 100;
-    ExpectSlopes(model, model.embedding_norm ? 0.04 : 0.02, model.qk_norm ? 0.001 : 0.0025);
+    ExpectSlopes(model, model.embedding_norm ? 0.04 : 0.02);
   }
 }
 
