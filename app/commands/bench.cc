@@ -29,6 +29,9 @@ class Bench final : public Command {
     arguments.Flag("--search", search_, "Time the evaluation of plans in closed form");
     arguments.Flag("--simulate", simulate_,
                    "Time one forecast: compile, costs, simulation, figures");
+    arguments.Flag("--passes", passes_,
+                   "With --simulate: passes of chunks alone, without compiling a program");
+    arguments.Option("--layers", model_.layers, "N", "With --model: that many layers");
     arguments.Option("--model", model_.model, "NAME", "With --search, --simulate: this model");
     arguments.Option("--cluster", cluster_.cluster, "SPEC",
                      "With --search, --simulate: on this machine");
@@ -107,6 +110,7 @@ class Bench final : public Command {
     constexpr int kRuns = 3;
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    if (passes_) return BenchPasses(context, plan);
     FT_ASSIGN(const SimulateTimes times, MeasureSimulation(context, plan, kRuns));
     if (json_) {
       JsonWriter json;
@@ -125,6 +129,25 @@ class Bench final : public Command {
         times.ranks, static_cast<long long>(times.ops), times.steps,
         FormatSeconds(times.compile_s).c_str(), FormatSeconds(times.costs_s).c_str(),
         FormatSeconds(times.simulate_s).c_str(), FormatSeconds(times.metrics_s).c_str(),
+        FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
+    return Exit::kDone;
+  }
+
+  Result<Exit> BenchPasses(const ForecastContext& context, const Plan& plan) const {
+    constexpr int kRuns = 5;
+    FT_ASSIGN(const PassTimes times, MeasurePasses(context, plan, kRuns));
+    if (json_) {
+      JsonWriter json;
+      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
+      json.Field("slots", times.slots).Field("pipeline_s", times.end_s);
+      json.Field("whole_s", times.whole_s).Field("cpu_s", times.cpu_s);
+      std::puts(json.EndObject().Take().c_str());
+      return Exit::kDone;
+    }
+    std::printf(
+        "%s, %s on %s\n%lld passes of chunks, pipeline %s; took %s, of the CPU %s (best of %d)\n",
+        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
+        static_cast<long long>(times.slots), FormatSeconds(times.end_s).c_str(),
         FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
     return Exit::kDone;
   }
@@ -223,6 +246,7 @@ class Bench final : public Command {
   bool forecast_ = false;
   bool search_ = false;
   bool simulate_ = false;
+  bool passes_ = false;
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
