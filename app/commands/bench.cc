@@ -8,6 +8,7 @@
 #include "app/forecast_bench.h"
 #include "app/forecasting.h"
 #include "app/search_bench.h"
+#include "app/simulate_bench.h"
 #include "base/file_system.h"
 #include "base/json.h"
 #include "base/table.h"
@@ -21,13 +22,19 @@ class Bench final : public Command {
  public:
   std::string_view Name() const override { return "bench"; }
   std::string_view Summary() const override {
-    return "Hold forecasts against runs of ten plans, or time the search";
+    return "Hold forecasts against runs of ten plans, or time the search or the simulator";
   }
 
   void Declare(Arguments& arguments) override {
     arguments.Flag("--search", search_, "Time the evaluation of plans in closed form");
-    arguments.Option("--model", model_.model, "NAME", "With --search: of this model");
-    arguments.Option("--cluster", cluster_.cluster, "SPEC", "With --search: on this machine");
+    arguments.Flag("--simulate", simulate_,
+                   "Time one forecast: compile, costs, simulation, figures");
+    arguments.Flag("--passes", passes_,
+                   "With --simulate: passes of chunks alone, without compiling a program");
+    arguments.Option("--layers", model_.layers, "N", "With --model: that many layers");
+    arguments.Option("--model", model_.model, "NAME", "With --search, --simulate: this model");
+    arguments.Option("--cluster", cluster_.cluster, "SPEC",
+                     "With --search, --simulate: on this machine");
     arguments.Flag("--forecast", forecast_, "Forecast each plan, train it twice and compare");
     arguments.Option("--plans", plans_, "NAME,...", "Only these plans");
     arguments.Option("--steps", steps_, "N", "Steps of each run that count, at least 20");
@@ -37,14 +44,16 @@ class Bench final : public Command {
     arguments.Option("--record", record_, "FILE", "Write the results as a Markdown table");
     arguments.Flag("--classes", classes_, "Print predicted and measured time by class of ops");
     DeclareJson(arguments);
+    plan_.Declare(arguments);  // of --simulate
     arguments.Footer("  foretrain bench --forecast --record forecast.md");
   }
 
   Result<Exit> Run() override {
     if (search_) return BenchSearch();
+    if (simulate_) return BenchSimulate();
     if (!forecast_) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "bench: say what to measure; there are --forecast and --search");
+                  "bench: say what to measure; there are --forecast, --search and --simulate");
     }
     if (steps_ < 1 || steps_ > 100'000) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -94,6 +103,52 @@ class Bench final : public Command {
                 context.model.name.c_str(), context.cluster.name.c_str(),
                 static_cast<long long>(rate.plans), FormatSeconds(rate.first_s).c_str(),
                 FormatSeconds(rate.seconds).c_str());
+    return Exit::kDone;
+  }
+
+  Result<Exit> BenchSimulate() const {
+    constexpr int kRuns = 3;
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    if (passes_) return BenchPasses(context, plan);
+    FT_ASSIGN(const SimulateTimes times, MeasureSimulation(context, plan, kRuns));
+    if (json_) {
+      JsonWriter json;
+      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
+      json.Field("ranks", times.ranks).Field("ops", times.ops).Field("steps", times.steps);
+      json.Field("compile_s", times.compile_s).Field("costs_s", times.costs_s);
+      json.Field("simulate_s", times.simulate_s).Field("metrics_s", times.metrics_s);
+      json.Field("whole_s", times.whole_s).Field("cpu_s", times.cpu_s);
+      std::puts(json.EndObject().Take().c_str());
+      return Exit::kDone;
+    }
+    std::printf(
+        "%s, %s on %s\n%d rank classes, %lld ops a step, %d steps simulated\n"
+        "compile %s, costs %s, simulation %s, figures %s; whole %s, of the CPU %s (best of %d)\n",
+        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
+        times.ranks, static_cast<long long>(times.ops), times.steps,
+        FormatSeconds(times.compile_s).c_str(), FormatSeconds(times.costs_s).c_str(),
+        FormatSeconds(times.simulate_s).c_str(), FormatSeconds(times.metrics_s).c_str(),
+        FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
+    return Exit::kDone;
+  }
+
+  Result<Exit> BenchPasses(const ForecastContext& context, const Plan& plan) const {
+    constexpr int kRuns = 5;
+    FT_ASSIGN(const PassTimes times, MeasurePasses(context, plan, kRuns));
+    if (json_) {
+      JsonWriter json;
+      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
+      json.Field("slots", times.slots).Field("pipeline_s", times.end_s);
+      json.Field("whole_s", times.whole_s).Field("cpu_s", times.cpu_s);
+      std::puts(json.EndObject().Take().c_str());
+      return Exit::kDone;
+    }
+    std::printf(
+        "%s, %s on %s\n%lld passes of chunks, pipeline %s; took %s, of the CPU %s (best of %d)\n",
+        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
+        static_cast<long long>(times.slots), FormatSeconds(times.end_s).c_str(),
+        FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
     return Exit::kDone;
   }
 
@@ -190,8 +245,11 @@ class Bench final : public Command {
 
   bool forecast_ = false;
   bool search_ = false;
+  bool simulate_ = false;
+  bool passes_ = false;
   ModelFlags model_;
   ClusterFlags cluster_;
+  PlanFlags plan_;
   bool classes_ = false;
   std::string plans_, profile_, record_;
   std::int64_t steps_ = 20;

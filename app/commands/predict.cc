@@ -38,10 +38,12 @@ class Predict final : public Command {
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    SimulateOptions options;
+    options.last_step = store_.empty();
     FT_ASSIGN(const Forecast forecast,
               MakeForecast(context.model, plan, context.costs,
                            context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses,
-                           /*timeline=*/true));
+                           options));
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
         std::fputs(Listing(forecast.program, rank, ops_).c_str(), stdout);

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
-#include "base/result.h"
-
 namespace foretrain {
 namespace {
 
 // All ranks whose coordinates lie between `first` and `last`, both included.
 std::vector<int> Box(const Plan& plan, const RankCoordinates& first, const RankCoordinates& last) {
   std::vector<int> members;
+  members.reserve(static_cast<std::size_t>(last.pp - first.pp + 1) *
+                  static_cast<std::size_t>(last.dp - first.dp + 1) *
+                  static_cast<std::size_t>(last.cp - first.cp + 1) *
+                  static_cast<std::size_t>(last.tp - first.tp + 1));
   for (int pp = first.pp; pp <= last.pp; ++pp) {
     for (int dp = first.dp; dp <= last.dp; ++dp) {
       for (int cp = first.cp; cp <= last.cp; ++cp) {
@@ -41,10 +43,9 @@ std::vector<int> DataParallelMembers(const Plan& plan, const RankCoordinates& at
   return members;
 }
 
-int PlaceIn(const std::vector<int>& members, int rank) {
-  const auto found = std::find(members.begin(), members.end(), rank);
-  FT_CHECK(found != members.end());
-  return static_cast<int>(found - members.begin());
+// Place of rank `pp` among Holders.
+int HolderOf(const Plan& plan, int pp) {
+  return plan.StageCopies() > 1 && pp > plan.pp - 1 - pp ? 1 : 0;
 }
 
 std::vector<int> ShardMembers(const Plan& plan, const RankCoordinates& at) {
@@ -63,17 +64,24 @@ std::vector<int> ReplicaMembers(const Plan& plan, const RankCoordinates& at) {
   return members;
 }
 
+// The rank of stage `pp` with this expert index and, where it leaves that open, `tp`.
+int RankOfExpertIndex(const Plan& plan, int pp, int index, int tp) {
+  if (plan.ExpertsSpanTp()) {
+    tp = index % plan.tp;
+    index /= plan.tp;
+  }
+  return RankOf(plan, {pp, index / plan.cp, index % plan.cp, tp});
+}
+
 std::vector<int> ExpertMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind) {
   const int own = ExpertIndexOf(plan, at);
   const bool dispatch = kind == GroupKind::kEp;
+  const int first = dispatch ? own / plan.ep * plan.ep : own % plan.ep;
+  const int last = dispatch ? first + plan.ep : plan.ExpertRanks();
   std::vector<int> members;
   for (const int pp : dispatch ? std::vector<int>{at.pp} : Holders(plan, at.pp)) {
-    for (const RankCoordinates& other : RanksOfStage(plan, pp)) {
-      if (!plan.ExpertsSpanTp() && other.tp != at.tp) continue;
-      const int index = ExpertIndexOf(plan, other);
-      const bool joins =
-          dispatch ? index / plan.ep == own / plan.ep : index % plan.ep == own % plan.ep;
-      if (joins) members.push_back(RankOf(plan, other));
+    for (int index = first; index < last; index += dispatch ? 1 : plan.ep) {
+      members.push_back(RankOfExpertIndex(plan, pp, index, at.tp));
     }
   }
   return members;
@@ -106,7 +114,7 @@ int ExpertIndexOf(const Plan& plan, const RankCoordinates& at) {
 }
 
 int ExpertPlaceOf(const Plan& plan, const RankCoordinates& at) {
-  return PlaceIn(ExpertMembers(plan, at, GroupKind::kExpertDp), RankOf(plan, at));
+  return HolderOf(plan, at.pp) * (plan.ExpertRanks() / plan.ep) + ExpertIndexOf(plan, at) / plan.ep;
 }
 
 int RankOf(const Plan& plan, const RankCoordinates& at) {
@@ -115,6 +123,7 @@ int RankOf(const Plan& plan, const RankCoordinates& at) {
 
 std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp) {
   std::vector<RankCoordinates> ranks;
+  ranks.reserve(static_cast<std::size_t>(plan.World() / plan.pp));
   for (int dp = 0; dp < plan.dp; ++dp) {
     for (int cp = 0; cp < plan.cp; ++cp) {
       for (int tp = 0; tp < plan.tp; ++tp) ranks.push_back({pp, dp, cp, tp});
@@ -124,7 +133,7 @@ std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp) {
 }
 
 DataPlace DataPlaceOf(const Plan& plan, const RankCoordinates& at) {
-  const int place = PlaceIn(DataParallelMembers(plan, at), RankOf(plan, at));
+  const int place = (HolderOf(plan, at.pp) * plan.dp + at.dp) * plan.cp + at.cp;
   return {place % plan.Shards(), place / plan.Shards()};
 }
 

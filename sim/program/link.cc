@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <tuple>
 #include <vector>
 
@@ -62,9 +63,39 @@ std::vector<Edge> DeriveEdges(const RankProgram& rank, const FlatStep& step) {
   return edges;
 }
 
-void LinkRanks(Program& program, const std::vector<FlatStep>& steps, Reuse reuse) {
+// For each rank the first of its stage that is linked alike: itself for most.
+std::vector<std::size_t> Models(const Program& program, const std::vector<FlatStep>& steps) {
+  std::vector<std::size_t> models;
+  std::map<int, std::vector<std::size_t>> of_stage;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::vector<std::size_t>& known = of_stage[program.ranks[i].pp];
+    const auto found = std::find_if(known.begin(), known.end(), [&](std::size_t other) {
+      return AreLinkedAlike(program.ranks[other], steps[other], program.ranks[i], steps[i]);
+    });
+    models.push_back(found == known.end() ? i : *found);
+    if (found == known.end()) known.push_back(i);
+  }
+  return models;
+}
+
+void TakeLink(const RankProgram& from, RankProgram& to) {
+  for (std::size_t i = 0; i < to.buffers.size(); ++i) {
+    to.buffers[i].first_op = from.buffers[i].first_op;
+    to.buffers[i].last_op = from.buffers[i].last_op;
+    to.buffers[i].offset = from.buffers[i].offset;
+  }
+  to.arena_bytes = from.arena_bytes;
+  to.edges = from.edges;
+}
+
+void LinkRanks(Program& program, const std::vector<FlatStep>& steps,
+               const std::vector<std::size_t>& models, Reuse reuse) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     RankProgram& rank = program.ranks[i];
+    if (models[i] != i) {
+      TakeLink(program.ranks[models[i]], rank);
+      continue;
+    }
     LayOut(steps[i], reuse, rank);
     rank.edges = DeriveEdges(rank, steps[i]);
   }
@@ -82,13 +113,14 @@ void Link(Program& program) {
     NumberOps(program, rank);
     steps.push_back(Flatten(program, rank));
   }
-  LinkRanks(program, steps, Reuse::kAny);
+  const std::vector<std::size_t> models = Models(program, steps);
+  LinkRanks(program, steps, models, Reuse::kAny);
   // Ops without partners are Verify's to refuse.
   const auto couplings = Couple(program, steps);
   if (couplings.has_value()) {
     for (const Reuse reuse : {Reuse::kNotPeers, Reuse::kOwnQueue}) {
       if (Runs(program, steps, *couplings)) break;
-      LinkRanks(program, steps, reuse);
+      LinkRanks(program, steps, models, reuse);
     }
   }
   program.hash = HashOf(program);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <tuple>
+#include <utility>
 
 namespace foretrain {
 namespace {
@@ -60,6 +62,21 @@ FlatStep Flatten(const Program& program, const RankProgram& rank) {
   }
   step.first_access.push_back(static_cast<std::int32_t>(step.accesses.size()));
   return step;
+}
+
+bool AreLinkedAlike(const RankProgram& a, const FlatStep& step_a, const RankProgram& b,
+                    const FlatStep& step_b) {
+  const auto shape = [](const Buffer& buffer) {
+    return std::tuple(buffer.bytes, buffer.space, buffer.persistent);
+  };
+  const auto throttle = [](const Instruction& instruction) {
+    return std::pair(instruction.first_op, instruction.after);
+  };
+  return step_a.lane == step_b.lane && step_a.queues == step_b.queues &&
+         step_a.first_access == step_b.first_access && step_a.instruction == step_b.instruction &&
+         step_a.accesses == step_b.accesses &&
+         std::ranges::equal(a.buffers, b.buffers, {}, shape, shape) &&
+         std::ranges::equal(a.step, b.step, {}, throttle, throttle);
 }
 
 std::string DescribeOp(const Program& program, const RankProgram& rank, const FlatStep& step,

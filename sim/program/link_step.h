@@ -15,6 +15,8 @@ struct TensorAccess {
   std::int64_t end = 0;
   std::int32_t buffer = 0;
   Access access = Access::kRead;
+
+  bool operator==(const TensorAccess&) const = default;
 };
 
 // Ops are numbered in issue order from 0. `lane`: the place of an op's queue in `queues`, which
@@ -41,6 +43,12 @@ struct FlatStep {
 // Flattens the step of `rank`. Absent operands are left out. Blocks, slots, bindings and buffers
 // must exist (FT_CHECK). O(operands).
 FlatStep Flatten(const Program& program, const RankProgram& rank);
+
+// Whether two ranks' steps are alike in all that places buffers and orders ops: queues, accesses,
+// throttles, and the buffers but for what Link fills in. O(accesses + buffers), less where they
+// differ early.
+bool AreLinkedAlike(const RankProgram& a, const FlatStep& step_a, const RankProgram& b,
+                    const FlatStep& step_b);
 
 inline bool Writes(const TensorAccess& access) { return access.access != Access::kRead; }
 inline bool Reads(const TensorAccess& access) { return access.access != Access::kWrite; }

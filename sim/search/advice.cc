@@ -52,8 +52,8 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
   std::vector<std::vector<Change>> kinds;
   kinds.push_back({FieldChange("recompute", static_cast<std::int64_t>(RecomputeKind::kSelective)),
                    FieldChange("recompute", static_cast<std::int64_t>(RecomputeKind::kFull))});
-  kinds.push_back({FieldChange("zero_stage", 1), FieldChange("zero_stage", 2),
-                   FieldChange("zero_stage", 3)});
+  kinds.push_back(
+      {FieldChange("zero_stage", 1), FieldChange("zero_stage", 2), FieldChange("zero_stage", 3)});
   kinds.push_back({FieldChange("micro_batch", 1)});
   kinds.push_back({FieldChange("loss_chunks", 8)});
   kinds.push_back({FieldChange("moments", static_cast<std::int64_t>(MomentFormat::kBf16)),
@@ -94,17 +94,17 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
       cluster.nodes *= change.times;
       const auto machine = CostModel::Make(cluster, costs.profile());
       if (!machine) continue;
-      const SpaceWalk walk(model, changed, ranks * change.times);
       EnumerateOptions options;
       options.memory_bytes = memory_bytes;
       options.host_bytes = host_bytes;
       options.kept = 1;
+      options.front = false;
       options.threads = threads;
-      const auto found = EnumeratePlans(model, *machine, walk, options);
+      const auto found = EnumeratePlans(model, *machine, changed, ranks * change.times, options);
       if (!found || found->fastest.empty()) continue;
       const Candidate& best = found->fastest.front();
-      advice.push_back({change.text, Describe(best.plan), best.estimate.step_s,
-                        best.estimate.memory_bytes});
+      advice.push_back(
+          {change.text, Describe(best.plan), best.estimate.step_s, best.estimate.memory_bytes});
       break;
     }
   }

@@ -10,6 +10,7 @@
 #include "sim/cost/plan_place.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/sharding.h"
+#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -18,6 +19,16 @@ namespace {
 std::size_t BaseOf(const Block& block, std::int16_t slot) {
   const std::int16_t base = block.slots[static_cast<std::size_t>(slot)].base;
   return static_cast<std::size_t>(base == kNoSlot ? slot : base);
+}
+
+// Whether the op writes what goes to the block behind, or the gradient for the one before.
+bool MakesBoundary(const Block& block, const Op& op) {
+  const auto operands = OperandsOf(block, op);
+  return std::any_of(operands.begin(), operands.end(), [&](const Operand& operand) {
+    if (operand.slot == kNoSlot || operand.access == Access::kRead) return false;
+    const SlotRole role = block.slots[BaseOf(block, operand.slot)].role;
+    return role == SlotRole::kOutput || role == SlotRole::kInputGradient;
+  });
 }
 
 void AddPlace(const GroupPlace& place, StableHash& key) {
@@ -77,18 +88,97 @@ class Passes {
   std::map<Pass, Block> blocks_;  // references stay valid
 };
 
+// Figures of the passes of one block.
+class Maker {
+ public:
+  Maker(const ModelSpec& model, const Plan& plan, const BlockChoice& choice, BlockTimes& times)
+      : plan_(plan),
+        choice_(choice),
+        times_(times),
+        alone_(OfOneStage(plan, choice.recompute)),
+        stage_(StageOf(model, alone_, 0)),
+        context_{model, alone_, stage_, no_buckets_, {}},
+        passes_(model, plan, choice) {
+    stage_.shared_table = choice.shared_table;
+    if (choice.kind == BlockKind::kHead) block_ = stage_.layers + 1;
+    // Not the first layer, whose backward may leave a gradient that nobody reads.
+    if (choice.kind == BlockKind::kLayer) block_ = std::min(2, stage_.dense_layers);
+    if (choice.kind == BlockKind::kExpertLayer) block_ = stage_.layers;
+  }
+
+  void MakeWhole(BlockFigures& out) {
+    out.forward = FiguresOf(Pass::kForward);
+    for (const TensorSlot& slot : passes_.Of(Pass::kForward).slots) {
+      const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
+      if (kept && slot.base == kNoSlot) out.kept_bytes += slot.bytes;
+    }
+    Fill(Pass::kBackward, out.backward);
+    if (IsLayer(choice_.kind) && choice_.recompute == RecomputeKind::kFull) {
+      out.again = FiguresOf(Pass::kRecompute);
+    }
+  }
+
+  void MakeHalves(BlockFigures& out) {
+    Fill(Pass::kBackwardInput, out.input);
+    Fill(Pass::kBackwardWeight, out.weight);
+    out.has_halves = true;
+  }
+
+ private:
+  void Fill(Pass pass, PassFigures& to) {
+    if (HasPass(alone_, choice_.kind, pass)) to = FiguresOf(pass);
+  }
+
+  PassFigures FiguresOf(Pass pass) {
+    PassFigures out = times_.Of(passes_.Of(pass), plan_);
+    const StepMemory memory =
+        MemoryOfBlock(context_, BlockKey(pass, block_, 0),
+                      [this](Pass other) -> const Block& { return passes_.Of(other); });
+    out.peak_bytes = memory.peak_total;
+    out.end_bytes = Total(memory.at_end);
+    return out;
+  }
+
+  const Plan& plan_;
+  const BlockChoice& choice_;
+  BlockTimes& times_;
+  Plan alone_;
+  Stage stage_;
+  BucketLayout no_buckets_;
+  LowerContext context_;
+  Passes passes_;
+  int block_ = 0;
+};
+
 }  // namespace
 
 BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
     : costs_(costs),
-      place_key_(varying,
-                 {"micro_batch", "sequence", "global_batch", "recompute", "recompute_layers",
-                  "sequence_parallel", "vocab_parallel", "cp_kind", "loss_chunks", "mlp_tiles",
-                  "tp_tiles", "moe_pieces", "fuse", "reduction_time", "prefetch_depth",
-                  "offload_optimizer", "offload_gradients", "offload_parameters",
-                  "offload_activations", "bucket_bytes", "gather_bytes", "unsharded_bytes"}) {
+      place_key_(varying, {"micro_batch",
+                           "sequence",
+                           "global_batch",
+                           "recompute",
+                           "recompute_layers",
+                           "sequence_parallel",
+                           "vocab_parallel",
+                           "cp_kind",
+                           "loss_chunks",
+                           "mlp_tiles",
+                           "tp_tiles",
+                           "moe_pieces",
+                           "fuse",
+                           "reduction_time",
+                           "prefetch_depth",
+                           "offload_optimizer",
+                           "offload_gradients",
+                           "offload_parameters",
+                           "offload_activations",
+                           "bucket_bytes",
+                           "gather_bytes",
+                           "unsharded_bytes"}) {
   const bool is_cpu = costs.cluster().is_cpu;
-  if (!is_cpu && costs.levels().size() > 1) slowdown_ = costs.profile().rates.overlap_slowdown.value;
+  if (!is_cpu && costs.levels().size() > 1)
+    slowdown_ = costs.profile().rates.overlap_slowdown.value;
   const double busy = is_cpu ? costs.cluster().devices_per_node : 1;
   gap_s_ = costs.Overhead(OverheadKind::kGap, busy);
   wake_s_ = costs.Overhead(OverheadKind::kWake, busy);
@@ -99,8 +189,7 @@ GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
   const std::uint64_t key = place_key_.Of(plan).Add(group).Value();
   const auto [found, is_new] = places_.try_emplace(key);
   if (is_new) {
-    found->second =
-        PlaceOfGroup(costs_.cluster(), plan, {}, group, GroupMembers(plan, {}, group));
+    found->second = PlaceOfGroup(costs_.cluster(), plan, {}, group, GroupMembers(plan, {}, group));
   }
   return found->second;
 }
@@ -135,7 +224,7 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
   const double straggling = costs_.Straggling(plan.World());
   std::array<double, kQueueCount> free{};
   std::vector<double> written(block.slots.size(), 0.0);
-  double launches_s = 0, communication_s = 0;
+  double launches_s = 0, communication_s = 0, made_s = 0;
   const std::optional<GroupPlace> scattered =
       costs_.Scatters(plan) ? std::optional(PlaceOf(plan, GroupKind::kTp)) : std::nullopt;
   PassFigures out;
@@ -145,7 +234,8 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
     for (const Operand& operand : OperandsOf(block, op)) {
       if (operand.slot != kNoSlot) ready = std::max(ready, written[BaseOf(block, operand.slot)]);
     }
-    const OpCost cost = costs_.CostOf(op, PlaceOf(plan, op.group), scattered ? &*scattered : nullptr);
+    const OpCost cost =
+        costs_.CostOf(op, PlaceOf(plan, op.group), scattered ? &*scattered : nullptr);
     double length = is_cpu ? cost.seconds.back() : cost.seconds.front();
     if (IsCompute(op.op_class)) length *= straggling;
     const double start = ready > queue_free ? ready + wake_s_ : queue_free;
@@ -158,9 +248,12 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
     }
     launches_s += cost.launch_s;
     if (op.queue == Queue::kCompute) out.compute_s += length + gap_s_;
+    // The neighbour does not wait for the gap.
+    if (MakesBoundary(block, op)) made_s = std::max(0.0, out.compute_s - gap_s_);
     if (IsCommunication(op.op_class)) communication_s += length;
     out.span_s = std::max(out.span_s, queue_free);
   }
+  out.tail_s = out.compute_s - made_s;
   const double beside_s = std::max(0.0, out.compute_s + communication_s - out.span_s);
   out.span_s += std::min(beside_s, communication_s) * (slowdown_ - 1);
   out.span_s = std::max(out.span_s, launches_s);
@@ -171,28 +264,73 @@ BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingF
     : model_(model),
       times_(times),
       // global_batch is in the scale of gradients alone.
-      layer_key_(varying, {"dp", "pp", "global_batch", "schedule", "vpp", "stage_layers",
-                           "post_validation", "zero_stage", "replicas", "prefetch_depth",
-                           "gather_bytes", "unsharded_bytes", "gather_format", "reduction_time",
-                           "bucket_bytes", "recompute", "recompute_layers", "offload_optimizer",
-                           "offload_gradients", "offload_parameters", "offload_activations",
-                           "offload_fraction", "stream_optimizer", "delayed_update", "clip_norm",
-                           "vocab_parallel", "loss_chunks"}),
-      end_key_(varying, {"dp", "pp", "ep", "expert_tp", "cp_kind", "global_batch", "schedule",
-                         "vpp", "stage_layers", "post_validation", "zero_stage", "replicas",
-                         "prefetch_depth", "gather_bytes", "unsharded_bytes", "gather_format",
-                         "reduction_time", "bucket_bytes", "recompute", "recompute_layers",
-                         "offload_optimizer", "offload_gradients", "offload_parameters",
-                         "offload_activations", "offload_fraction", "stream_optimizer",
-                         "delayed_update", "clip_norm", "mlp_tiles", "tp_tiles", "moe_pieces",
-                         "capacity_factor", "expert_headroom"}) {}
+      layer_key_(varying, {"dp",
+                           "pp",
+                           "global_batch",
+                           "schedule",
+                           "vpp",
+                           "stage_layers",
+                           "post_validation",
+                           "zero_stage",
+                           "replicas",
+                           "prefetch_depth",
+                           "gather_bytes",
+                           "unsharded_bytes",
+                           "gather_format",
+                           "reduction_time",
+                           "bucket_bytes",
+                           "recompute",
+                           "recompute_layers",
+                           "offload_optimizer",
+                           "offload_gradients",
+                           "offload_parameters",
+                           "offload_activations",
+                           "offload_fraction",
+                           "stream_optimizer",
+                           "delayed_update",
+                           "clip_norm",
+                           "vocab_parallel",
+                           "loss_chunks"}),
+      end_key_(varying, {"dp",
+                         "pp",
+                         "ep",
+                         "expert_tp",
+                         "cp_kind",
+                         "global_batch",
+                         "schedule",
+                         "vpp",
+                         "stage_layers",
+                         "post_validation",
+                         "zero_stage",
+                         "replicas",
+                         "prefetch_depth",
+                         "gather_bytes",
+                         "unsharded_bytes",
+                         "gather_format",
+                         "reduction_time",
+                         "bucket_bytes",
+                         "recompute",
+                         "recompute_layers",
+                         "offload_optimizer",
+                         "offload_gradients",
+                         "offload_parameters",
+                         "offload_activations",
+                         "offload_fraction",
+                         "stream_optimizer",
+                         "delayed_update",
+                         "clip_norm",
+                         "mlp_tiles",
+                         "tp_tiles",
+                         "moe_pieces",
+                         "capacity_factor",
+                         "expert_headroom"}) {}
 
 BlockKeys BlockTable::KeysOf(const Plan& plan) {
   const std::uint64_t places = times_.KeyOfPlaces(plan);
   // What is gathered for its use may be in another format, and slow devices are waited for.
-  const unsigned flags = (SplitsBackward(plan.schedule) ? 1U : 0U) |
-                         (ShardingOf(plan).parameters ? 2U : 0U) |
-                         (plan.ExpertHolders() == 1 ? 4U : 0U);
+  const bool unlike = ActivationFormat(plan) != WeightFormat(plan);
+  const unsigned flags =
+      (unlike && ShardingOf(plan).parameters ? 1U : 0U) | (HoldsExpertsAlone(plan) ? 2U : 0U);
   return {layer_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value(),
           end_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value()};
 }
@@ -204,48 +342,14 @@ const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice
   key.Add(static_cast<unsigned>(choice.kind) | static_cast<unsigned>(choice.recompute) << 8U |
           (choice.global ? 1U << 16U : 0U) | (choice.shared_table ? 1U << 17U : 0U));
   const auto [found, is_new] = figures_.try_emplace(key.Value());
-  if (is_new) found->second = Make(plan, choice);
-  return found->second;
-}
-
-BlockFigures BlockTable::Make(const Plan& plan, const BlockChoice& choice) {
-  const Plan alone = OfOneStage(plan, choice.recompute);
-  Stage stage = StageOf(model_, alone, 0);
-  stage.shared_table = choice.shared_table;
-  int block = 0;
-  if (choice.kind == BlockKind::kHead) block = stage.layers + 1;
-  // Not the first layer, whose backward may leave a gradient that nobody reads.
-  if (choice.kind == BlockKind::kLayer) block = std::min(2, stage.dense_layers);
-  if (choice.kind == BlockKind::kExpertLayer) block = stage.layers;
-  const BucketLayout no_buckets;
-  const LowerContext context{model_, alone, stage, no_buckets, {}};
-  Passes passes(model_, plan, choice);
-  const auto figures = [&](Pass pass) {
-    PassFigures out = times_.Of(passes.Of(pass), plan);
-    const StepMemory memory = MemoryOfBlock(context, BlockKey(pass, block, 0),
-                                            [&](Pass other) { return passes.Of(other); });
-    out.peak_bytes = memory.peak_total;
-    out.end_bytes = Total(memory.at_end);
-    return out;
-  };
-  BlockFigures out;
-  out.forward = figures(Pass::kForward);
-  for (const TensorSlot& slot : passes.Of(Pass::kForward).slots) {
-    const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
-    if (kept && slot.base == kNoSlot) out.kept_bytes += slot.bytes;
+  BlockFigures& figures = found->second;
+  const bool halves = SplitsBackward(plan.schedule) && !figures.has_halves;
+  if (is_new || halves) {
+    Maker maker(model_, plan, choice, times_);
+    if (is_new) maker.MakeWhole(figures);
+    if (halves) maker.MakeHalves(figures);
   }
-  const auto fill = [&](Pass pass, PassFigures& to) {
-    if (HasPass(alone, choice.kind, pass)) to = figures(pass);
-  };
-  fill(Pass::kBackward, out.backward);
-  if (SplitsBackward(plan.schedule)) {
-    fill(Pass::kBackwardInput, out.input);
-    fill(Pass::kBackwardWeight, out.weight);
-  }
-  if (IsLayer(choice.kind) && choice.recompute == RecomputeKind::kFull) {
-    out.again = figures(Pass::kRecompute);
-  }
-  return out;
+  return figures;
 }
 
 }  // namespace foretrain

@@ -1,5 +1,5 @@
-// Seconds and bytes of a block's passes, worked out once for each distinct block of a search. Leaves
-// out what a block's place in the pipeline and its data-parallel peers add (state_table.h).
+// Seconds and bytes of a block's passes, worked out once for each distinct block of a search.
+// Leaves out what a block's place in the pipeline and its data-parallel peers add (state_table.h).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@ namespace foretrain {
 struct PassFigures {
   double span_s = 0;     // from first start to last end
   double compute_s = 0;  // on the compute queue
+  // Of it, behind the op that makes what the neighbouring block waits for; all where none does.
+  double tail_s = 0;
   std::int64_t peak_bytes = 0;
   std::int64_t end_bytes = 0;
 };
@@ -25,7 +27,9 @@ struct PassFigures {
 // backwards, `again` where the block is recomputed in full.
 struct BlockFigures {
   PassFigures forward, backward, input, weight, again;
-  std::int64_t kept_bytes = 0;  // a layer's input and saved tensors: what offloaded activations move
+  bool has_halves = false;  // `input` and `weight` are filled
+  std::int64_t kept_bytes =
+      0;  // a layer's input and saved tensors: what offloaded activations move
 };
 
 // Which of a plan's blocks.
@@ -82,8 +86,6 @@ class BlockTable {
   std::size_t size() const { return figures_.size(); }
 
  private:
-  BlockFigures Make(const Plan& plan, const BlockChoice& choice);
-
   const ModelSpec& model_;
   BlockTimes& times_;
   PlanKey layer_key_, end_key_;  // of layers, of embedding and head

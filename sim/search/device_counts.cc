@@ -23,23 +23,22 @@ Result<ClusterSpec> WithDevices(const ClusterSpec& cluster, int devices) {
 }
 
 Result<std::vector<DeviceCount>> CompareDeviceCounts(const ModelSpec& model, const CostModel& costs,
-                                                     const Plan& base, const std::vector<int>& counts,
-                                                     int threads,
+                                                     const Plan& base,
+                                                     const std::vector<int>& counts, int threads,
                                                      const std::function<bool()>& cancelled) {
   std::vector<DeviceCount> out;
   for (const int devices : counts) {
     FT_ASSIGN(const ClusterSpec cluster, WithDevices(costs.cluster(), devices));
     FT_ASSIGN(const CostModel machine, CostModel::Make(cluster, costs.profile()));
     const SearchSpace space = DefaultSpace(model, cluster, devices, base);
-    const SpaceWalk walk(model, space, devices);
     EnumerateOptions options;
     options.memory_bytes = cluster.device.memory_bytes;
-    options.host_bytes =
-        cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
+    options.host_bytes = cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
     options.kept = 1;
+    options.front = false;
     options.threads = threads;
     options.cancelled = cancelled;
-    FT_ASSIGN(const Enumeration found, EnumeratePlans(model, machine, walk, options));
+    FT_ASSIGN(const Enumeration found, EnumeratePlans(model, machine, space, devices, options));
     out.push_back({devices, std::nullopt, false});
     if (!found.fastest.empty()) out.back().best = found.fastest.front();
   }

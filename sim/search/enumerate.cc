@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -50,33 +51,45 @@ void KeepSmallest(const Candidate& candidate, bool complete, std::optional<Candi
   smallest_is_complete = complete;
 }
 
+// What ends evaluations of plans that cannot be of use.
+struct Rivals {
+  std::vector<Candidate> fastest;  // as many as are kept, or fewer
+  std::vector<Candidate> front;
+};
+
+// What all threads share.
+struct Shared {
+  const EnumerateOptions& options;
+  std::atomic<std::size_t> next{0};  // unit
+  std::atomic<std::size_t> done{0};  // parts
+  std::atomic<std::int64_t> evaluated{0};
+  std::atomic<bool> stop{false};
+};
+
 class Worker {
  public:
-  Worker(const ModelSpec& model, const CostModel& costs, const SpaceWalk& walk,
-         const EnumerateOptions& options, const std::atomic<bool>& stop,
-         std::atomic<std::int64_t>& evaluated)
-      : evaluator_(model, costs, walk.varying()),
-        walk_(walk),
-        options_(options),
-        stop_(stop),
-        evaluated_(evaluated) {
-    limits_ = {options.memory_bytes,
+  Worker(const ModelSpec& model, const CostModel& costs, const VaryingFields& varying,
+         Shared& shared)
+      : evaluator_(model, costs, varying), options_(shared.options), shared_(shared) {
+    limits_ = {options_.memory_bytes,
                [this](const Evaluation& estimate) { return IsHopeless(estimate); }};
   }
 
   // Parts one after the other: what the first ones have found ends evaluations of the others.
-  Enumeration Unit(const std::vector<std::size_t>& parts, std::atomic<std::size_t>& done) {
+  Enumeration Unit(const SpaceWalk& walk, const Rivals& rivals,
+                   const std::vector<std::size_t>& parts) {
     out_ = {};
+    rivals_ = &rivals;
     refused_ = smallest_is_complete_ = false;
     out_.bound_s = kNever;
     for (const std::size_t part : parts) {
       const std::int64_t before = out_.evaluated;
-      walk_.VisitPart(
+      walk.VisitPart(
           part, [this](const Plan& plan) { return Visit(plan); },
-          [this] { return stop_.load(std::memory_order_relaxed); }, out_.rejected);
-      evaluated_ += out_.evaluated - before;
-      ++done;
-      done.notify_one();
+          [this] { return shared_.stop.load(std::memory_order_relaxed); }, out_.rejected);
+      shared_.evaluated += out_.evaluated - before;
+      ++shared_.done;
+      shared_.done.notify_one();
     }
     return std::move(out_);
   }
@@ -96,22 +109,35 @@ class Worker {
     }
     out_.bound_s = std::min(out_.bound_s, estimate.bound_s);
     if (reached == Evaluator::Reached::kBound) {
-      out_.rejected.Add(kIsSlower, 1, "");
+      out_.rejected.Add(IsSlow(estimate) ? kIsMuchSlower : kIsSlower, 1, "");
       return true;
     }
     ++out_.evaluated;
     KeepFastest(candidate, options_.kept, out_.fastest);
-    KeepOnFront(candidate, out_.front);
+    if (options_.front) KeepOnFront(candidate, out_.front);
     return true;
   }
-  // Whether others that are no larger are faster than the plan can be.
+  // The time by which enough plans are done; never where too few are known.
+  double Reached(const std::vector<Candidate>& fastest, std::size_t place) const {
+    return fastest.size() < options_.kept ? kNever : fastest[place].estimate.step_s;
+  }
+  bool IsSlow(const Evaluation& estimate) const {
+    const double best_s = std::min(Reached(out_.fastest, 0), Reached(rivals_->fastest, 0));
+    return estimate.least_s > kSlowFront * best_s;
+  }
+  // Whether the plan takes too long to be shown, or others that are no larger are faster than it
+  // can be.
   bool IsHopeless(const Evaluation& estimate) const {
-    if (out_.fastest.size() < options_.kept) return false;
-    if (out_.fastest.back().estimate.step_s > estimate.least_s) return false;
-    return std::any_of(out_.front.begin(), out_.front.end(), [&](const Candidate& other) {
+    const std::size_t last = options_.kept - 1;
+    const double enough_s = std::min(Reached(out_.fastest, last), Reached(rivals_->fastest, last));
+    if (enough_s >= estimate.least_s) return false;
+    if (!options_.front || IsSlow(estimate)) return true;
+    const auto beats = [&](const Candidate& other) {
       return other.estimate.memory_bytes <= estimate.memory_bytes &&
-             other.estimate.step_s <= estimate.least_s;
-    });
+             other.estimate.step_s < estimate.least_s;
+    };
+    return std::any_of(out_.front.begin(), out_.front.end(), beats) ||
+           std::any_of(rivals_->front.begin(), rivals_->front.end(), beats);
   }
   // `complete`: its memory is known, not its state alone.
   void RefuseMemory(const Candidate& candidate, bool complete) {
@@ -128,10 +154,9 @@ class Worker {
   }
 
   Evaluator evaluator_;
-  const SpaceWalk& walk_;
   const EnumerateOptions& options_;
-  const std::atomic<bool>& stop_;
-  std::atomic<std::int64_t>& evaluated_;
+  Shared& shared_;
+  const Rivals* rivals_ = nullptr;
   Evaluator::Limits limits_;
   Enumeration out_;
   bool refused_ = false;
@@ -169,55 +194,89 @@ Enumeration Merge(const std::vector<Enumeration>& units, std::size_t kept) {
   return out;
 }
 
+class Enumerator {
+ public:
+  Enumerator(const ModelSpec& model, const CostModel& costs, const VaryingFields& varying,
+             const EnumerateOptions& options)
+      : shared_{options} {
+    for (int i = 0; i < options.threads; ++i) {
+      workers_.push_back(std::make_unique<Worker>(model, costs, varying, shared_));
+    }
+  }
+
+  // All parts of `walk`. `tells`: reports progress.
+  Result<Enumeration> Walk(const SpaceWalk& walk, const Rivals& rivals, bool tells) {
+    const std::vector<std::vector<std::size_t>> units = walk.Units();
+    std::vector<Enumeration> found(units.size());
+    shared_.next = shared_.done = 0;
+    shared_.evaluated = 0;
+    {
+      std::atomic<std::size_t> running{workers_.size()};
+      std::vector<std::jthread> threads;
+      for (const std::unique_ptr<Worker>& worker : workers_) {
+        threads.emplace_back([&] {
+          Work(*worker, walk, rivals, units, found);
+          --running;
+          ++shared_.done;  // wakes who waits
+          shared_.done.notify_one();
+        });
+      }
+      for (std::size_t seen = 0; running > 0; seen = shared_.done) {
+        shared_.done.wait(seen);
+        Tell(walk, tells);
+      }
+    }
+    if (!failure_.empty()) {
+      return Fail(ErrorCode::kResourceExhausted, "the search failed: " + failure_);
+    }
+    if (shared_.stop) return Fail(ErrorCode::kAborted, "the search was cancelled");
+    return Merge(found, shared_.options.kept);
+  }
+
+ private:
+  void Work(Worker& worker, const SpaceWalk& walk, const Rivals& rivals,
+            const std::vector<std::vector<std::size_t>>& units, std::vector<Enumeration>& found) {
+    try {
+      for (std::size_t unit = shared_.next++; unit < units.size() && !shared_.stop;
+           unit = shared_.next++) {
+        found[unit] = worker.Unit(walk, rivals, units[unit]);
+      }
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex_);
+      failure_ = error.what();
+      shared_.stop = true;
+    }
+  }
+
+  void Tell(const SpaceWalk& walk, bool tells) {
+    const EnumerateOptions& options = shared_.options;
+    if (options.cancelled && options.cancelled()) shared_.stop = true;
+    if (!tells || !options.progress) return;
+    const auto parts = static_cast<double>(std::max<std::size_t>(1, walk.parts()));
+    options.progress(std::min(1.0, static_cast<double>(shared_.done) / parts), shared_.evaluated);
+  }
+
+  Shared shared_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::mutex mutex_;
+  std::string failure_;  // guarded by mutex_
+};
+
 }  // namespace
 
 Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& costs,
-                                   const SpaceWalk& walk, const EnumerateOptions& options) {
-  const std::vector<std::vector<std::size_t>> units = walk.Units();
-  std::vector<Enumeration> found(units.size());
-  std::atomic<std::size_t> next{0}, done{0};
-  std::atomic<std::int64_t> evaluated{0};
-  std::atomic<bool> stop{false};
-  std::mutex mutex;
-  std::string failure;  // guarded by mutex
-  const auto work = [&] {
-    Worker worker(model, costs, walk, options, stop, evaluated);
-    for (std::size_t unit = next++; unit < units.size() && !stop; unit = next++) {
-      found[unit] = worker.Unit(units[unit], done);
-    }
-  };
-  const auto guarded = [&] {
-    try {
-      work();
-    } catch (const std::exception& error) {
-      const std::lock_guard lock(mutex);
-      failure = error.what();
-      stop = true;
-    }
-  };
-  {
-    std::atomic<int> running{options.threads};
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < options.threads; ++i) {
-      threads.emplace_back([&] {
-        guarded();
-        --running;
-        ++done;  // wakes who waits
-        done.notify_one();
-      });
-    }
-    for (std::size_t seen = 0; running > 0; seen = done) {
-      done.wait(seen);
-      if (options.cancelled && options.cancelled()) stop = true;
-      if (options.progress) {
-        const auto parts = static_cast<double>(std::max<std::size_t>(1, walk.parts()));
-        options.progress(std::min(1.0, static_cast<double>(done) / parts), evaluated);
-      }
-    }
+                                   const SearchSpace& space, int ranks,
+                                   const EnumerateOptions& options) {
+  const SpaceWalk walk(model, space, ranks);
+  const SearchSpace coarse = CoarseSpace(space);
+  const SpaceWalk first(model, coarse, ranks);
+  Enumerator enumerator(model, costs, walk.varying(), options);
+  Rivals rivals;
+  if (first.size() < walk.size()) {
+    FT_ASSIGN(Enumeration some, enumerator.Walk(first, {}, /*tells=*/false));
+    rivals = {std::move(some.fastest), std::move(some.front)};
   }
-  if (!failure.empty()) return Fail(ErrorCode::kResourceExhausted, "the search failed: " + failure);
-  if (stop) return Fail(ErrorCode::kAborted, "the search was cancelled");
-  return Merge(found, options.kept);
+  return enumerator.Walk(walk, rivals, /*tells=*/true);
 }
 
 }  // namespace foretrain

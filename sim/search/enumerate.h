@@ -24,23 +24,32 @@ struct EnumerateOptions {
   std::int64_t memory_bytes = 0;  // of a device
   std::int64_t host_bytes = 0;    // that one rank has off its device; 0: unknown
   std::size_t kept = 64;          // fastest plans to keep
+  bool front = true;              // keep the front; without it slower plans are not looked at
   int threads = 1;
   std::function<bool()> cancelled;
   std::function<void(double share, std::int64_t evaluated)> progress;
 };
 
+// A candidate that takes this many times as long as the fastest is of no use for its memory.
+inline constexpr double kSlowFront = 2.0;
+
 struct Enumeration {
   std::int64_t evaluated = 0;
   Rejections rejected;
-  std::vector<Candidate> fastest;      // by step_s; of equals the one that is visited first
-  std::vector<Candidate> front;        // fastest first, each smaller than all before
+  std::vector<Candidate> fastest;  // by step_s; of equals the one that is visited first
+  std::vector<Candidate> front;    // fastest first, each smaller than all before
   // Of those that do not fit; where state alone is too much for all, by that.
   std::optional<Candidate> smallest;
-  double bound_s = 0;                  // least of those that fit
+  double bound_s = 0;  // least of those that fit
 };
 
+// The plans of `space` that use `ranks` ranks. A coarse space within it is walked first: what its
+// best plans reach ends the evaluation of others whose bound is worse, in all parts alike. Plans
+// are dropped for being slow once options.kept faster ones are known.
+//
 // Errors: kAborted. The result does not depend on the number of threads.
 Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& costs,
-                                   const SpaceWalk& walk, const EnumerateOptions& options);
+                                   const SearchSpace& space, int ranks,
+                                   const EnumerateOptions& options);
 
 }  // namespace foretrain

@@ -31,8 +31,7 @@ MemoryParts StatePartsOf(const StateFigures& state) {
   parts.parameters = of(Category::kParameters);
   parts.gradients = of(Category::kGradients);
   parts.optimizer = of(Category::kOptimizerState) + of(Category::kMasterWeights);
-  parts.other_state =
-      Total(state.device) - parts.parameters - parts.gradients - parts.optimizer;
+  parts.other_state = Total(state.device) - parts.parameters - parts.gradients - parts.optimizer;
   return parts;
 }
 
@@ -64,12 +63,13 @@ double Evaluator::KeptSeconds(const Plan& plan, std::int64_t bytes) {
       kept_.try_emplace(StableHash().Add(bytes).Add(plan.offload_activations).Value());
   if (!is_new) return found->second;
   const auto copy = [&](Space from, Space to) {
-    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}), plan);
+    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}),
+                         plan);
   };
   double slowest = copy(Space::kDevice, Space::kPinned);
   if (plan.offload_activations == OffloadTarget::kNvme) {
-    slowest = std::max({slowest, copy(Space::kPinned, Space::kNvme),
-                        copy(Space::kNvme, Space::kPinned)});
+    slowest =
+        std::max({slowest, copy(Space::kPinned, Space::kNvme), copy(Space::kNvme, Space::kPinned)});
   }
   return found->second = slowest;
 }
@@ -109,13 +109,13 @@ void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& 
     return figures.compute_s + exposed * (slow - 1);
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
-  out.seconds[kPairB] +=
-      n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
-  // Weight halves may come behind all else.
-  const bool split = SplitsBackward(plan.schedule);
-  out.fill_s += n * (block.forward.compute_s + (split ? 0 : block.backward.compute_s));
-  out.compute_s +=
-      n * (block.forward.compute_s + block.backward.compute_s + block.again.compute_s);
+  out.seconds[kPairB] += n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
+  out.fill_s += n * (block.forward.compute_s + block.backward.compute_s);
+  if (IsLayer(kind)) {
+    out.forward_tail_s = std::max(out.forward_tail_s, block.forward.tail_s);
+    out.backward_tail_s = std::max(out.backward_tail_s, block.backward.tail_s);
+  }
+  out.compute_s += n * (block.forward.compute_s + block.backward.compute_s + block.again.compute_s);
 }
 
 Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass& chunk,
@@ -256,14 +256,19 @@ void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evalua
       const double alone_s = t[kF] + (split ? t[kI] + t[kW] : t[kB]);
       spans_s += std::min(alone_s, t[kPairF] + t[kPairB]) / directions;
     }
-    out.bound_s = std::max(out.bound_s, m * compute_s + filling_s);
+    const ClassFigures& chunk = classes_[At(rank.chunks.front())];
+    // The first rank's step ends when it has done all its own.
+    const double tail_s = &rank == &pipeline.ranks().front() ? 0 : chunk.backward_tail_s;
+    const double whole_s = m * compute_s;
+    out.bound_s = std::max({out.bound_s, whole_s, whole_s - tail_s + filling_s});
     out.least_s = std::max(out.least_s, m * spans_s + filling_span_s);
     out.parts.compute_s = std::max(out.parts.compute_s, m * compute_s);
     // Whoever stands behind begins after this rank's first forward, and ends before its last
     // backward.
     if (directions > 1 || plan.StepsOverlap()) continue;
-    filling_s += classes_[At(rank.chunks.front())].fill_s;
-    const PassSeconds& first = classes_[At(rank.chunks.front())].seconds;
+    // Weight halves may come while the next step fills the pipeline.
+    if (!split) filling_s += chunk.fill_s - chunk.forward_tail_s - tail_s;
+    const PassSeconds& first = chunk.seconds;
     filling_span_s += first[kF] + (split ? 0 : first[kB]);
   }
 }
@@ -318,12 +323,14 @@ void Evaluator::WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
     const auto of = [&](Category category) {
       return peak.bytes[static_cast<std::size_t>(category)];
     };
-    out.memory = {of(Category::kParameters), of(Category::kGradients),
-                  of(Category::kOptimizerState) + of(Category::kMasterWeights), 0,
-                  of(Category::kActivations), 0};
+    out.memory = {of(Category::kParameters),
+                  of(Category::kGradients),
+                  of(Category::kOptimizerState) + of(Category::kMasterWeights),
+                  0,
+                  of(Category::kActivations),
+                  0};
     const MemoryParts& m = out.memory;
-    out.memory.transient =
-        peak.total - m.parameters - m.gradients - m.optimizer - m.activations;
+    out.memory.transient = peak.total - m.parameters - m.gradients - m.optimizer - m.activations;
   }
 }
 
@@ -331,8 +338,7 @@ void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
   if (plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0) {
     return WalkMemory(plan, pipeline, out);
   }
-  const std::int64_t boundary =
-      BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
+  const std::int64_t boundary = BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
   const std::int64_t early = pipeline.receives_ahead() ? 2 * boundary : 0;
   for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
     const PipelineForm::Rank& rank = pipeline.ranks()[r];

@@ -27,15 +27,15 @@ std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
       std::pair{"parameters", m.parameters}, std::pair{"gradients", m.gradients},
       std::pair{"optimizer state", m.optimizer}, std::pair{"activations", m.activations},
       std::pair{"working memory of a pass", m.transient}};
-  const auto most = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
-    return a.second < b.second;
-  });
+  const auto most = std::max_element(
+      parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return std::string(most->first) + ": " + FormatBytes(most->second) + " of " + FormatBytes(limit);
 }
 
 }  // namespace
 
-Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs, const FitOptions& options) {
+Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
+                         const FitOptions& options) {
   const ClusterSpec& cluster = costs.cluster();
   LongestFit fit;
   std::int64_t sequence = std::min(options.least_sequence, model.max_sequence);
@@ -46,15 +46,15 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs, const F
     base.sequence = sequence;
     base.global_batch = DefaultBatch(cluster.Devices(), sequence);
     const SearchSpace space = SpaceOf(model, cluster, base);
-    const SpaceWalk walk(model, space, cluster.Devices());
     EnumerateOptions enumerate;
     enumerate.memory_bytes = options.memory_bytes;
     enumerate.host_bytes =
         cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
     enumerate.kept = 1;
+    enumerate.front = false;
     enumerate.threads = options.threads;
     enumerate.cancelled = options.cancelled;
-    FT_ASSIGN(Enumeration found, EnumeratePlans(model, costs, walk, enumerate));
+    FT_ASSIGN(Enumeration found, EnumeratePlans(model, costs, space, cluster.Devices(), enumerate));
     if (found.fastest.empty()) {
       fit.breaks = found.smallest
                        ? LargestPart(found.smallest->estimate.memory, options.memory_bytes)
@@ -64,7 +64,8 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs, const F
     }
     fit.sequence = sequence;
     fit.best = std::move(found.fastest.front());
-    fit.tokens_per_s = static_cast<double>(base.global_batch * sequence) / fit.best->estimate.step_s;
+    fit.tokens_per_s =
+        static_cast<double>(base.global_batch * sequence) / fit.best->estimate.step_s;
     if (sequence == model.max_sequence) {
       fit.breaks = "the model is made for " + std::to_string(sequence) + " tokens";
       return fit;

@@ -26,12 +26,17 @@ double RelativeError(const ProgramCosts& costs) {
 
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, bool timeline) {
+  SimulateOptions options;
+  options.timeline = timeline;
+  return MakeForecast(model, plan, costs, ranks, options);
+}
+
+Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
+                              RankChoice ranks, const SimulateOptions& options) {
   Forecast out;
   FT_ASSIGN(out.program, Compile(model, plan, {.ranks = ranks}));
   if (costs.profile().system.blocking_sends) WaitForSends(out.program);
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
-  SimulateOptions options;
-  options.timeline = timeline;
   FT_ASSIGN(out.simulation, Simulate(out.program, out.costs, options));
   for (const RankProgram& rank : out.program.ranks) {
     out.memory.push_back(LinkedPeak(rank));

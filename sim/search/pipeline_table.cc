@@ -29,7 +29,9 @@ ChunkClass ClassOf(const ModelSpec& model, const Plan& plan, const Stage& stage,
 }
 
 // A number of micro-batches in whose steady state what follows repeats.
-int CycleOf(ScheduleKind schedule, int p) { return schedule == ScheduleKind::kDualPipe ? 2 * p : p; }
+int CycleOf(ScheduleKind schedule, int p) {
+  return schedule == ScheduleKind::kDualPipe ? 2 * p : p;
+}
 
 // So many micro-batches fill a pipeline that more of them change nothing but its length; as `m`
 // modulo a cycle.
@@ -100,6 +102,13 @@ PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
     }
     if (rank.composition == static_cast<int>(examples_.size())) examples_.push_back(pp);
     FillMoments(rank, pp);
+    for (const Rank& earlier : ranks_) {
+      if (earlier.composition != rank.composition) continue;
+      std::erase_if(rank.moments, [&](const Moment& moment) {
+        return std::any_of(earlier.moments.begin(), earlier.moments.end(),
+                           [&](const Moment& other) { return IsBelow(moment, other); });
+      });
+    }
     ranks_.push_back(std::move(rank));
   }
 }
@@ -114,8 +123,8 @@ void PipelineForm::FillMoments(Rank& rank, int pp) const {
     return;
   }
   shape.m = Enough(schedule_, shape.p, shape.m, 4);
-  Moment now{kF, 0, false, 0, std::vector<std::int32_t>(chunks, 0),
-             std::vector<std::int32_t>(chunks, 0)};
+  Moment now{
+      kF, 0, false, 0, std::vector<std::int32_t>(chunks, 0), std::vector<std::int32_t>(chunks, 0)};
   const std::vector<Slot> slots = MakeSlots(schedule_, shape, pp);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Slot& slot = slots[i];
@@ -178,7 +187,8 @@ double PipelineForm::Makespan(const std::vector<PassSeconds>& times, double send
 }
 
 // A cycle more adds what the cycle before it added.
-PipelineForm::Way PipelineForm::Longest(const std::vector<PassSeconds>& times, double send_s) const {
+PipelineForm::Way PipelineForm::Longest(const std::vector<PassSeconds>& times,
+                                        double send_s) const {
   const int few = Enough(schedule_, shape_.p, shape_.m, 3);
   const int cycle = CycleOf(schedule_, shape_.p);
   if (few + cycle >= shape_.m) return Play(shape_.m, times, send_s);
@@ -194,10 +204,12 @@ PipelineForm::Way PipelineForm::Longest(const std::vector<PassSeconds>& times, d
   return first;
 }
 
-PipelineForm::Way PipelineForm::Play(int m, const std::vector<PassSeconds>& times, double send_s) const {
+PipelineForm::Way PipelineForm::Play(int m, const std::vector<PassSeconds>& times,
+                                     double send_s) const {
   std::vector<std::vector<int>> classes;
   for (const Rank& rank : ranks_) classes.push_back(rank.chunks);
-  const LongestWay longest = FindLongestWay(schedule_, {shape_.p, m, shape_.vpp}, classes, times, send_s);
+  const LongestWay longest =
+      FindLongestWay(schedule_, {shape_.p, m, shape_.vpp}, classes, times, send_s);
   return {longest.passes, longest.sends};
 }
 
@@ -214,12 +226,11 @@ PipelineTable::PipelineTable(const ModelSpec& model, const VaryingFields& varyin
 }
 
 PipelineForm& PipelineTable::Find(const Plan& plan) {
-  const std::uint64_t key =
-      key_.Of(plan)
-          .Add(plan.MicroBatches())
-          .Add(plan.pp)
-          .Add(plan.recompute != RecomputeKind::kNone)
-          .Value();
+  const std::uint64_t key = key_.Of(plan)
+                                .Add(plan.MicroBatches())
+                                .Add(plan.pp)
+                                .Add(plan.recompute != RecomputeKind::kNone)
+                                .Value();
   std::unique_ptr<PipelineForm>& found = pipelines_[key];
   if (found == nullptr) found = std::make_unique<PipelineForm>(model_, plan);
   return *found;

@@ -51,7 +51,8 @@ class PipelineForm {
   struct Rank {
     std::vector<int> chunks;       // class of each
     int composition = 0;           // ranks of equal chunks have the same
-    // None is below another of the same slot; empty where steps overlap.
+    // None is below another of the same slot, of this rank or an earlier one of its composition;
+    // none where steps overlap.
     std::vector<Moment> moments;
   };
   const std::vector<ChunkClass>& classes() const { return classes_; }

@@ -18,7 +18,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::size_t kFront = 4;       // plans of the front that are simulated for their memory
-constexpr double kSlowFront = 2.0;      // times as slow as the best: of no use
 constexpr std::size_t kBalanced = 16;   // fastest plans whose layers may be dealt otherwise
 constexpr std::size_t kTuned = 2;       // fastest simulated plans whose gathers are tuned
 constexpr double kEnumerating = 0.5;    // share of the work, for the progress bar
@@ -76,7 +75,7 @@ class Searcher {
         options_.progress(share * kEnumerating, evaluated);
       };
     }
-    FT_ASSIGN(found_, EnumeratePlans(model_, costs_, walk_, options));
+    FT_ASSIGN(found_, EnumeratePlans(model_, costs_, space_, options_.ranks, options));
     result_.evaluated = found_.evaluated;
     result_.pruned = found_.rejected.count();
     result_.rejected = found_.rejected.list();

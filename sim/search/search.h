@@ -84,5 +84,7 @@ struct Forecast {
 // Errors: those of Compile, CostsOf and Simulate.
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, bool timeline);
+Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
+                              RankChoice ranks, const SimulateOptions& options);
 
 }  // namespace foretrain

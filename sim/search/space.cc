@@ -15,8 +15,8 @@ constexpr std::int64_t kMost = std::int64_t{1} << 62;
 
 // Fields whose values are cut or share work come first; those that cost time and save memory last.
 constexpr std::array<std::string_view, 11> kFirst = {
-    "ep",          "expert_tp",         "cp_kind",        "micro_batch", "schedule", "vpp",
-    "zero_stage",  "sequence_parallel", "vocab_parallel", "tp_tiles",    "recompute"};
+    "ep",         "expert_tp",         "cp_kind",        "micro_batch", "schedule", "vpp",
+    "zero_stage", "sequence_parallel", "vocab_parallel", "tp_tiles",    "recompute"};
 constexpr std::array<std::string_view, 4> kSplit = {"dp", "cp", "tp", "pp"};
 
 bool IsOffload(const PlanField& field) { return field.name.starts_with("offload_"); }
@@ -58,6 +58,43 @@ void SearchSpace::Choose(std::string_view field, std::vector<std::int64_t> value
     }
   }
   choices.push_back({chosen, std::move(values)});
+}
+
+SearchSpace CoarseSpace(const SearchSpace& space) {
+  struct Some {
+    std::string_view field;
+    std::vector<std::int64_t> values;
+  };
+  const auto number = [](auto kind) { return static_cast<std::int64_t>(kind); };
+  const std::array<Some, 13> some = {
+      Some{"tp", {1, 2, 4, 8}},
+      {"cp", {1, 2, 8}},
+      {"micro_batch", {1, 2, 4}},
+      {"schedule", {number(ScheduleKind::k1f1b), number(ScheduleKind::kInterleaved)}},
+      {"vpp", {2, 4}},
+      {"zero_stage", {1, 3}},
+      {"sequence_parallel", {1}},
+      {"vocab_parallel", {1}},
+      {"tp_tiles", {1}},
+      {"cp_kind", {number(ContextParallelKind::kAllGather)}},
+      {"offload_optimizer", {0}},
+      {"offload_activations", {0}},
+      {"expert_tp", {0}}};
+  SearchSpace coarse = space;
+  for (SearchChoice& choice : coarse.choices) {
+    const auto found = std::find_if(some.begin(), some.end(), [&choice](const Some& one) {
+      return one.field == choice.field->name;
+    });
+    if (found == some.end()) continue;
+    std::vector<std::int64_t> kept;
+    for (const std::int64_t value : choice.values) {
+      const auto& few = found->values;
+      if (std::find(few.begin(), few.end(), value) != few.end()) kept.push_back(value);
+    }
+    if (kept.empty() && !choice.values.empty()) kept.push_back(choice.values.front());
+    choice.values = std::move(kept);
+  }
+  return coarse;
 }
 
 void Rejections::Add(std::string_view reason, std::int64_t count, const std::string& example) {

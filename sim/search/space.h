@@ -37,6 +37,7 @@ inline constexpr std::string_view kBreaksRule = "breaks a rule of plans";
 inline constexpr std::string_view kNeedsMemory = "needs more memory than a device has";
 inline constexpr std::string_view kNeedsHostMemory = "needs more memory than a host has";
 inline constexpr std::string_view kIsSlower = "cannot be as fast as others that are no larger";
+inline constexpr std::string_view kIsMuchSlower = "takes over twice as long as others";
 inline constexpr std::string_view kIsSame = "is the same as another plan";
 inline constexpr std::string_view kFitsAnyhow = "moves off the device what fits on it";
 
@@ -57,6 +58,10 @@ class Rejections {
  private:
   std::vector<Rejection> list_;
 };
+
+// Some plans of the space, spread over the choices that matter most to time: few values of each
+// field, none that save memory alone but recomputation and ZeRO. Its fields are those of `space`.
+SearchSpace CoarseSpace(const SearchSpace& space);
 
 // All combinations of a space that use `ranks` ranks. They fall into parts, one for each split of
 // the ranks into dp, cp, tp and pp, that may be visited side by side.

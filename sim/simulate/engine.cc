@@ -13,6 +13,16 @@ namespace {
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
+// Rows whose ops take the same time whatever runs beside them, and change nothing for that, are
+// false.
+std::vector<bool> ContendingRows(const ProgramCosts& costs) {
+  std::vector<bool> contends(costs.launch_s.size(), costs.levels.size() > 1 || costs.cores > 0);
+  for (std::size_t row = 0; row < costs.demand.size(); ++row) {
+    if (costs.demand[row] != WireDemand{}) contends[row] = true;
+  }
+  return contends;
+}
+
 }  // namespace
 
 Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const SimulateOptions& options)
@@ -35,6 +45,7 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
   issue_ring_ = static_cast<std::int64_t>(std::bit_ceil(At(options.run_ahead)));
   issued_s_.resize(At(graph.ranks()) * At(issue_ring_), 0.0);
   if (contended_) {
+    contends_ = ContendingRows(costs);
     const auto last = std::max_element(costs.domain.begin(), costs.domain.end());
     machines_.resize(At(last == costs.domain.end() ? 0 : *last + 1), SharedMachine(costs));
   }
@@ -96,10 +107,9 @@ void Engine::Handle(const Event& event) {
     End(event.index);
     return;
   }
-  if (contended_) {
-    const Slot& slot = slots_[At(event.index)];
+  const std::int32_t row = graph_.nodes[At(HeadOf(slots_[At(event.index)], event.index))].row;
+  if (Contends(row)) {
     const int rank = RankOf(event.index);
-    const std::int32_t row = graph_.nodes[At(HeadOf(slot, event.index))].row;
     const std::int32_t domain = costs_.domain[At(rank)];
     if (!machines_[At(domain)].changed()) changed_machines_.push_back(domain);
     machines_[At(domain)].AddThreads(-costs_.load[At(row)] * costs_.weight[At(rank)]);
@@ -222,6 +232,10 @@ void Engine::TryStart(std::int32_t slot_number) {
     return;
   }
   slot.state = State::kTimer;
+  if (start_s <= now_s_) {
+    Arrive(slot_number);
+    return;
+  }
   Push(start_s, Kind::kTimer, slot_number);
 }
 
@@ -255,7 +269,8 @@ void Engine::Begin(std::int32_t slot_number) {
   slot.state = State::kRunning;
   slot.start_s = now_s_;
   double seconds = costs_.Alone(row);
-  bool fluid = contended_ && seconds > 0.0;
+  const bool contends = Contends(row);
+  bool fluid = contends && seconds > 0.0;
   if (options_.replay != nullptr) {
     const double replayed = Replayed(options_.replay->seconds, rank, op, StepOf(op, slot.round));
     if (!std::isnan(replayed)) {
@@ -263,7 +278,7 @@ void Engine::Begin(std::int32_t slot_number) {
       fluid = false;
     }
   }
-  if (contended_) {
+  if (contends) {
     const double threads = costs_.load[At(row)] * costs_.weight[At(rank)];
     const std::int32_t domain = costs_.domain[At(rank)];
     if (!machines_[At(domain)].changed()) changed_machines_.push_back(domain);

@@ -108,6 +108,10 @@ class Engine {
     std::int32_t first = -1;  // slot
   };
 
+  // Whether ops of the row slow others down or are slowed down.
+  bool Contends(std::int32_t row) const {
+    return contended_ && contends_[static_cast<std::size_t>(row)];
+  }
   std::int32_t HeadOf(const Slot& slot, std::int32_t slot_number) const {
     return graph_.queue_ops[static_cast<std::size_t>(
         graph_.queue_begin[static_cast<std::size_t>(slot_number)] + slot.position)];
@@ -143,8 +147,9 @@ class Engine {
   const ProgramCosts& costs_;
   const SimulateOptions& options_;
   const bool contended_;
-  const std::int32_t fill_;    // rounds that fill the pipeline: 0 or 1
-  const std::int32_t rounds_;  // that are played at most
+  std::vector<bool> contends_;  // [row]; empty where none does
+  const std::int32_t fill_;     // rounds that fill the pipeline: 0 or 1
+  const std::int32_t rounds_;   // that are played at most
 
   double now_s_ = 0;
   bool stopped_ = false;

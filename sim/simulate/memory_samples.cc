@@ -46,11 +46,11 @@ Touches TouchesOf(const Program& program, const RankProgram& rank) {
   return touches;
 }
 
-// Samples of one rank from its changes: one a kind and moment.
+// Samples of one rank from its changes: one a kind and moment, of which only the sum counts.
 void Accumulate(std::vector<Change>& changes, std::array<std::int64_t, kKinds> live,
                 std::int16_t rank, std::vector<MemorySample>& samples) {
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const Change& a, const Change& b) { return a.time_ns < b.time_ns; });
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.time_ns < b.time_ns; });
   std::array<bool, kKinds> changed{};
   for (std::size_t i = 0; i < changes.size(); ++i) {
     live[changes[i].kind] += changes[i].bytes;
@@ -74,7 +74,7 @@ struct Life {
   double end_s = -1.0;
 };
 
-void AddRank(const RankProgram& rank, const std::vector<Life>& lives, int steps,
+void AddRank(const RankProgram& rank, const std::vector<Life>& lives, const StepRange& steps,
              std::vector<MemorySample>& samples) {
   std::array<std::int64_t, kKinds> live{};
   std::array<bool, kKinds> holds{};
@@ -87,7 +87,7 @@ void AddRank(const RankProgram& rank, const std::vector<Life>& lives, int steps,
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     if (holds[kind]) changes.push_back({0, 0, kind});  // state, seen from the start
   }
-  for (int step = 0; step < steps; ++step) {
+  for (int step = 0; step < steps.Count(); ++step) {
     for (std::size_t b = 0; b < rank.buffers.size(); ++b) {
       const Life& life = lives[At(step) * rank.buffers.size() + b];
       if (life.end_s < 0.0) continue;
@@ -102,20 +102,21 @@ void AddRank(const RankProgram& rank, const std::vector<Life>& lives, int steps,
 }  // namespace
 
 std::vector<MemorySample> MakeMemorySamples(const Program& program, const StepGraph& graph,
-                                            const std::vector<OpRecord>& records, int steps) {
+                                            const std::vector<OpRecord>& records,
+                                            const StepRange& steps) {
   const std::size_t ranks = program.ranks.size();
   std::vector<Touches> touches;
   std::vector<std::vector<Life>> lives(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     touches.push_back(TouchesOf(program, program.ranks[r]));
-    lives[r].resize(At(steps) * program.ranks[r].buffers.size());
+    lives[r].resize(At(steps.Count()) * program.ranks[r].buffers.size());
   }
   for (const OpRecord& record : records) {
-    if (record.step >= steps) continue;
+    if (!steps.Holds(record.step)) continue;
     const std::size_t r = At(graph.nodes[At(record.op)].slot / kQueueCount);
     const std::size_t op = At(record.op - graph.first_op[r]);
     for (std::int32_t i = touches[r].begin[op]; i < touches[r].begin[op + 1]; ++i) {
-      Life& life = lives[r][At(record.step) * program.ranks[r].buffers.size() +
+      Life& life = lives[r][At(record.step - steps.begin) * program.ranks[r].buffers.size() +
                             At(touches[r].buffers[At(i)])];
       life.start_s = std::min(life.start_s, record.start_s);
       life.end_s = std::max(life.end_s, record.end_s);

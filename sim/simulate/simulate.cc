@@ -166,7 +166,9 @@ Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
           ? (engine.StepEnd(last) - engine.StepEnd(last - engine.cycle())) / engine.cycle()
           : MeanPeriod(engine);
   simulation.ranks = LastStep(program, graph, engine);
-  if (options.timeline) simulation.timeline = MakeTimeline(program, graph, engine, engine.steps());
+  if (options.timeline) {
+    simulation.timeline = MakeTimeline(program, graph, engine, options.last_step ? last : 0);
+  }
   return simulation;
 }
 

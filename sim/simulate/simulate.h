@@ -31,9 +31,10 @@ struct SimulateOptions {
   double tolerance = 1e-4;
   // Ops that the host may issue beyond the oldest unfinished one; >= 1.
   int run_ahead = kRunAheadOps;
-  bool contention = true;          // ops of ranks that share a machine slow one another down
-  bool timeline = true;            // fill Simulation::timeline
-  bool launches = false;           // with timeline: spans of the host's launches, on the host queue
+  bool contention = true;  // ops of ranks that share a machine slow one another down
+  bool timeline = true;    // fill Simulation::timeline
+  bool last_step = false;  // with timeline: of the last step alone, the one that is reported
+  bool launches = false;   // with timeline: spans of the host's launches, on the host queue
   const Replay* replay = nullptr;  // borrowed
 };
 
@@ -49,10 +50,10 @@ struct RankSummary {
 };
 
 struct Simulation {
-  double step_s = 0;               // the period of the steady state; where two take turns, their mean
-  double first_step_s = 0;         // from the start of the run to the end of its first step
-  int steps = 0;                   // simulated; the last one is that of `ranks`
-  bool stable = false;             // false: no two periods agreed, step_s is a mean
+  double step_s = 0;        // the period of the steady state; where two take turns, their mean
+  double first_step_s = 0;  // from the start of the run to the end of its first step
+  int steps = 0;            // simulated; the last one is that of `ranks`
+  bool stable = false;      // false: no two periods agreed, step_s is a mean
   std::vector<RankSummary> ranks;  // as Program::ranks
   Timeline timeline;               // empty unless asked for
 };

@@ -61,11 +61,15 @@ std::vector<OpFacts> FactsOf(const Program& program, const StepGraph& graph, Tim
   return facts;
 }
 
-void AddWindows(const Program& program, const Engine& engine, int steps, Timeline& timeline) {
+void AddWindows(const Program& program, const Engine& engine, const StepRange& steps,
+                Timeline& timeline) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    std::int64_t start_ns = 0;
-    for (int step = 0; step < steps; ++step) {
-      const std::int64_t end_ns = NsFromSeconds(engine.Totals(static_cast<int>(r), step).end_s);
+    const auto end_of = [&engine, r](int step) {
+      return step < 0 ? 0 : NsFromSeconds(engine.Totals(static_cast<int>(r), step).end_s);
+    };
+    std::int64_t start_ns = end_of(steps.begin - 1);
+    for (int step = steps.begin; step < steps.end; ++step) {
+      const std::int64_t end_ns = end_of(step);
       timeline.steps.push_back({.start_ns = start_ns,
                                 .end_ns = end_ns,
                                 .step = step,
@@ -76,9 +80,9 @@ void AddWindows(const Program& program, const Engine& engine, int steps, Timelin
 }
 
 void AddLaunches(const Program& program, const StepGraph& graph, const Engine& engine,
-                 const std::vector<OpFacts>& facts, int steps, Timeline& timeline) {
+                 const std::vector<OpFacts>& facts, const StepRange& steps, Timeline& timeline) {
   for (const LaunchRecord& launch : engine.launches()) {
-    if (launch.step >= steps) continue;
+    if (!steps.Holds(launch.step)) continue;
     const std::int32_t slot = graph.nodes[At(launch.op)].slot;
     timeline.spans.push_back(
         {.start_ns = NsFromSeconds(launch.start_s),
@@ -95,20 +99,22 @@ void AddLaunches(const Program& program, const StepGraph& graph, const Engine& e
 }  // namespace
 
 Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engine& engine,
-                      int steps) {
+                      int first_step) {
+  const StepRange steps{first_step, engine.steps()};
   Timeline timeline;
   timeline.world = std::max(program.plan.World(), graph.ranks());
   const std::vector<OpFacts> facts = FactsOf(program, graph, timeline);
   // Queues are FIFO, so that each span's place is known before it is made. Where steps overlap, ops
   // of two take turns on a queue, and those of a step that is not complete are left out.
-  timeline.spans.resize(At(graph.ops()) * At(steps));
+  timeline.spans.resize(At(graph.ops()) * At(steps.Count()));
   for (const OpRecord& record : engine.records()) {
-    if (record.step >= steps) continue;
+    if (!steps.Holds(record.step)) continue;
     const StepGraph::Node& node = graph.nodes[At(record.op)];
     const OpFacts& fact = facts[At(record.op)];
     const std::int64_t begin = graph.queue_begin[At(node.slot)];
     const std::int64_t length = graph.queue_begin[At(node.slot) + 1] - begin;
-    timeline.spans[At(begin * steps + record.step * length + fact.position)] = {
+    const std::int64_t before = begin * steps.Count() + (record.step - steps.begin) * length;
+    timeline.spans[At(before + fact.position)] = {
         .start_ns = NsFromSeconds(record.start_s),
         .end_ns = NsFromSeconds(record.end_s),
         .op = fact.id,

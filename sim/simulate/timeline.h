@@ -8,9 +8,18 @@
 
 namespace foretrain {
 
-// The complete steps [0, steps) of `engine`, sorted as Timeline says.
+// Steps of a timeline: [begin, end).
+struct StepRange {
+  int begin = 0;
+  int end = 0;
+
+  int Count() const { return end - begin; }
+  bool Holds(int step) const { return begin <= step && step < end; }
+};
+
+// The complete steps of `engine` from `first_step` on, sorted as Timeline says.
 Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engine& engine,
-                      int steps);
+                      int first_step);
 
 // Live bytes of each rank, category and space at simulated times, sorted as Timeline says.
 //
@@ -20,6 +29,7 @@ Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engi
 // first op that touches it to the end of the last. Frees come before allocations of the same
 // moment. O(operands log operands).
 std::vector<MemorySample> MakeMemorySamples(const Program& program, const StepGraph& graph,
-                                            const std::vector<OpRecord>& records, int steps);
+                                            const std::vector<OpRecord>& records,
+                                            const StepRange& steps);
 
 }  // namespace foretrain

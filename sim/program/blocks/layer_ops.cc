@@ -158,8 +158,8 @@ void Layer::MakeExpertTensors(const TensorMaker& make) {
 
 std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,
                                   SlotRole role) {
-  const auto list = ParametersOf(context.model, context.plan, kind);
-  const BlockParameter& parameter = list[static_cast<std::size_t>(index)];
+  if (parameters.empty()) parameters = ParametersOf(context.model, context.plan, kind);
+  const BlockParameter& parameter = parameters[static_cast<std::size_t>(index)];
   const bool gradient = role == SlotRole::kGradient;
   if (gradient && parameter.frozen) return kNoSlot;
   return b.SlotIn(gradient ? SumFormat(context.plan) : UsedFormat(context.plan, parameter), name,

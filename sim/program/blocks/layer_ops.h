@@ -160,6 +160,7 @@ struct Layer {
   PostNorm post1, post2;
 
   BlockKind kind;
+  std::vector<BlockParameter> parameters;  // of the kind, once one is asked for
   ExpertTensors experts;
   std::int64_t lora_rank = 0;                           // 0: no adapters
   std::array<std::int16_t, kAdaptedLinearCount> inner;  // of each adapter, kNoSlot without

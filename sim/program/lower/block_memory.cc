@@ -1,6 +1,7 @@
 #include "sim/program/lower/block_memory.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "sim/program/blocks/block_builder.h"
@@ -22,6 +23,23 @@ Block BlockOf(const LowerContext& context, int block, Pass pass) {
                      .pass = pass,
                      .recompute = RecomputeOf(context.plan, context.stage, block)});
 }
+
+// The passes of one block, each built when it is asked for.
+class BuiltPasses {
+ public:
+  BuiltPasses(const LowerContext& context, int block) : context_(context), block_(block) {}
+
+  const Block& Of(Pass pass) {
+    const auto [found, is_new] = blocks_.try_emplace(pass);
+    if (is_new) found->second = BlockOf(context_, block_, pass);
+    return found->second;
+  }
+
+ private:
+  const LowerContext& context_;
+  int block_;
+  std::map<Pass, Block> blocks_;  // references stay valid
+};
 
 // A tensor that lives during some of the block's ops: made inside unless it `enters`, gone after
 // its last access unless it `stays`.
@@ -212,8 +230,8 @@ CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
   return now;
 }
 
-StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
-                    const BlockPiece& piece, const PassBlocks& blocks) {
+StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
+                    const PassBlocks& blocks) {
   const std::vector<Tenant> touched = Touch(piece.block);
   std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched, blocks);
   const Sharding sharding = ShardingOf(context.plan);
@@ -256,8 +274,8 @@ SlotNames TouchedAfter(const LowerContext& context, const InstructionKey& key,
 }
 
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
-  return MemoryOfBlock(context, key,
-                       [&](Pass pass) { return BlockOf(context, key.block, pass); });
+  BuiltPasses passes(context, key.block);
+  return MemoryOfBlock(context, key, [&](Pass pass) -> const Block& { return passes.Of(pass); });
 }
 
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key,
@@ -268,7 +286,8 @@ StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key,
 }
 
 StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
-  const auto blocks = [&](Pass pass) { return BlockOf(context, key.block, pass); };
+  BuiltPasses passes(context, key.block);
+  const auto blocks = [&](Pass pass) -> const Block& { return passes.Of(pass); };
   return MemoryOf(context, key, CutPiece(blocks(key.pass), key.part), blocks);
 }
 

@@ -12,8 +12,9 @@ namespace foretrain {
 // gradients of sharded ones from their first writer to the reduction behind.
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key);
 
-// The same where the passes of its block are built already, for who asks for several.
-using PassBlocks = std::function<Block(Pass)>;
+// The same where the passes of its block are built already, for who asks for several. References
+// stay valid for the call.
+using PassBlocks = std::function<const Block&(Pass)>;
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key,
                          const PassBlocks& blocks);
 

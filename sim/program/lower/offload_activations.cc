@@ -19,10 +19,15 @@ constexpr int kInputIndex =
 // What a layer's forward leaves for its backward: its input and its saved tensors, but for those
 // that nothing reads again because weights are frozen.
 std::vector<TensorSlot> KeptSlots(const LowerContext& context, int block) {
-  const auto passes = [&](Pass pass) {
-    return BuildBlock(
-        {context.model, context.plan, context.stage.shared_table},
-        {.pass = pass, .recompute = RecomputeOf(context.plan, context.stage, block)});
+  std::map<Pass, Block> built;  // references stay valid
+  const auto passes = [&](Pass pass) -> const Block& {
+    const auto [found, is_new] = built.try_emplace(pass);
+    if (is_new) {
+      found->second = BuildBlock(
+          {context.model, context.plan, context.stage.shared_table},
+          {.pass = pass, .recompute = RecomputeOf(context.plan, context.stage, block)});
+    }
+    return found->second;
   };
   const SlotNames read =
       TouchedAfter(context, {InstructionKind::kBlock, Pass::kForward, block}, passes);

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 
+#include "base/hash.h"
 #include "sim/program/groups.h"
 #include "sim/program/lower/gradient_norm.h"
 #include "sim/program/lower/own_row_gradients.h"
@@ -31,15 +35,86 @@ Key SizesOf(const LowerContext& context) {
   return key;
 }
 
-// Numbers equal keys alike, in the order of their first ranks.
-std::vector<std::int32_t> Numbered(const std::vector<Key>& keys) {
-  std::map<Key, std::int32_t> numbers;
-  std::vector<std::int32_t> classes;
-  for (const Key& key : keys) {
-    const auto next = static_cast<std::int32_t>(numbers.size());
-    classes.push_back(numbers.try_emplace(key, next).first->second);
+struct HashOfKey {
+  std::size_t operator()(const Key& key) const {
+    StableHash hash;
+    for (const std::int64_t part : key) hash.Add(part);
+    return static_cast<std::size_t>(hash.Value());
   }
-  return classes;
+};
+
+// Numbers equal keys alike, in the order of their first ranks.
+class Numbers {
+ public:
+  std::int32_t Of(Key key) {
+    const auto next = static_cast<std::int32_t>(numbers_.size());
+    return numbers_.try_emplace(std::move(key), next).first->second;
+  }
+
+ private:
+  std::unordered_map<Key, std::int32_t, HashOfKey> numbers_;
+};
+
+// What SizesOf reads of a layout beside its shards.
+bool HasEqualSizes(const BucketLayout& a, const BucketLayout& b) {
+  const auto bucket = [](const Bucket& x) {
+    return std::tuple(x.elements, x.used, x.decayed, x.frozen, x.experts, x.shards);
+  };
+  const auto place = [](const ParameterPlace& x) {
+    return std::tuple(x.bucket, x.counted, x.offset,
+                      (x.row_end - x.row_begin) * (x.col_end - x.col_begin));
+  };
+  const auto range = [](const ShardRange& x) { return std::pair(x.begin, x.end); };
+  return std::ranges::equal(a.buckets, b.buckets, {}, bucket, bucket) &&
+         std::ranges::equal(a.places, b.places, {}, place, place) &&
+         std::ranges::equal(a.own_row_gradients, b.own_row_gradients, {}, range, range);
+}
+
+// Layouts of one stage, of which ranks with equal sizes share one.
+class StageLayouts {
+ public:
+  StageLayouts(const ModelSpec& model, const Plan& plan, const Stage& stage)
+      : model_(model), plan_(plan), stage_(stage) {}
+
+  std::size_t NumberOf(const RankCoordinates& at) {
+    const auto [found, is_new] = of_variant_.try_emplace(VariantOf(plan_, at), layouts_.size());
+    if (!is_new) return found->second;
+    BucketLayout layout = LayOutBuckets(model_, plan_, stage_, at);
+    for (std::size_t i = 0; i < layouts_.size(); ++i) {
+      if (HasEqualSizes(layouts_[i], layout)) return found->second = i;
+    }
+    layouts_.push_back(std::move(layout));
+    return found->second;
+  }
+  BucketLayout& At(std::size_t number) { return layouts_[number]; }
+
+ private:
+  const ModelSpec& model_;
+  const Plan& plan_;
+  const Stage& stage_;
+  std::map<LayoutVariant, std::size_t> of_variant_;
+  std::vector<BucketLayout> layouts_;
+};
+
+// The ranks of stage `pp`, ascending: those of equal sizes alike.
+void AddClassesOfStage(const ModelSpec& model, const Plan& plan, int pp, Numbers& numbers,
+                       std::vector<std::int32_t>& classes) {
+  const Stage stage = StageOf(model, plan, pp);
+  StageLayouts layouts(model, plan, stage);
+  // All that SizesOf depends on: few of a stage's ranks differ in it.
+  std::map<std::tuple<std::size_t, int, int, int>, std::int32_t> known;
+  for (const RankCoordinates& at : RanksOfStage(plan, pp)) {
+    const std::size_t number = layouts.NumberOf(at);
+    const DataPlace place = DataPlaceOf(plan, at);
+    const int expert_place = plan.DealsExperts() ? ExpertPlaceOf(plan, at) : 0;
+    const auto [found, is_new] =
+        known.try_emplace({number, place.shard, place.replica, expert_place});
+    if (is_new) {
+      MoveShards(plan, at, layouts.At(number));
+      found->second = numbers.Of(SizesOf({model, plan, stage, layouts.At(number), at}));
+    }
+    classes.push_back(found->second);
+  }
 }
 
 // All groups of all ranks, each once, and the numbers of each rank's.
@@ -94,18 +169,17 @@ Key ClassesIn(const std::vector<int>& members, const std::vector<std::int32_t>& 
 std::vector<std::int32_t> Refined(const Plan& plan, std::vector<std::int32_t> classes) {
   const Groups groups = AllGroups(plan);
   for (;;) {
-    std::vector<Key> in_group;
-    for (const auto& members : groups.members) in_group.push_back(ClassesIn(members, classes));
-    const std::vector<std::int32_t> meeting = Numbered(in_group);
-    std::vector<Key> keys;
+    Numbers meetings, parts;
+    std::vector<std::int32_t> meeting, finer;
+    for (const auto& members : groups.members)
+      meeting.push_back(meetings.Of(ClassesIn(members, classes)));
     for (std::size_t rank = 0; rank < classes.size(); ++rank) {
       Key key = {classes[rank]};
       for (const std::int32_t group : groups.of_rank[rank]) {
         key.push_back(meeting[static_cast<std::size_t>(group)]);
       }
-      keys.push_back(std::move(key));
+      finer.push_back(parts.Of(std::move(key)));
     }
-    std::vector<std::int32_t> finer = Numbered(keys);
     if (finer == classes) return classes;
     classes = std::move(finer);
   }
@@ -117,23 +191,15 @@ std::vector<std::int32_t> Representatives(const ModelSpec& model, const Plan& pl
                                           RankChoice choice) {
   std::vector<std::int32_t> representatives;
   if (choice == RankChoice::kAll) return representatives;
-  std::vector<Key> keys;
+  std::vector<std::int32_t> classes;
+  Numbers numbers;
   for (int pp = 0; pp < plan.pp; ++pp) {
-    const Stage stage = StageOf(model, plan, pp);
-    std::map<LayoutVariant, BucketLayout> layouts;
-    for (const RankCoordinates& at : RanksOfStage(plan, pp)) {
-      if (choice == RankChoice::kFirst) {
-        keys.push_back({pp});
-        continue;
-      }
-      const auto [found, is_new] = layouts.try_emplace(VariantOf(plan, at));
-      BucketLayout& layout = found->second;
-      if (is_new) layout = LayOutBuckets(model, plan, stage, at);
-      MoveShards(plan, at, layout);
-      keys.push_back(SizesOf({model, plan, stage, layout, at}));
+    if (choice == RankChoice::kFirst) {
+      classes.resize(classes.size() + static_cast<std::size_t>(plan.World() / plan.pp), pp);
+    } else {
+      AddClassesOfStage(model, plan, pp, numbers, classes);
     }
   }
-  std::vector<std::int32_t> classes = Numbered(keys);
   if (choice == RankChoice::kClasses) classes = Refined(plan, std::move(classes));
   std::vector<std::int32_t> first_of;
   for (std::size_t rank = 0; rank < classes.size(); ++rank) {

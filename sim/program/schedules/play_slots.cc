@@ -14,8 +14,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 class Player {
  public:
   Player(ScheduleKind schedule, const PipelineShape& shape, std::span<const ChunkTimes> times,
-         double send_s)
-      : placement_(schedule, shape.p, shape.vpp), shape_(shape), times_(times), send_s_(send_s) {
+         const HopTimes& hop)
+      : placement_(schedule, shape.p, shape.vpp), shape_(shape), times_(times), hop_(hop) {
     FT_CHECK(times.size() == static_cast<std::size_t>(shape.p * placement_.chunks()));
     const auto cells = times.size() * static_cast<std::size_t>(shape.m);
     input_s_.assign(cells, kNever);
@@ -65,6 +65,11 @@ class Player {
     std::fill_n(arrivals.begin() + static_cast<std::ptrdiff_t>(Cell(at, 0)), shape_.m, 0.0);
   }
 
+  // When what is ready then starts on a rank or link that is free then.
+  double Start(double ready_s, double free_s) const {
+    return ready_s > free_s ? ready_s + hop_.wake_s : free_s;
+  }
+
   double Ready(int r, const Slot& slot) const {
     const std::size_t cell = Cell({r, slot.chunk}, slot.micro_batch);
     if (slot.pass == Pass::kForward) return input_s_[cell];
@@ -96,7 +101,7 @@ class Player {
       length_s += TimeOf(r, slot).length_s;
     }
     if (ready_s == kNever) return false;
-    const double start_s = std::max(rank.now_s, ready_s);
+    const double start_s = Start(ready_s, rank.now_s);
     rank.now_s = start_s + length_s;
     for (const Slot& slot : unit) {
       const bool pair = unit.size() == 2;
@@ -118,7 +123,8 @@ class Player {
     double arrival_s = made_s;
     if (to.rank != r) {
       double& link_s = placement_.GoesToNext(from, to) ? rank.send_next_s : rank.send_prev_s;
-      arrival_s = link_s = std::max(link_s, made_s) + send_s_;
+      arrival_s = Start(made_s, link_s) + hop_.send_s;
+      link_s = arrival_s + hop_.gap_s;
     }
     (forward ? input_s_ : gradient_s_)[Cell(to, slot.micro_batch)] = arrival_s;
   }
@@ -126,7 +132,7 @@ class Player {
   Placement placement_;
   PipelineShape shape_;
   std::span<const ChunkTimes> times_;
-  double send_s_;
+  HopTimes hop_;
   std::vector<Rank> ranks_;
   std::vector<double> input_s_, gradient_s_;  // by place and micro-batch: when they have come
   PlayedSlots played_;
@@ -135,8 +141,8 @@ class Player {
 }  // namespace
 
 PlayedSlots PlaySlots(ScheduleKind schedule, const PipelineShape& shape,
-                      std::span<const ChunkTimes> times, double send_s) {
-  return Player(schedule, shape, times, send_s).Run();
+                      std::span<const ChunkTimes> times, const HopTimes& hop) {
+  return Player(schedule, shape, times, hop).Run();
 }
 
 double LongestPath(ScheduleKind schedule, const PipelineShape& shape, const SlotTimes& times) {
@@ -150,7 +156,7 @@ double LongestPath(ScheduleKind schedule, const PipelineShape& shape, const Slot
   each.input = {input_s, input_s};
   each.weight_s = weight_s;
   const std::vector<ChunkTimes> all(static_cast<std::size_t>(shape.p * placement.chunks()), each);
-  return PlaySlots(schedule, shape, all, times.send_s).end_s;
+  return PlaySlots(schedule, shape, all, {times.send_s}).end_s;
 }
 
 }  // namespace foretrain

@@ -25,6 +25,14 @@ struct ChunkTimes {
   double weight_s = 0;
 };
 
+// Between neighbours. `wake_s`: a pass or transfer starts so much later where its rank or link had
+// to wait for its input.
+struct HopTimes {
+  double send_s = 0;  // of one boundary tensor
+  double wake_s = 0;
+  double gap_s = 0;  // between transfers of one link
+};
+
 // One slot; plain data.
 struct SlotSpan {
   double start_s = 0;
@@ -43,10 +51,10 @@ struct PlayedSlots {
 // overlap.
 //
 //   times   [rank * chunks of a rank + chunk]
-//   send_s  of one boundary tensor between neighbours; sends of one direction queue up
+//   hop     sends of one direction queue up
 //
 // O(slots of all ranks); safe from any thread.
 PlayedSlots PlaySlots(ScheduleKind schedule, const PipelineShape& shape,
-                      std::span<const ChunkTimes> times, double send_s);
+                      std::span<const ChunkTimes> times, const HopTimes& hop);
 
 }  // namespace foretrain

@@ -20,7 +20,7 @@ ChunkTimes Times(double forward_s, double backward_s, double early_s) {
 // rank 0: B0 from 8 to 11, B1 from 14 to 17.
 TEST(PlaySlots, WaitsForUnlikeStages) {
   const std::vector<ChunkTimes> times = {Times(1, 3, 3), Times(2, 4, 4)};
-  const PlayedSlots played = PlaySlots(ScheduleKind::k1f1b, {2, 2, 1}, times, 0.5);
+  const PlayedSlots played = PlaySlots(ScheduleKind::k1f1b, {2, 2, 1}, times, {0.5});
   EXPECT_DOUBLE_EQ(played.end_s, 17);
   ASSERT_EQ(played.spans.size(), 2U);
   ASSERT_EQ(played.spans[1].size(), 4U);
@@ -36,7 +36,7 @@ TEST(PlaySlots, WaitsForUnlikeStages) {
 // micro-batch 0 and at 9.5 + 1.5 = 11 for 1. Rank 0: B0 5 to 8, B1 11 to 14; rank 1 ends at 13.5.
 TEST(PlaySlots, SendsWhatIsReadyEarly) {
   const std::vector<ChunkTimes> times = {Times(1, 3, 3), Times(2, 4, 1)};
-  const PlayedSlots played = PlaySlots(ScheduleKind::k1f1b, {2, 2, 1}, times, 0.5);
+  const PlayedSlots played = PlaySlots(ScheduleKind::k1f1b, {2, 2, 1}, times, {0.5});
   EXPECT_DOUBLE_EQ(played.spans[0][2].start_s, 5);
   EXPECT_DOUBLE_EQ(played.spans[0][3].start_s, 11);
   EXPECT_DOUBLE_EQ(played.spans[1][3].end_s, 13.5);

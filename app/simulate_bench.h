@@ -1,0 +1,38 @@
+// How long one plan takes from its options to the timeline of every rank class. Leaves out what the
+// forecast is worth (app/forecast_bench.h) and printing.
+#pragma once
+
+#include <cstdint>
+
+#include "app/forecasting.h"
+
+namespace foretrain {
+
+// Of one run; `*_s`: wall time.
+struct SimulateTimes {
+  int ranks = 0;          // classes: ranks that are simulated
+  std::int64_t ops = 0;   // of one step, over those
+  int steps = 0;          // simulated, until they repeat
+  double compile_s = 0;   // plan -> linked, verified program
+  double costs_s = 0;     // seconds of its ops
+  double simulate_s = 0;  // with the timeline of the step that is reported
+  double metrics_s = 0;   // figures of the last step
+  double whole_s = 0;     // all of these
+  double cpu_s = 0;       // the same in CPU time of the process
+};
+
+// The run of `runs` that took least in all. Errors: those of Compile, CostsOf and Simulate.
+Result<SimulateTimes> MeasureSimulation(const ForecastContext& context, const Plan& plan, int runs);
+
+// The same where events are passes of chunks and no program is compiled.
+struct PassTimes {
+  std::int64_t slots = 0;  // events: passes of chunks, of all ranks
+  double end_s = 0;        // simulated: from the first forward to the last backward
+  double whole_s = 0;      // wall time
+  double cpu_s = 0;
+};
+
+// Errors: those of SimulatePasses.
+Result<PassTimes> MeasurePasses(const ForecastContext& context, const Plan& plan, int runs);
+
+}  // namespace foretrain

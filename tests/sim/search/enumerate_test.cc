@@ -1,0 +1,162 @@
+// What a search keeps, against all plans of its space evaluated one by one; and that better
+// machines and more memory never leave worse plans.
+#include "sim/search/enumerate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "sim/cost/derive_profile.h"
+#include "sim/search/default_space.h"
+#include "sim/search/search.h"
+#include "sim/spec/catalogue.h"
+
+namespace foretrain {
+namespace {
+
+class Enumerated : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto catalogue = BuiltInCatalogue();
+    ASSERT_TRUE(catalogue.has_value());
+    model_ = ResolveModel("gpt2-774m", "test", *catalogue)->model;
+    cluster_ = *ParseCluster("1x8xa100-80gb-sxm", *catalogue);
+    Plan base;
+    base.sequence = 1024;
+    base.global_batch = 64;
+    base.precision = Precision::kBf16;
+    space_ = DefaultSpace(model_, cluster_, kRanks, base);
+    space_.Choose("cp", {1});
+    space_.Choose("tp_tiles", {1});
+    space_.Choose("offload_activations", {0});
+    space_.Choose("offload_optimizer", {0});
+    options_.memory_bytes = cluster_.device.memory_bytes;
+  }
+
+  CostModel Costs() const { return *CostModel::Make(cluster_, DeriveProfile(cluster_)); }
+  Enumeration Found() const {
+    const CostModel costs = Costs();
+    auto found = EnumeratePlans(model_, costs, space_, kRanks, options_);
+    EXPECT_TRUE(found.has_value());
+    return found.has_value() ? *std::move(found) : Enumeration{};
+  }
+
+  static constexpr int kRanks = 8;
+  ModelSpec model_;
+  ClusterSpec cluster_;
+  SearchSpace space_;
+  EnumerateOptions options_;
+};
+
+TEST_F(Enumerated, KeepsTheFastestAndTheUsefulPartOfTheFrontOfAllPlans) {
+  const CostModel costs = Costs();
+  const SpaceWalk walk(model_, space_, kRanks);
+  Evaluator evaluator(model_, costs, AllPlanFields());
+  struct Figures {
+    double step_s;
+    std::int64_t bytes;
+  };
+  std::vector<Figures> all;
+  Rejections rejected;
+  for (std::size_t part = 0; part < walk.parts(); ++part) {
+    walk.VisitPart(
+        part,
+        [&](const Plan& plan) {
+          const Evaluation estimate = evaluator.Evaluate(plan);
+          if (estimate.memory_bytes > options_.memory_bytes) return false;
+          all.push_back({estimate.step_s, estimate.memory_bytes});
+          return true;
+        },
+        [] { return false; }, rejected);
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Figures& a, const Figures& b) { return a.step_s < b.step_s; });
+  const Enumeration found = Found();
+  EXPECT_EQ(found.evaluated + found.rejected.count(), walk.size());
+  ASSERT_EQ(found.fastest.size(), options_.kept);
+  ASSERT_GT(all.size(), options_.kept);
+  for (std::size_t i = 0; i < options_.kept; ++i) {
+    EXPECT_DOUBLE_EQ(found.fastest[i].estimate.step_s, all[i].step_s) << i;
+  }
+  // The least memory for each time, up to twice the fastest.
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::vector<Figures> front;
+  for (const Figures& figures : all) {
+    if (figures.step_s > kSlowFront * all.front().step_s) break;
+    if (figures.bytes < least) front.push_back(figures);
+    least = std::min(least, figures.bytes);
+  }
+  ASSERT_FALSE(front.empty());
+  std::int64_t found_least = std::numeric_limits<std::int64_t>::max();
+  for (const Candidate& candidate : found.front) {
+    if (candidate.estimate.step_s > kSlowFront * all.front().step_s) continue;
+    found_least = std::min(found_least, candidate.estimate.memory_bytes);
+  }
+  EXPECT_EQ(found_least, front.back().bytes);
+}
+
+TEST_F(Enumerated, FindsTheSameFastestPlanWithoutTheFront) {
+  const Enumeration with = Found();
+  options_.front = false;
+  options_.kept = 1;
+  const Enumeration without = Found();
+  ASSERT_EQ(without.fastest.size(), 1U);
+  EXPECT_EQ(without.fastest.front().estimate.step_s, with.fastest.front().estimate.step_s);
+  EXPECT_LT(without.evaluated, with.evaluated);
+}
+
+TEST_F(Enumerated, IsNeverSlowerWithMoreMemory) {
+  double before_s = std::numeric_limits<double>::infinity();
+  for (const std::int64_t gib : {12, 16, 24, 32, 48, 64, 80}) {
+    options_.memory_bytes = gib << 30;
+    const Enumeration found = Found();
+    if (found.fastest.empty()) continue;
+    EXPECT_LE(found.fastest.front().estimate.step_s, before_s) << gib;
+    before_s = found.fastest.front().estimate.step_s;
+  }
+  EXPECT_LT(before_s, std::numeric_limits<double>::infinity());
+}
+
+TEST_F(Enumerated, IsNeverSlowerWithFasterLinks) {
+  double before_s = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 6; ++i) {
+    const Enumeration found = Found();
+    ASSERT_FALSE(found.fastest.empty());
+    EXPECT_LE(found.fastest.front().estimate.step_s, before_s * (1 + 1e-9)) << i;
+    before_s = found.fastest.front().estimate.step_s;
+    cluster_.device.link_bytes_per_s *= 1.7;
+  }
+}
+
+TEST_F(Enumerated, BoundsTheFastestFromBelow) {
+  const Enumeration found = Found();
+  EXPECT_GT(found.bound_s, 0);
+  EXPECT_LE(found.bound_s, found.fastest.front().estimate.step_s);
+}
+
+// A batch of one sample cannot be dealt to two data-parallel ranks, and 20 heads not to eight.
+TEST_F(Enumerated, RefusesASpaceWithoutAPlanAndSaysWhy) {
+  const CostModel costs = Costs();
+  SearchOptions options;
+  options.ranks = kRanks;
+  space_.base.global_batch = 1;
+  space_.Choose("dp", {8});
+  space_.Choose("tp", {1});
+  space_.Choose("pp", {1});
+  const auto few = SearchPlans(model_, costs, space_, options);
+  ASSERT_FALSE(few.has_value());
+  EXPECT_EQ(few.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(few.error().message, testing::HasSubstr("batch"));
+  space_.base.global_batch = 64;
+  space_.Choose("dp", {1});
+  space_.Choose("tp", {8});
+  const auto heads = SearchPlans(model_, costs, space_, options);
+  ASSERT_FALSE(heads.has_value());
+  EXPECT_THAT(heads.error().message, testing::HasSubstr("heads"));
+}
+
+}  // namespace
+}  // namespace foretrain
