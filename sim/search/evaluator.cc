@@ -122,7 +122,7 @@ Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass&
                                              const StateFigures& state, const BlockKeys& keys) {
   ClassFigures out;
   ChunkMemory memory(model_, plan);
-  const bool shared = model_.tied_embeddings && plan.pp == 1;
+  const bool shared = HasTwin(model_) && plan.pp == 1;
   const auto add = [&](BlockKind kind, int count, const BlockChoice& choice) {
     const BlockFigures& block = blocks_.Find(plan, choice, keys);
     AddBlocks(plan, kind, block, count, state, KeptSeconds(plan, block.kept_bytes), out);
@@ -164,7 +164,7 @@ void Evaluator::AddEnds(const Plan& plan, double last_forward_s, double last_bac
 }
 
 std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
-  const bool shared = model_.tied_embeddings && plan.pp == 1;
+  const bool shared = HasTwin(model_) && plan.pp == 1;
   const auto seconds = [&](BlockKind kind, bool global) {
     const bool layer = IsLayer(kind);
     const BlockFigures& block =

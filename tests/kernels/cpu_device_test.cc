@@ -186,7 +186,14 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   attention.head_dim = 1024;
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: head_dim 1024: this device takes up to 512");
-  FtRope rope{x.data(), 4, 15, 2, 3, 5, 0, 10000.0F, FT_F32, nullptr, 0, 0};
+  FtRope rope{};
+  rope.data = x.data();
+  rope.rows = 4;
+  rope.row_stride = 15;
+  rope.sequence = 2;
+  rope.heads = 3;
+  rope.head_dim = 5;
+  rope.theta = 10000.0F;
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
             "cpu rope: head_dim 5: rotary positions need pairs");
   FtAdamW adamw{};

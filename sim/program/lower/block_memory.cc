@@ -146,7 +146,7 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     // A forward that goes on to gradients has made the head's own.
     const bool by_forward = key.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                             context.stage.KindOf(key.block) == BlockKind::kHead &&
-                            context.RangeOf(key.block, kHeadWeight).bucket == bucket;
+                            context.RangeOf(key.block, context.stage.twin).bucket == bucket;
     const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
     tenant.enters = parameters || begun;
     tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later ||
