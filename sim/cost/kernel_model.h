@@ -9,14 +9,13 @@
 #include "base/result.h"
 #include "sim/cost/architecture.h"
 #include "sim/program/op.h"
-#include "sim/spec/catalogue.h"
+#include "sim/spec/cluster_spec.h"
 #include "sim/spec/system_options.h"
 
 namespace foretrain {
 
 struct KernelModel {
   Architecture architecture;
-  SystemOptions system;
   int multiprocessors = 1;
   double half_flop_per_s = 0;     // dense peak at 16 bits
   double fp8_flop_per_s = 0;      // dense peak at 8 bits; as at 16 where there is none
@@ -26,12 +25,11 @@ struct KernelModel {
   bool operator==(const KernelModel&) const = default;
 };
 
-// The model of `gpu`; nothing where its architecture, multiprocessors or peaks are not known.
-std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
-                                         const std::vector<Architecture>& architectures,
-                                         const SystemOptions& system);
+// The model of `device`; nothing where its architecture, multiprocessors or peaks are not known.
+std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
+                                         const std::vector<Architecture>& architectures);
 
-// Seconds of a compute op that moves `bytes`; nothing for ops that are no kernel of arithmetic and
+// Seconds of a compute op that moves `bytes`, by the kernels that `system` has; nothing for ops that are no kernel of arithmetic and
 // for products and attention of more than 16 bits.
 //
 //   GEMM       kernel_s + max(waves * tile, bytes / bandwidth), the best of eight tile shapes and
@@ -39,7 +37,8 @@ std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
 //   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); standard:
 //              StandardAttentionSeconds
 //   all else   kernel_s + bytes * passes / bandwidth, passes for what the system does not fuse
-std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes);
+std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
+                                    const Op& op, double bytes);
 
 // `batch` products [m, k] x [k, n] in `format`, of 16 bits or fewer.
 //
@@ -54,6 +53,7 @@ double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t b
 // Attention that writes its scores out, a 16-bit number each, all of them though half are masked:
 // forward QK^T, scale + mask + softmax, dropout, PV; backward the four products of their
 // gradients, dropout and softmax. [Megatron-LM CoreAttention; Korthikanti et al. 2022, s. 4.1]
-double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, bool forward);
+double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, bool dropout,
+                                bool forward);
 
 }  // namespace foretrain

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <type_traits>
 #include <utility>
 
 namespace foretrain {
@@ -23,43 +25,55 @@ constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 6> kFla
     {"scatter_gather", &SystemOptions::scatter_gather},
 }};
 
+struct ShareField {
+  std::string_view name;
+  double SystemOptions::*share;
+  double low = 0, high = 0;
+};
+constexpr std::array<ShareField, 4> kShares = {{
+    {"host_op_s", &SystemOptions::host_op_s, 0, kMostHostSeconds},
+    {"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
+    {"network_share", &SystemOptions::network_share, kLeastShare, 1},
+    {"allocator_slack", &SystemOptions::allocator_slack, 0, kMostSlack},
+}};
+
+// Of an option that is one of several names.
+struct ChoiceField {
+  std::string_view name;
+  std::span<const std::string_view> names;
+  std::size_t (*get)(const SystemOptions&);
+  void (*set)(SystemOptions&, std::size_t);
+};
+template <auto kMember>
+constexpr ChoiceField Choice(std::string_view name, std::span<const std::string_view> names) {
+  return {name, names,
+          [](const SystemOptions& of) { return static_cast<std::size_t>(of.*kMember); },
+          [](SystemOptions& of, std::size_t value) {
+            of.*kMember = static_cast<std::remove_reference_t<decltype(of.*kMember)>>(value);
+          }};
+}
+constexpr std::array<ChoiceField, 4> kChoices = {{
+    Choice<&SystemOptions::attention>("attention", kAttentionKernelNames),
+    Choice<&SystemOptions::weights>("weights", kWeightNames),
+    Choice<&SystemOptions::gradients>("gradients", kGradientNames),
+    Choice<&SystemOptions::memory_figure>("memory_figure", kMemoryFigureNames),
+}};
+
 std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& options) {
-  if (name == "attention") {
-    options.attention = static_cast<AttentionKernel>(option.Choice("value", kAttentionKernelNames));
-    return std::string(Name(options.attention));
-  }
-  if (name == "weights") {
-    options.weights = static_cast<WeightStorage>(option.Choice("value", kWeightNames));
-    return std::string(kWeightNames[static_cast<std::size_t>(options.weights)]);
-  }
-  if (name == "gradients") {
-    options.gradients = static_cast<GradientFormat>(option.Choice("value", kGradientNames));
-    return std::string(kGradientNames[static_cast<std::size_t>(options.gradients)]);
-  }
-  if (name == "memory_figure") {
-    options.memory_figure = static_cast<MemoryFigure>(option.Choice("value", kMemoryFigureNames));
-    return std::string(Name(options.memory_figure));
+  for (const ChoiceField& field : kChoices) {
+    if (name != field.name) continue;
+    field.set(options, option.Choice("value", field.names));
+    return std::string(field.names[field.get(options)]);
   }
   for (const auto& [flag, member] : kFlags) {
     if (name != flag) continue;
     options.*member = option.Bool("value");
     return options.*member ? "on" : "off";
   }
-  if (name == "host_op_s") {
-    options.host_op_s = option.Number("value", 0, kMostHostSeconds);
-    return fmt::format("{:g}", options.host_op_s);
-  }
-  if (name == "tp_overlap") {
-    options.tp_overlap = option.Number("value", 0, 1);
-    return fmt::format("{:g}", options.tp_overlap);
-  }
-  if (name == "network_share") {
-    options.network_share = option.Number("value", kLeastShare, 1);
-    return fmt::format("{:g}", options.network_share);
-  }
-  if (name == "allocator_slack") {
-    options.allocator_slack = option.Number("value", 0, kMostSlack);
-    return fmt::format("{:g}", options.allocator_slack);
+  for (const ShareField& field : kShares) {
+    if (name != field.name) continue;
+    options.*field.share = option.Number("value", field.low, field.high);
+    return fmt::format("{:g}", options.*field.share);
   }
   option.Refuse(
       "value",
@@ -81,6 +95,15 @@ std::vector<SystemOptionSource> ReadSystemOptions(JsonFields& fields, SystemOpti
     if (const auto finished = option.Finish(); !finished.has_value()) break;
   }
   return sources;
+}
+
+void WriteSystemOptions(const SystemOptions& options, JsonWriter& json) {
+  const auto write = [&json](std::string_view name, const auto& value) {
+    json.Name(name).BeginObject().Field("value", value).Field("source", "profile").EndObject();
+  };
+  for (const ChoiceField& field : kChoices) write(field.name, field.names[field.get(options)]);
+  for (const auto& [flag, member] : kFlags) write(flag, options.*member);
+  for (const ShareField& field : kShares) write(field.name, options.*field.share);
 }
 
 }  // namespace foretrain

@@ -71,4 +71,7 @@ struct SystemOptionSource {
 // the caller finishes.
 std::vector<SystemOptionSource> ReadSystemOptions(JsonFields& fields, SystemOptions& options);
 
+// All options in the same form, into an object that is open.
+void WriteSystemOptions(const SystemOptions& options, JsonWriter& json);
+
 }  // namespace foretrain
