@@ -150,7 +150,8 @@ Tensor Rope(const RopeShape& s, const Tensor& x) {
 namespace {
 
 // Slopes of a power of two of heads are a geometric series from its ratio on; those of other
-// numbers are taken from the series of the next powers below and above it (Press et al. 2022, s. 3).
+// numbers are taken from the series of the next powers below and above it (Press et al. 2022, s.
+// 3).
 double Slope(std::int64_t heads, std::int64_t head) {
   std::int64_t below = 1;
   while (2 * below <= heads) below *= 2;
@@ -262,8 +263,8 @@ AttentionGrads AttentionBackward(const AttentionShape& s, const Tensor& q, const
       const std::size_t key = at.Key(b, head, j), value = at.Value(b, head, j);
       const double score = scale * Dot(q, query, k, key, s.head_dim);
       const double p = std::exp(s.Bent(score, head, i - j) - lse[at.Lse(b, head, i)]);
-      const double ds = scale * s.BentSlope(score) * p *
-                        (Dot(dout, of_out, v, value, s.ValueDim()) - delta);
+      const double ds =
+          scale * s.BentSlope(score) * p * (Dot(dout, of_out, v, value, s.ValueDim()) - delta);
       AddScaled(p, dout, of_out, s.ValueDim(), grads.v, value);
       AddScaled(ds, k, key, s.head_dim, grads.q, query);
       AddScaled(ds, q, query, s.head_dim, grads.k, key);

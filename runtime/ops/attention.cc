@@ -100,10 +100,10 @@ KernelCall MakeAttentionBackward(const BoundOp& op) {
                                   .dtype = op.Dtype(0),
                                   .window = s.window,
                                   .scale = op.op.parameter,
-                                 .value_dim = s.value_dim,
-                                 .alibi_heads = s.alibi_heads,
-                                 .first_head = FirstHead(op),
-                                 .softcap = op.op.cap};
+                                  .value_dim = s.value_dim,
+                                  .alibi_heads = s.alibi_heads,
+                                  .first_head = FirstHead(op),
+                                  .softcap = op.op.cap};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_backward(queue, &args.attention_backward);
@@ -130,7 +130,7 @@ KernelCall MakeSplitColumns(const BoundOp& op) {
     const SplitColumnsCall& g = args.split_columns;
     const std::int64_t stride = g.left_cols + g.right_cols;
     const auto copy = [&](std::byte* whole, std::byte* part, std::int64_t cols) {
-      const FtCopyRows rows{g.inverse ? part : whole, g.inverse ? whole : part, g.rows, cols,
+      const FtCopyRows rows{g.inverse ? part : whole,  g.inverse ? whole : part,  g.rows, cols,
                             g.inverse ? cols : stride, g.inverse ? stride : cols, g.dtype};
       return api.copy_rows(queue, &rows);
     };

@@ -91,10 +91,10 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .dtype = op.Dtype(0),
                                        .window = s.window,
                                        .scale = op.op.parameter,
-                                      .value_dim = s.value_dim,
-                                      .alibi_heads = s.alibi_heads,
-                                      .first_head = FirstHead(op),
-                                      .softcap = op.op.cap};
+                                       .value_dim = s.value_dim,
+                                       .alibi_heads = s.alibi_heads,
+                                       .first_head = FirstHead(op),
+                                       .softcap = op.op.cap};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_backward(queue, &args.attention_part_backward);

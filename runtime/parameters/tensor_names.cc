@@ -32,6 +32,10 @@ constexpr Rule kLlama[] = {
     {"attention.kv_down.", "model.layers.{}.self_attn.kv_a_proj_with_mqa."},
     {"attention.kv_up.", "model.layers.{}.self_attn.kv_b_proj."},
     {"attention.sinks", "model.layers.{}.self_attn.sinks"},
+    {"tokens.norm.", "model.layers.{}.enorm."},
+    {"hidden.norm.", "model.layers.{}.hnorm."},
+    {"projection.", "model.layers.{}.eh_proj."},
+    {"norm.", "model.layers.{}.shared_head.norm."},
     {"mlp.gate.", "model.layers.{}.mlp.gate_proj."},
     {"mlp.up.", "model.layers.{}.mlp.up_proj."},
     {"mlp.down.", "model.layers.{}.mlp.down_proj."},
@@ -320,6 +324,15 @@ void TurnLatentHeads(const ModelSpec& model, const OurName& ours, FileTensor& ou
   out.head_dim = out.turned_first + out.turned;
 }
 
+// A layer that predicts ahead is one more layer in published files.
+ParameterPlace AsLayer(const ModelSpec& model, const ParameterPlace& place) {
+  constexpr std::string_view kAhead = "ahead.0.";
+  ParameterPlace layer = place;
+  if (!layer.name.starts_with(kAhead)) return layer;
+  layer.name = "layers." + std::to_string(model.layers) + "." + layer.name.substr(kAhead.size());
+  return layer;
+}
+
 }  // namespace
 
 std::int64_t FileTensor::Row(std::int64_t row) const {
@@ -336,7 +349,8 @@ std::int64_t FileTensor::Row(std::int64_t row) const {
 }
 
 FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model,
-                         const ParameterPlace& place) {
+                         const ParameterPlace& of) {
+  const ParameterPlace place = AsLayer(model, of);
   const Found found = FindLibrary(has);
   const OurName ours = Parse(place.name);
   FileTensor out;

@@ -51,8 +51,7 @@ double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, c
   const bool forward = IsForward(op.kind);
   const Architecture& of = model.architecture;
   const bool cudnn = kernel == AttentionKernel::kCudnn;
-  const double first =
-      kernel == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
+  const double first = kernel == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
   const double share = first * (forward ? (cudnn ? of.cudnn_forward : of.flash_forward).value
                                         : (cudnn ? of.cudnn_backward : of.flash_backward).value);
   const double width = (op.shape.head_dim + op.shape.ValueDim()) / 2.0;

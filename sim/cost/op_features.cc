@@ -30,17 +30,15 @@ OpFeatures AttentionPairFeatures(const Op& op) {
   const double gemms = forward ? 2 : 5;
   const double items = static_cast<double>(shape.batch) * shape.heads;
   const double width = HeadWidth(op), pairs = work.flop / (gemms * 2 * items * width);
-  return {{std::log(2 * pairs) / 2, std::log(items), std::log(width)},
-          {work.flop, 1, work.bytes},
-          3};
+  return {
+      {std::log(2 * pairs) / 2, std::log(items), std::log(width)}, {work.flop, 1, work.bytes}, 3};
 }
 
 OpFeatures AttentionFeatures(const Op& op) {
   if (op.shape.window > 0) return AttentionPairFeatures(op);
   const OpWork work = WorkOf(op);
   return {{std::log(static_cast<double>(op.shape.sequence)),
-           std::log(static_cast<double>(op.shape.batch) * op.shape.heads),
-           std::log(HeadWidth(op))},
+           std::log(static_cast<double>(op.shape.batch) * op.shape.heads), std::log(HeadWidth(op))},
           {work.flop, 1, work.bytes},
           3};
 }

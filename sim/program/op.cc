@@ -121,9 +121,10 @@ OpWork GemmWork(const Op& op, const Sizes& s) {
                                              s.output_passes * s.matrix * Each(op, 3)};
 }
 
-// Products over the pairs of a query and a key (attention_pairs.h), each of head_dim or of value_dim
-// multiplications and additions: forward Q K^T and P V; backward Q K^T, dQ, dK and dP, dV. Leaves
-// out the softmax: about 5 flop a pair, under 2 % from head_dim 64 on, and what bends scores.
+// Products over the pairs of a query and a key (attention_pairs.h), each of head_dim or of
+// value_dim multiplications and additions: forward Q K^T and P V; backward Q K^T, dQ, dK and dP,
+// dV. Leaves out the softmax: about 5 flop a pair, under 2 % from head_dim 64 on, and what bends
+// scores.
 double FlopOfPair(const OpShape& shape, bool forward) {
   const double keys = shape.head_dim, values = shape.ValueDim();
   return 2 * (forward ? keys + values : 3 * keys + 2 * values);
@@ -137,8 +138,8 @@ OpWork AttentionWork(const Op& op, bool forward, double of_inputs, double of_out
   const auto rows = static_cast<double>(shape.rows);
   const double heads = shape.heads;
   const double width = heads * shape.ValueDim();
-  const double qkv_width = heads * shape.head_dim +
-                           static_cast<double>(shape.kv_heads) * (shape.head_dim + shape.ValueDim());
+  const double qkv_width = heads * shape.head_dim + static_cast<double>(shape.kv_heads) *
+                                                        (shape.head_dim + shape.ValueDim());
   return {pairs * FlopOfPair(shape, forward),
           rows * (of_inputs * qkv_width + of_outputs * width + heads * Each(op, 2))};
 }
@@ -169,8 +170,8 @@ OpWork CopyWork(const Op& op) {
   const OpShape& s = op.shape;
   const double heads = op.kind == OpKind::kKeyColumns ? 0.0 : s.heads;
   return {0, (Each(op, 0) + Each(op, 1)) * static_cast<double>(s.rows) *
-                 (heads * s.head_dim +
-                  static_cast<double>(s.kv_heads) * (static_cast<double>(s.head_dim) + s.ValueDim()))};
+                 (heads * s.head_dim + static_cast<double>(s.kv_heads) *
+                                           (static_cast<double>(s.head_dim) + s.ValueDim()))};
 }
 
 // Each number of the parts is read or written once, and so is each of the whole; the turned key
@@ -179,7 +180,8 @@ OpWork LatentWork(const Op& op) {
   const OpShape& s = op.shape;
   const auto rows = static_cast<double>(s.rows);
   const double each = Each(op, 0) + Each(op, 1);
-  if (op.kind == OpKind::kSplitColumns) return {0, rows * static_cast<double>(s.cols + s.inner) * each};
+  if (op.kind == OpKind::kSplitColumns)
+    return {0, rows * static_cast<double>(s.cols + s.inner) * each};
   const double heads = s.heads, plain = s.head_dim - s.rotary;
   const double parts = heads * (s.head_dim + plain + s.value_dim) + s.rotary;
   const double whole = heads * (2.0 * s.head_dim + s.value_dim);
@@ -396,8 +398,8 @@ OpWork WorkOf(const Op& op) {
     case OpKind::kExpertBias:
       return {s.matrix, 2 * s.matrix * Each(op, 0) + op.shape.experts * s.cols * Each(op, 1)};
     case OpKind::kExpertBiasGrad:
-      return {s.matrix, s.matrix * Each(op, 0) +
-                            s.output_passes * op.shape.experts * s.cols * Each(op, 2)};
+      return {s.matrix,
+              s.matrix * Each(op, 0) + s.output_passes * op.shape.experts * s.cols * Each(op, 2)};
     case OpKind::kGeluForward:
     case OpKind::kGeluBackward:
     case OpKind::kSwigluForward:

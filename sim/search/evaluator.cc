@@ -31,8 +31,7 @@ MemoryParts StatePartsOf(const StateFigures& state) {
   parts.parameters = of(Category::kParameters);
   parts.gradients = of(Category::kGradients);
   parts.optimizer = of(Category::kOptimizerState) + of(Category::kMasterWeights);
-  parts.other_state =
-      Total(state.device) - parts.parameters - parts.gradients - parts.optimizer;
+  parts.other_state = Total(state.device) - parts.parameters - parts.gradients - parts.optimizer;
   return parts;
 }
 
@@ -64,12 +63,13 @@ double Evaluator::KeptSeconds(const Plan& plan, std::int64_t bytes) {
       kept_.try_emplace(StableHash().Add(bytes).Add(plan.offload_activations).Value());
   if (!is_new) return found->second;
   const auto copy = [&](Space from, Space to) {
-    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}), plan);
+    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}),
+                         plan);
   };
   double slowest = copy(Space::kDevice, Space::kPinned);
   if (plan.offload_activations == OffloadTarget::kNvme) {
-    slowest = std::max({slowest, copy(Space::kPinned, Space::kNvme),
-                        copy(Space::kNvme, Space::kPinned)});
+    slowest =
+        std::max({slowest, copy(Space::kPinned, Space::kNvme), copy(Space::kNvme, Space::kPinned)});
   }
   return found->second = slowest;
 }
@@ -109,13 +109,11 @@ void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& 
     return figures.compute_s + exposed * (slow - 1);
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
-  out.seconds[kPairB] +=
-      n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
+  out.seconds[kPairB] += n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
   // Weight halves may come behind all else.
   const bool split = SplitsBackward(plan.schedule);
   out.fill_s += n * (block.forward.compute_s + (split ? 0 : block.backward.compute_s));
-  out.compute_s +=
-      n * (block.forward.compute_s + block.backward.compute_s + block.again.compute_s);
+  out.compute_s += n * (block.forward.compute_s + block.backward.compute_s + block.again.compute_s);
 }
 
 Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass& chunk,
@@ -318,12 +316,14 @@ void Evaluator::WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
     const auto of = [&](Category category) {
       return peak.bytes[static_cast<std::size_t>(category)];
     };
-    out.memory = {of(Category::kParameters), of(Category::kGradients),
-                  of(Category::kOptimizerState) + of(Category::kMasterWeights), 0,
-                  of(Category::kActivations), 0};
+    out.memory = {of(Category::kParameters),
+                  of(Category::kGradients),
+                  of(Category::kOptimizerState) + of(Category::kMasterWeights),
+                  0,
+                  of(Category::kActivations),
+                  0};
     const MemoryParts& m = out.memory;
-    out.memory.transient =
-        peak.total - m.parameters - m.gradients - m.optimizer - m.activations;
+    out.memory.transient = peak.total - m.parameters - m.gradients - m.optimizer - m.activations;
   }
 }
 
@@ -331,8 +331,7 @@ void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
   if (plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0) {
     return WalkMemory(plan, pipeline, out);
   }
-  const std::int64_t boundary =
-      BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
+  const std::int64_t boundary = BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
   const std::int64_t early = pipeline.receives_ahead() ? 2 * boundary : 0;
   for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {
     const PipelineForm::Rank& rank = pipeline.ranks()[r];

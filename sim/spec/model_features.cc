@@ -28,8 +28,8 @@ constexpr std::array kNotExecuted = {
     Feature{[](const ModelSpec& m) {
               const bool plain = m.rope_scaling == RopeScaling::kNone ||
                                  (m.rope_scaling == RopeScaling::kLinear && m.rope_factor != 1);
-              const bool bounded = m.rope_scaling == RopeScaling::kYarn ||
-                                   m.rope_scaling == RopeScaling::kLlama3;
+              const bool bounded =
+                  m.rope_scaling == RopeScaling::kYarn || m.rope_scaling == RopeScaling::kLlama3;
               return !plain && !(bounded && m.rope_original > 0);
             },
             "rope_scaling"},

@@ -194,8 +194,8 @@ Result<void> CheckStretch(const ModelSpec& model) {
   FT_TRY(CheckReal("rope_factor", model.rope_factor, 1e18, "8"));
   FT_TRY(CheckReal("rope_magnitude", model.rope_magnitude, 1e18, "1"));
   FT_TRY(CheckCount("rope_original", model.rope_original, 0));
-  const bool bounded = model.rope_scaling == RopeScaling::kYarn ||
-                       model.rope_scaling == RopeScaling::kLlama3;
+  const bool bounded =
+      model.rope_scaling == RopeScaling::kYarn || model.rope_scaling == RopeScaling::kLlama3;
   if (!bounded || model.rope_original == 0) return {};
   FT_TRY(CheckReal("rope_low", model.rope_low, 1e18, "1"));
   if (model.rope_high > model.rope_low && model.rope_high < 1e18) return {};

@@ -377,6 +377,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"adapters-leave-ahead-out", AdaptersLeaveAheadOut},
       {"ahead-needs-one-last-stage", AheadNeedsOneLastStage},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
+      {"overlap-trains-all-of-the-router", OverlapTrainsAllOfTheRouter},
       {"scattered-tiles-need-two-norms", ScatteredTilesNeedTwoNorms},
   };
   return rules;

@@ -70,10 +70,10 @@ class Bounder {
       const Sum score = Multiply(q_, query, k_, Key(j, head), d);
       const double bent = s_.Bent(scale * score.value, head, row - j);
       // The error of the exponential within tanh, and of the product with the distance.
-      const double bending = bent == scale * score.value
-                                 ? 0.0
-                                 : 16.0 * kUnit * (s_.softcap + std::abs(bent) +
-                                                   scale * std::abs(score.value));
+      const double bending =
+          bent == scale * score.value
+              ? 0.0
+              : 16.0 * kUnit * (s_.softcap + std::abs(bent) + scale * std::abs(score.value));
       error.push_back(Roundings(d + 4) * scale * score.size + bending +
                       4.0 * kUnit * (std::abs(bent) + std::abs(lse)));
       p.push_back(std::exp(bent - lse));
@@ -96,7 +96,8 @@ class Bounder {
       const double passed = scale * slope[Index(j - first)];
       const double through = std::abs(dp.value - delta.value) * probability;
       const double ds = passed * through;
-      // 1 - tanh^2 has the error of the score under tanh's slope, at most 2 / cap, and of its parts.
+      // 1 - tanh^2 has the error of the score under tanh's slope, at most 2 / cap, and of its
+      // parts.
       const double cap_error =
           s_.softcap > 0
               ? scale * through * (2.0 * error[Index(j - first)] / s_.softcap + 16.0 * kUnit)

@@ -179,7 +179,11 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .head_dim = 4,
                                .dtype = FT_F32,
                                .window = 0,
-                               .scale = 0.0F};
+                               .scale = 0.0F,
+                               .value_dim = 0,
+                               .alibi_heads = 0,
+                               .first_head = 0,
+                               .softcap = 0.0F};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
@@ -253,7 +257,11 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .head_dim = 100,
                                      .dtype = FT_F32,
                                      .window = 0,
-                                     .scale = 0.0F};
+                                     .scale = 0.0F,
+                                     .value_dim = 0,
+                                     .alibi_heads = 0,
+                                     .first_head = 0,
+                                     .softcap = 0.0F};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

@@ -22,8 +22,8 @@ FtLatentHeads HeadsOf(Floats& q, Floats& kv, Floats& turned, Floats& qkv, bool i
   return g;
 }
 
-// Two rows of two heads: queries 1 to 6, keys and values 11 12 13 and 21 22 23 of which the first is
-// the key's, the turned key 31 32; the second row 100 more.
+// Two rows of two heads: queries 1 to 6, keys and values 11 12 13 and 21 22 23 of which the first
+// is the key's, the turned key 31 32; the second row 100 more.
 TEST_P(LatentTest, HeadsGetTheirPartsAndTheTurnedKey) {
   Floats q, kv, turned, qkv(32, kNan);
   for (const float more : {0.0F, 100.0F}) {
@@ -57,8 +57,8 @@ TEST_P(LatentTest, SinksTakeTheirPartOfTheSoftmax) {
   ExpectClose(out, {1.5, 2.5, 2.0, 1.0}, {1e-6}, "out");
   ExpectClose(lse, {std::log(6.0), std::log(4.0)}, {1e-6}, "lse");
   Floats grad = {10};
-  FtSinkBackward back{out.data(), dout.data(), lse.data(), sinks.data(), grad.data(), 2, 1, 2,
-                      0,          FT_F32,      FT_F32,     FT_F32};
+  FtSinkBackward back{out.data(), dout.data(), lse.data(), sinks.data(), grad.data(), 2,
+                      1,          2,           0,          FT_F32,       FT_F32,      FT_F32};
   Run(api_.sink_backward, back);
   // Rows: - 1/2 * (2 * 1.5 + 4 * 2.5) = -6.5 and - 3/4 * 2 = -1.5.
   ExpectClose(grad, {-8.0}, {1e-5}, "grad");
@@ -93,8 +93,8 @@ struct Routing {
   }
 };
 
-// Sigmoids of 0, log 3, -log 3 and log 9 are 1/2, 3/4, 1/4 and 9/10. Weights of the best two are 9/10
-// and 3/4 of their sum 1.65, times 2.5.
+// Sigmoids of 0, log 3, -log 3 and log 9 are 1/2, 3/4, 1/4 and 9/10. Weights of the best two are
+// 9/10 and 3/4 of their sum 1.65, times 2.5.
 TEST_P(LatentTest, SigmoidsOfTheChosenAreDividedByTheirSum) {
   const Floats logits = {0.0F, std::log(3.0F), -std::log(3.0F), std::log(9.0F)};
   Floats bias = {0, 0, 0, 0};
@@ -111,7 +111,8 @@ TEST_P(LatentTest, SigmoidsOfTheChosenAreDividedByTheirSum) {
   ExpectClose(r.weights, {2.5 * 0.25 / 1.15, 2.5 * 0.9 / 1.15}, {1e-6}, "biased");
 }
 
-// Two groups of two: sums of both sigmoids are 1.25 and 1.15; the best single one lies in the second.
+// Two groups of two: sums of both sigmoids are 1.25 and 1.15; the best single one lies in the
+// second.
 TEST_P(LatentTest, GroupsAreChosenByTheirBestExperts) {
   const Floats logits = {0.0F, std::log(3.0F), -std::log(3.0F), std::log(9.0F)};
   Routing r(logits, 4, 2);
@@ -144,7 +145,9 @@ TEST_P(LatentTest, RouteBackwardIsTheSlopeOfWeightsAndBalance) {
       double all = 0, chosen = 0;
       const auto s = [&](std::size_t e) { return 1 / (1 + std::exp(-x[row * 4 + e])); };
       for (std::size_t e = 0; e < 4; ++e) all += s(e);
-      const auto of = [&](std::size_t j) { return static_cast<std::size_t>(r.chosen[row * 2 + j]); };
+      const auto of = [&](std::size_t j) {
+        return static_cast<std::size_t>(r.chosen[row * 2 + j]);
+      };
       for (std::size_t j = 0; j < 2; ++j) chosen += s(of(j));
       for (std::size_t j = 0; j < 2; ++j) {
         sum += static_cast<double>(d_weights[row * 2 + j]) * 1.5 * s(of(j)) / chosen;

@@ -176,10 +176,10 @@ TEST_P(RopeTest, TurnsTheFirstElementsOfAHeadAloneInShortTensors) {
   }
 }
 
-// By hand, theta 10000 and 4 pairs: frequencies 1, 0.1, 0.01 and 0.001. Divided by 4; between pairs 1
-// and 3, so that of pair 2 half is divided; and by wavelength, where 2000 f / 2 pi is 318, 31.8, 3.18
-// and 0.318 turns, of which those above 4 are left alone, those below 1 divided, and of 3.18 turns
-// (3.1831 - 1) / 3 = 0.727697 are left.
+// By hand, theta 10000 and 4 pairs: frequencies 1, 0.1, 0.01 and 0.001. Divided by 4; between pairs
+// 1 and 3, so that of pair 2 half is divided; and by wavelength, where 2000 f / 2 pi is
+// 318, 31.8, 3.18 and 0.318 turns, of which those above 4 are left alone, those below 1 divided,
+// and of 3.18 turns (3.1831 - 1) / 3 = 0.727697 are left.
 TEST_P(RopeTest, StretchesFrequencies) {
   reference::RopeShape s{.sequence = 40, .heads = 2, .head_dim = 8};
   const Floats x = Random(2 * 40 * 16, 1);

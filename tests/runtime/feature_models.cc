@@ -86,6 +86,7 @@ ModelSpec LatentDense() {
   model.first_dense_layers = model.expert_groups = model.groups_per_token = 0;
   model.expert_scale = 1;
   model.balance_weight = 0;
+  model.balance_tokens = 0;
   model.router = RouterKind::kTopKSoftmax;
   return model;
 }

@@ -332,8 +332,7 @@ std::string Describe(const PlannedModel& planned) {
          (m.tied_embeddings ? "tied " : "") +
          (m.experts > 0 ? "experts " + std::to_string(m.experts) + " " : "") +
          (m.IsLatent() ? "latent " : "") + (m.predict_ahead > 0 ? "ahead " : "") +
-         (m.attention_sinks ? "sinks " : "") +
-         Describe(planned.plan);
+         (m.attention_sinks ? "sinks " : "") + Describe(planned.plan);
 }
 
 }  // namespace foretrain

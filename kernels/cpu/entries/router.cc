@@ -58,8 +58,7 @@ std::int32_t NextChoice(const Choice& among, const Scores& scores, const std::in
 // equal ones in order of their numbers.
 float GroupScore(const FtRoute& g, const Scores& probs, std::int64_t group) {
   const std::int64_t top = g.group_top > 0 ? g.group_top : g.per_token / g.group_limit;
-  const std::int64_t size =
-      std::min(g.experts / g.expert_groups, std::max<std::int64_t>(1, top));
+  const std::int64_t size = std::min(g.experts / g.expert_groups, std::max<std::int64_t>(1, top));
   const std::int64_t first = group * (g.experts / g.expert_groups);
   float sum = 0.0F;
   std::int64_t last = -1;
@@ -259,8 +258,8 @@ void SoftmaxBackwardRow(const FtRouteBackward& g, std::int64_t row, double balan
 }
 
 // With s the sigmoids, S their sum over the chosen and A over all: weights are scale s / S, whose
-// gradient is scale / S (d - mean of d under s / S), and what is balanced is s / A. d of a sigmoid's
-// input: s (1 - s) ds.
+// gradient is scale / S (d - mean of d under s / S), and what is balanced is s / A. d of a
+// sigmoid's input: s (1 - s) ds.
 void SigmoidBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
   const float* probs = g.probs + row * g.experts;
   const float* weights = g.weights + row * g.per_token;

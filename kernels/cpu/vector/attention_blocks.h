@@ -94,9 +94,9 @@ FT_INLINE float AlibiSlope(int64_t heads, int64_t head) {
   while (power * 2 <= heads) {
     power *= 2;
   }
-  const double step = head < power ? static_cast<double>(head + 1) / static_cast<double>(power)
-                                   : static_cast<double>(2 * (head - power) + 1) /
-                                         static_cast<double>(2 * power);
+  const double step =
+      head < power ? static_cast<double>(head + 1) / static_cast<double>(power)
+                   : static_cast<double>(2 * (head - power) + 1) / static_cast<double>(2 * power);
   return static_cast<float>(__builtin_exp2(-8.0 * step));
 }
 

@@ -167,8 +167,9 @@ FT_INLINE void ClampedBackward(const FtSwiglu& g) {
           const Vector d = access.load(dy + i), none = Set(0.0F);
           const Vector d_gate = d * (up + 1.0F) * slope, d_up = d * x * s;
           access.store(dx + i, of_gate > kClampLimit ? none : d_gate);
-          access.store(dx + g.cols + i,
-                       of_up > kClampLimit ? none : of_up < -kClampLimit ? none : d_up);
+          access.store(dx + g.cols + i, of_up > kClampLimit    ? none
+                                        : of_up < -kClampLimit ? none
+                                                               : d_up);
         });
   }
 }

@@ -35,10 +35,10 @@ class RopeAngles {
         inverse_(g.inverse != 0),
         magnitude_(g.magnitude > 0.0F ? double{g.magnitude} : 1.0) {
     for (int64_t i = 0; i < pairs_; ++i) {
-      frequency_[i] = Stretched(
-          g, i,
-          __builtin_pow(double{g.theta},
-                        -2.0 * static_cast<double>(i) / static_cast<double>(g.head_dim)));
+      frequency_[i] =
+          Stretched(g, i,
+                    __builtin_pow(double{g.theta},
+                                  -2.0 * static_cast<double>(i) / static_cast<double>(g.head_dim)));
       step_cos_[i] = __builtin_cos(frequency_[i]);
       step_sin_[i] = __builtin_sin(frequency_[i]);
     }

@@ -1,10 +1,11 @@
 // The layer that predicts one token further ahead: on the last stage, within the head's block,
 // because it reads what the head does and its gradient is added there (DeepSeek-AI 2024b, s. 2.2).
-//   h' = layer(projection [norm(vector of the next token) | norm(h)]), loss of norm(h') and the head
+//   h' = layer(projection [norm(vector of the next token) | norm(h)]), loss of norm(h') and the
+//   head
 // The token behind a position's is its target, so that targets are the ids here, and those of this
 // loss lie one further; a sequence's last position has none. The loss's share is predict_weight of
-// the mean over as many tokens as the head's. The projection is whole on every tensor-parallel rank.
-// A plan that recomputes layers makes this one again, too, within the backward.
+// the mean over as many tokens as the head's. The projection is whole on every tensor-parallel
+// rank. A plan that recomputes layers makes this one again, too, within the backward.
 #include <map>
 
 #include "sim/program/blocks/head_ops.h"
@@ -71,9 +72,9 @@ struct Ahead {
   }
   void Norm(const std::string& name, std::int16_t x, int weight, std::int16_t rstd,
             std::int16_t y) {
-    Op& op = b.Add(OpKind::kNormForward, OpClass::kMemoryBound, name,
-                   {In(x), In(Weight("weight", weight)), In(kNoSlot), Out(y), Out(kNoSlot),
-                    Out(rstd)});
+    Op& op =
+        b.Add(OpKind::kNormForward, OpClass::kMemoryBound, name,
+              {In(x), In(Weight("weight", weight)), In(kNoSlot), Out(y), Out(kNoSlot), Out(rstd)});
     op.rms = true;
     op.parameter = static_cast<float>(context.model.norm_epsilon);
     op.shape = {.rows = own_rows, .cols = hidden};
@@ -105,16 +106,16 @@ std::int16_t Ahead::NormGradients(const std::string& name, std::int16_t dy, std:
   const OpShape shape{.rows = own_rows, .cols = hidden};
   const std::int16_t dx = b.Temporary("d_" + name, own_rows * hidden);
   b.Half(Pass::kBackwardInput);
-  Op& of_input = b.Add(OpKind::kNormBackwardInput, OpClass::kMemoryBound, name + ".input_grad",
-                       {In(dy), In(x), In(Weight("weight", weight)), In(kNoSlot), In(rstd),
-                        In(kNoSlot), Out(dx)});
+  Op& of_input = b.Add(
+      OpKind::kNormBackwardInput, OpClass::kMemoryBound, name + ".input_grad",
+      {In(dy), In(x), In(Weight("weight", weight)), In(kNoSlot), In(rstd), In(kNoSlot), Out(dx)});
   of_input.rms = true;
   of_input.shape = shape;
   b.Half(Pass::kBackwardWeight);
   const std::int16_t grad = Gradient("d_weight", weight);
-  Op& op = b.Add(OpKind::kNormBackwardWeight, OpClass::kMemoryBound, name + ".weight_grad",
-                 {In(dy), In(x), In(kNoSlot), In(rstd), accumulate ? InOut(grad) : Out(grad),
-                  Out(kNoSlot)});
+  Op& op = b.Add(
+      OpKind::kNormBackwardWeight, OpClass::kMemoryBound, name + ".weight_grad",
+      {In(dy), In(x), In(kNoSlot), In(rstd), accumulate ? InOut(grad) : Out(grad), Out(kNoSlot)});
   op.rms = true;
   op.accumulate = accumulate;
   op.shape = shape;
@@ -220,8 +221,8 @@ std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& 
   const std::int16_t d_tokens = a.NormGradients("ahead.tokens.norm", d_token, a.tokens,
                                                 kAheadTokenNorm, a.token_rstd, request.accumulate);
   b.Half(Pass::kBackwardWeight);
-  const std::int16_t d_table = a.HasTable() ? a.Gradient("d_tokens", kAheadTable)
-                                            : a.Gradient("d_weight", kHeadWeight);
+  const std::int16_t d_table =
+      a.HasTable() ? a.Gradient("d_tokens", kAheadTable) : a.Gradient("d_weight", kHeadWeight);
   TokensBackward(b, a.context, "ahead.embedding", {head.next.targets, d_table, kNoSlot, d_tokens},
                  !a.HasTable() || request.accumulate);
   return through;

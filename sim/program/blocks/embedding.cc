@@ -62,7 +62,6 @@ struct Embedding {
   std::int16_t NormGradient(std::int16_t dy, bool accumulate);
 
   std::int16_t embedded = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
-
 };
 
 OpShape TokensShape(const BlockContext& context, std::int64_t rows) {

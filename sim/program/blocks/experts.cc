@@ -207,8 +207,7 @@ void Experts::Products(std::int16_t in) {
     }
     Grouped(Product::kForward, "experts.up" + suffix, p, Room(e_.dispatched, p, hidden), up,
             Room(e_.up, p, e_.up_width), e_.up_width, hidden);
-    Bias("experts.up.bias" + suffix, p, kExpertUpBias, Room(e_.up, p, e_.up_width), e_.up_width,
-         1);
+    Bias("experts.up.bias" + suffix, p, kExpertUpBias, Room(e_.up, p, e_.up_width), e_.up_width, 1);
     Activation(suffix, p);
     Grouped(Product::kForward, "experts.down" + suffix, p, Room(e_.activated, p, e_.ffn_width),
             down, Room(made, p, hidden), hidden, e_.ffn_width);

@@ -163,10 +163,9 @@ void Backward::WeightsOfInputs() {
   if (!experts.Exchanges()) UpWeights();
   const NumberFormat products = b.formats().products;
   b.ComputeIn(b.formats().attention);
-  b.LinearWeightGradient("router", d_logits, in.experts,
-                         layer.Gradient("d_router.weight", kRouterWeight),
-                         layer.Gradient("d_router.bias", kRouterBias), e.tokens, e.experts,
-                         layer.hidden, accumulate);
+  b.LinearWeightGradient(
+      "router", d_logits, in.experts, layer.Gradient("d_router.weight", kRouterWeight),
+      layer.Gradient("d_router.bias", kRouterBias), e.tokens, e.experts, layer.hidden, accumulate);
   b.ComputeIn(products);
   if (!HasSharedExperts(layer)) return;
   b.LinearWeightGradient("shared.up", d_shared_up, in.shared,

@@ -46,9 +46,9 @@ OpShape Head::LossShape(std::int64_t some_rows) const {
 void Head::NormForward(const Branch& branch) {
   const std::int16_t weight = Parameter("norm.weight", branch.norm_weight, SlotRole::kParameter);
   const std::int16_t bias = Parameter("norm.bias", branch.norm_bias, SlotRole::kParameter);
-  Op& op = b.Add(OpKind::kNormForward, OpClass::kMemoryBound, "head.norm" + branch.suffix,
-                 {In(branch.x), In(weight), In(bias), Out(branch.norm), Out(branch.mean),
-                  Out(branch.rstd)});
+  Op& op = b.Add(
+      OpKind::kNormForward, OpClass::kMemoryBound, "head.norm" + branch.suffix,
+      {In(branch.x), In(weight), In(bias), Out(branch.norm), Out(branch.mean), Out(branch.rstd)});
   op.rms = rms;
   op.parameter = static_cast<float>(context.model.norm_epsilon);
   op.shape = {.rows = own_rows, .cols = hidden};
@@ -68,8 +68,7 @@ void Head::Logits(const std::string& suffix, std::int16_t some_norm, std::int16_
   const std::int16_t bias = Parameter("bias", kHeadBias, SlotRole::kParameter);
   b.Linear("head.logits" + suffix, some_norm, weight, bias, logits, some_rows, vocab, hidden);
   if (context.model.logit_softcap == 0) return;
-  Op& op =
-      b.Add(OpKind::kSoftcap, OpClass::kMemoryBound, "head.softcap" + suffix, {InOut(logits)});
+  Op& op = b.Add(OpKind::kSoftcap, OpClass::kMemoryBound, "head.softcap" + suffix, {InOut(logits)});
   op.parameter = static_cast<float>(context.model.logit_softcap);
   op.shape = {.elements = some_rows * vocab};
 }
@@ -179,8 +178,7 @@ void Head::LogitsBackward(const Branch& branch, std::int16_t weight, bool accumu
   const std::string& suffix = branch.suffix;
   const std::int16_t logits = SavedOfLoss("logits" + suffix, rows * vocab, branch.logits);
   const std::int16_t lse = SavedOfLoss("lse" + suffix, rows, branch.lse);
-  std::int16_t d_norm =
-      b.Temporary("d_norm" + suffix, (split_vocab ? rows : own_rows) * hidden);
+  std::int16_t d_norm = b.Temporary("d_norm" + suffix, (split_vocab ? rows : own_rows) * hidden);
   b.Half(Pass::kBackwardInput);
   LossGradient(suffix, {logits, branch.targets, lse}, rows, branch.share);
   const std::int16_t d_logits = b.ForProduct("head.loss.grad" + suffix, logits, Category::kLogits);

@@ -12,8 +12,8 @@
 
 namespace foretrain {
 
-// Tensors that a backward reads, by the number under which they are saved. From kAheadSaved on those
-// of the layer that predicts ahead, in the order of LayerTensor.
+// Tensors that a backward reads, by the number under which they are saved. From kAheadSaved on
+// those of the layer that predicts ahead, in the order of LayerTensor.
 enum HeadTensor : int {
   kHeadNorm,
   kHeadMean,

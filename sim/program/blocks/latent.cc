@@ -5,8 +5,8 @@
 //   norm1 -> kv_down -> split -> norm -> kv_up -----------------------+-> qkv
 //                          +--> turned key ------------------> turn --+
 // Tensor parallelism splits heads, and with them what goes up; what goes down is whole on every
-// rank. With sequence parallelism that works on own rows, so that the narrow vectors are gathered in
-// place of norm1. The gradients of what heads share are summed over ranks.
+// rank. With sequence parallelism that works on own rows, so that the narrow vectors are gathered
+// in place of norm1. The gradients of what heads share are summed over ranks.
 #include "sim/program/blocks/layer_ops.h"
 
 namespace foretrain {
@@ -72,9 +72,9 @@ void Layer::LatentRope(const char* name, std::int16_t tensor, std::int64_t heads
 void Layer::LatentNorm(const Latent& latent) {
   const std::string name = std::string(LatentName(latent)) + "_down.norm";
   const std::int16_t weight = Parameter((name + ".weight").c_str(), NormOf(latent));
-  Op& op = b.Add(OpKind::kNormForward, OpClass::kMemoryBound, name,
-                 {In(latent.in), In(weight), In(kNoSlot), Out(latent.normed), Out(kNoSlot),
-                  Out(latent.rstd)});
+  Op& op = b.Add(
+      OpKind::kNormForward, OpClass::kMemoryBound, name,
+      {In(latent.in), In(weight), In(kNoSlot), Out(latent.normed), Out(kNoSlot), Out(latent.rstd)});
   op.rms = true;
   op.parameter = static_cast<float>(context.model.norm_epsilon);
   op.shape = {.rows = own_rows, .cols = latent.width};
@@ -189,9 +189,9 @@ void LatentBackward::NormGradients(const Layer::Latent& latent, std::int16_t dy,
   const OpShape shape{.rows = own_rows, .cols = latent.width};
   Input();
   const std::int16_t weight = layer.Parameter((name + ".weight").c_str(), index);
-  Op& input = b.Add(OpKind::kNormBackwardInput, OpClass::kMemoryBound, name + ".input_grad",
-                    {In(dy), In(latent.in), In(weight), In(kNoSlot), In(latent.rstd), In(kNoSlot),
-                     Out(dx)});
+  Op& input = b.Add(
+      OpKind::kNormBackwardInput, OpClass::kMemoryBound, name + ".input_grad",
+      {In(dy), In(latent.in), In(weight), In(kNoSlot), In(latent.rstd), In(kNoSlot), Out(dx)});
   input.rms = true;
   input.shape = shape;
   const std::int16_t grad = layer.Gradient(("d_" + name + ".weight").c_str(), index);
@@ -221,19 +221,18 @@ void LatentBackward::Heads(std::int16_t d_qkv) {
 
 void LatentBackward::InputsOfUp() {
   const std::int16_t normed = b.Temporary("d_kv.normed", rows * rank);
-  b.LinearInputGradient("attention.kv_up.input_grad", d_kv,
-                        layer.Parameter("kv_up.weight", kKeyUp), normed, rows, layer.KeyUpWidth(),
-                        rank);
+  b.LinearInputGradient("attention.kv_up.input_grad", d_kv, layer.Parameter("kv_up.weight", kKeyUp),
+                        normed, rows, layer.KeyUpWidth(), rank);
   d_keys = layer.SummedOf("attention.kv_up.input_grad.sum", normed, rank);
   const std::int16_t weight = layer.Parameter("q_up.weight", kQueryUp);
   if (!layer.HasLatentQueries()) {
-    d_norm1 = layer.Sum(
-        {"attention.q_up.input_grad", false, d_q, weight, kNoSlot, layer.QueryWidth()});
+    d_norm1 =
+        layer.Sum({"attention.q_up.input_grad", false, d_q, weight, kNoSlot, layer.QueryWidth()});
     return;
   }
   const std::int16_t queries = b.Temporary("d_q.normed", rows * model.query_rank);
-  b.LinearInputGradient("attention.q_up.input_grad", d_q, weight, queries, rows,
-                        layer.QueryWidth(), model.query_rank);
+  b.LinearInputGradient("attention.q_up.input_grad", d_q, weight, queries, rows, layer.QueryWidth(),
+                        model.query_rank);
   d_queries = layer.SummedOf("attention.q_up.input_grad.sum", queries, model.query_rank);
 }
 

@@ -67,7 +67,6 @@ struct Backward {
   std::int16_t Norm2(std::int16_t dy, std::int16_t d_norm2);
   void QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1);
   std::int16_t AttentionCore(std::int16_t d_branch);
-  void Sinks(std::int16_t d_attention);
   void Norm1(std::int16_t d_norm1, std::int16_t through, std::int16_t dx);
   void Attention(std::int16_t d_branch, std::int16_t through, std::int16_t d_norm1_part,
                  std::int16_t dx);
@@ -274,16 +273,6 @@ void Backward::HeadNorms(std::int16_t d_qkv) {
   Input();
 }
 
-void Backward::Sinks(std::int16_t d_attention) {
-  const std::int16_t grad = layer.Gradient("d_sinks", kSinks);
-  if (!layer.context.model.attention_sinks || grad == kNoSlot) return;
-  Op& op = b.Add(OpKind::kSinkBackward, OpClass::kMemoryBound, "attention.sinks.grad",
-                 {In(layer.attention), In(d_attention), In(layer.lse),
-                  In(layer.Parameter("sinks", kSinks)), accumulate ? InOut(grad) : Out(grad)});
-  op.accumulate = accumulate;
-  op.shape = layer.SinkShape();
-}
-
 // The gradient of what attention adds -> d(qkv).
 std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
@@ -308,7 +297,7 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
                               layer.rows, accumulate);
   b.BiasGradient("attention.out", d_residual, layer.Gradient("d_out.bias", kOutBias),
                  layer.own_rows, layer.hidden, accumulate);
-  Sinks(d_attention);
+  layer.SinkGradient(d_attention, accumulate);
   Input();
   if (layer.SharesSequence()) {
     layer.shared.Finish(d_qkv);

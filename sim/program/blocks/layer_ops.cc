@@ -24,9 +24,9 @@ LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
   if (recompute == RecomputeKind::kNone) return kAllTensors;
   if (recompute == RecomputeKind::kFull) return 0;
   const LayerTensors kept =
-      kAllTensors & ~(Only(kNorm1) | Only(kAttention) | Only(kLse) | Only(kNorm2) |
-                      Only(kActivated) | Only(kExpertActivated) | Only(kAttentionInput) |
-                      Only(kQueryNormed) | Only(kKeyNormed));
+      kAllTensors &
+      ~(Only(kNorm1) | Only(kAttention) | Only(kLse) | Only(kNorm2) | Only(kActivated) |
+        Only(kExpertActivated) | Only(kAttentionInput) | Only(kQueryNormed) | Only(kKeyNormed));
   return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
 }
 
@@ -244,12 +244,6 @@ void Layer::Qkv() {
   if (SharesSequence()) shared.Exchange(out);
 }
 
-OpShape Layer::SinkShape() const {
-  return {.rows = rows,
-          .heads = static_cast<std::int32_t>(context.model.heads / tp),
-          .head_dim = static_cast<std::int32_t>(context.model.ValueDim())};
-}
-
 void Layer::HeadNorms(std::int16_t qkv_of_rows) {
   if (!context.model.qk_norm) return;
   const std::int16_t q_weight = Parameter("q_norm.weight", kQNormWeight);
@@ -271,11 +265,7 @@ void Layer::AttentionCore() {
     SetScores(context.model, op);
     op.shape = AttentionShape();
   }
-  if (context.model.attention_sinks) {
-    b.Add(OpKind::kSinkForward, OpClass::kMemoryBound, "attention.sinks",
-          {InOut(attention), InOut(lse), In(Parameter("sinks", kSinks))})
-        .shape = SinkShape();
-  }
+  Sinks();
   if (quantizes) b.Cast("attention.core.cast", attention, attention_input);
 }
 

@@ -279,12 +279,16 @@ struct Layer {
     return quantizes ? b.formats().products : b.formats().activations;
   }
   OpShape AttentionShape() const;
-  OpShape SinkShape() const;
+  // ---- sinks.cc: scores that take part in the softmax alone, behind attention without them;
+  // nothing without. SinkGradient: in the weight half.
+  void Sinks();
+  void SinkGradient(std::int16_t d_attention, bool accumulate);
   void Rope(const char* name, std::int16_t tensor, bool inverse);
   // Norms of the heads of q and k in `qkv`, in place.
   void HeadNorms(std::int16_t qkv);
 
  private:
+  OpShape SinkShape() const;
   void MakeExpertTensors(const TensorMaker& make);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,
                              SlotRole role);

@@ -227,8 +227,9 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
                                             int ep_rank) {
   const Split table = plan.vocab_parallel ? Split::kRows : Split::kNone;
   if (IsLayer(kind)) {
-    std::vector<BlockParameter> list =
-        kind == BlockKind::kLayer ? LayerParameters(m, plan) : ExpertLayerParameters(m, plan, ep_rank);
+    std::vector<BlockParameter> list = kind == BlockKind::kLayer
+                                           ? LayerParameters(m, plan)
+                                           : ExpertLayerParameters(m, plan, ep_rank);
     for (const LayerParameter index :
          {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias, kOutBias, kDownBias, kPostNorm1Weight,
           kPostNorm1Bias, kPostNorm2Weight, kPostNorm2Bias}) {

@@ -27,8 +27,7 @@ std::vector<Member> MembersOf(const ModelSpec& model, const Plan& plan, const St
   std::vector<Member> members;
   const auto list = ParametersOf(model, plan, stage.KindOf(block), ep_rank);
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool twin =
-        stage.KindOf(block) == BlockKind::kHead && static_cast<int>(i) == stage.twin;
+    const bool twin = stage.KindOf(block) == BlockKind::kHead && static_cast<int>(i) == stage.twin;
     if (list[i].parts.empty() || (twin && stage.shared_table)) continue;
     members.push_back({block, static_cast<int>(i), list[i]});
   }

@@ -49,8 +49,8 @@ void ReadStretch(JsonFields& rope, ModelSpec& model) {
     return rope.NumberOr(name, otherwise, 0, kMost);
   };
   model.rope_factor = number("factor", 1);
-  model.rope_original = rope.IntegerOr("original_max_position_embeddings", model.max_sequence, 1,
-                                       kMaxModelCount);
+  model.rope_original =
+      rope.IntegerOr("original_max_position_embeddings", model.max_sequence, 1, kMaxModelCount);
   if (model.rope_scaling == RopeScaling::kLlama3) {
     model.rope_low = number("low_freq_factor", 1);
     model.rope_high = number("high_freq_factor", 4);

@@ -55,8 +55,8 @@ TEST(WorkOf, CausalAttentionCountsTheLowerTriangle) {
   ExpectWork(Make(OpKind::kAttentionBackward, shape), 5 * 96, 4 * 150);
 }
 
-// As above, with values of 3: Q K^T and, backward, dQ and dK of 4, P V and dP and dV of 3. 6 pairs of
-// 2 heads. qkv is 3 x (8 + 4 + 3), out 3 x 6.
+// As above, with values of 3: Q K^T and, backward, dQ and dK of 4, P V and dP and dV of 3. 6 pairs
+// of 2 heads. qkv is 3 x (8 + 4 + 3), out 3 x 6.
 TEST(WorkOf, AttentionCountsValuesByTheirOwnWidth) {
   const OpShape shape{.rows = 3,
                       .batch = 1,
@@ -70,8 +70,8 @@ TEST(WorkOf, AttentionCountsValuesByTheirOwnWidth) {
              4 * (2 * 45 + 2 * 18 + 6));
 }
 
-// Three rows of two heads of 4, 2 of which turn, and values of 3: queries 8, keys and values 2 * (2 +
-// 3), the turned key 2: 20 numbers in and 8 + 8 + 6 out, or back, with 2 * 2 additions a row.
+// Three rows of two heads of 4, 2 of which turn, and values of 3: queries 8, keys and values 2 * (2
+// + 3), the turned key 2: 20 numbers in and 8 + 8 + 6 out, or back, with 2 * 2 additions a row.
 TEST(WorkOf, LatentHeadsMoveEachNumberOnce) {
   const OpShape shape{.rows = 3, .heads = 2, .head_dim = 4, .rotary = 2, .value_dim = 3};
   ExpectWork(Make(OpKind::kLatentHeads, shape), 0, 4 * 3 * (20 + 22));
@@ -82,8 +82,8 @@ TEST(WorkOf, LatentHeadsMoveEachNumberOnce) {
   ExpectWork(Make(OpKind::kSplitColumns, {.rows = 3, .cols = 5, .inner = 2}), 0, 4 * 2 * 21);
 }
 
-// 3 rows of 2 heads of 4 outputs: each is scaled, of each head 6 operations; out and lse are read and
-// written. Backward: a dot product a head, out, dout and lse read.
+// 3 rows of 2 heads of 4 outputs: each is scaled, of each head 6 operations; out and lse are read
+// and written. Backward: a dot product a head, out, dout and lse read.
 TEST(WorkOf, SinksTouchOutputsOnce) {
   const OpShape shape{.rows = 3, .heads = 2, .head_dim = 4};
   ExpectWork(Make(OpKind::kSinkForward, shape), 24 + 6 * 6, 4 * 2 * (24 + 6));

@@ -268,20 +268,20 @@ TEST(HuggingFace, ReadsTheNumbersOfStretchedPositions) {
   EXPECT_EQ(llama.rope_original, 8192);
   EXPECT_EQ(llama.rope_low, 1);
   EXPECT_EQ(llama.rope_high, 4);
-  const auto yarn = ImportChanged(
-      "llama-3-8b.json", "rope_scaling",
-      "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 16, "
-      "\"original_max_position_embeddings\": 4096, \"truncate\": false}");
+  const auto yarn =
+      ImportChanged("llama-3-8b.json", "rope_scaling",
+                    "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 16, "
+                    "\"original_max_position_embeddings\": 4096, \"truncate\": false}");
   ASSERT_TRUE(yarn.has_value()) << yarn.error().message;
   EXPECT_EQ(yarn->model.rope_low, 1);
   EXPECT_EQ(yarn->model.rope_high, 16);
   EXPECT_EQ(yarn->model.rope_original, 4096);
   EXPECT_FALSE(yarn->model.rope_whole_pairs);
   EXPECT_NEAR(yarn->model.rope_magnitude, 1.368888, 1e-6);
-  const auto scaled = ImportChanged(
-      "llama-3-8b.json", "rope_scaling",
-      "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"mscale\": 1.0, "
-      "\"mscale_all_dim\": 1.0}");
+  const auto scaled =
+      ImportChanged("llama-3-8b.json", "rope_scaling",
+                    "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"mscale\": 1.0, "
+                    "\"mscale_all_dim\": 1.0}");
   ASSERT_TRUE(scaled.has_value()) << scaled.error().message;
   EXPECT_EQ(scaled->model.rope_magnitude, 1);
   EXPECT_EQ(scaled->model.rope_high, 32);
