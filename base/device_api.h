@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 6 };
+enum { FT_DEVICE_API_VERSION = 7 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -87,6 +87,12 @@ typedef enum FtKernel {
   FT_KERNEL_HEAD_NORM_BACKWARD_INPUT,
   FT_KERNEL_HEAD_NORM_BACKWARD_WEIGHT,
   FT_KERNEL_SOFTCAP,
+  FT_KERNEL_LATENT_HEADS,
+  FT_KERNEL_SINK_FORWARD,
+  FT_KERNEL_SINK_BACKWARD,
+  FT_KERNEL_SHIFT_TARGETS,
+  FT_KERNEL_EXPERT_BIAS,
+  FT_KERNEL_EXPERT_BIAS_GRAD,
   FT_KERNEL_COUNT
 } FtKernel;
 
@@ -253,11 +259,23 @@ typedef struct FtHeadNormBackwardWeight {
   FtDtype dtype;
 } FtHeadNormBackwardWeight;
 
+// How rotary frequencies f of pairs i are stretched:
+//   LINEAR  f / factor
+//   YARN    f / factor * r + f (1 - r), r = (i - low) / (high - low) clamped to [0, 1]
+//   LLAMA3  with w = 2 pi / f: f / factor where w > original / low, f where w < original / high,
+//           else f / factor * (1 - r) + f r, r = (original / w - low) / (high - low)
+typedef enum FtRopeStretch {
+  FT_ROPE_PLAIN = 0,
+  FT_ROPE_LINEAR = 1,
+  FT_ROPE_YARN = 2,
+  FT_ROPE_LLAMA3 = 3
+} FtRopeStretch;
+
 // Rotates the first `heads` heads of each row in place, halves split as in Llama: (x1, x2) -> (x1 c
 // - x2 s, x2 c + x1 s) with angle (row % sequence) * theta^(-2 i / head_dim). inverse != 0 rotates
 // back (the backward pass). Where `runs` is not NULL they hold the `sequence` rows of a sample in
 // order, and their positions count. Heads lie head_stride elements apart, 0: head_dim; where that
-// is more, the rest of a head stays as it is.
+// is more, the rest of a head stays as it is. Sines and cosines are multiplied by magnitude, 0: 1.
 typedef struct FtRope {
   void* data;
   int64_t rows, row_stride, sequence;
@@ -267,12 +285,59 @@ typedef struct FtRope {
   const FtRun* runs;
   int64_t run_count;
   int32_t head_stride;
+  FtRopeStretch stretch;
+  float factor, low, high, original, magnitude;
 } FtRope;
+
+// Heads of latent attention, put together: q [rows, heads * head_dim], kv [rows, heads * (head_dim
+// - rotary + value_dim)], by head what is not turned of its key and then its value, and the turned
+// key [rows, rotary] of all heads, to qkv [rows, heads * (2 head_dim + value_dim)] of all queries,
+// keys and values; the last `rotary` of a head's head_dim are turned. inverse != 0: from the
+// gradient of qkv to those of the three, the turned key's summed over the heads.
+typedef struct FtLatentHeads {
+  void* q;
+  void* kv;
+  void* turned_key;
+  void* qkv;
+  int64_t rows;
+  int32_t heads, head_dim, rotary, value_dim, inverse;
+  FtDtype dtype;
+} FtLatentHeads;
+
+// A learned score a head, sinks[heads], that takes part in the softmax with a value of 0. Forward,
+// behind attention without it: out [rows, heads * head_dim] *= 1 / (1 + e^(sink - lse)), lse [rows,
+// heads] = log(e^lse + e^sink). Backward, with those: sinks_grad[heads] (+)= - sum over rows of
+// e^(sink - lse) * (dout . out).
+typedef struct FtSinkForward {
+  void* out;
+  float* lse;
+  const void* sinks;
+  int64_t rows;
+  int32_t heads, head_dim;
+  FtDtype dtype;
+  FtDtype sinks_dtype;
+} FtSinkForward;
+
+typedef struct FtSinkBackward {
+  const void* out;
+  const void* dout;
+  const float* lse;
+  const void* sinks;
+  void* sinks_grad;
+  int64_t rows;
+  int32_t heads, head_dim, accumulate;
+  FtDtype dtype;
+  FtDtype sinks_dtype;
+  FtDtype grad_dtype;
+} FtSinkBackward;
 
 // Causal attention over packed rows: q, k, v are slices of [batch * sequence, row_stride]; out
 // [rows, heads * head_dim]; lse [rows, heads] fp32 (log of the sum of exponentials of the scaled
 // scores). Query head h reads key head h / (heads / kv_heads). A scale of 0 is 1 / sqrt(head_dim).
-// With window > 0 a query sees that many keys, itself and those before it; 0: all before it.
+// With window > 0 a query sees that many keys, itself and those before it; 0: all before it. Heads
+// of v and out have value_dim elements, 0: head_dim. With softcap > 0 a score s becomes softcap *
+// tanh(s / softcap). With alibi_heads > 0 the distance times the slope of head first_head + h of so
+// many (Press et al. 2022, s. 3) is taken from each score.
 typedef struct FtAttentionForward {
   const void* q;
   const void* k;
@@ -284,6 +349,8 @@ typedef struct FtAttentionForward {
   FtDtype dtype;
   int64_t window;
   float scale;
+  int32_t value_dim, alibi_heads, first_head;
+  float softcap;
 } FtAttentionForward;
 
 // dq, dk, dv: slices laid out like q, k, v (same row_stride), overwritten.
@@ -302,6 +369,8 @@ typedef struct FtAttentionBackward {
   FtDtype dtype;
   int64_t window;
   float scale;
+  int32_t value_dim, alibi_heads, first_head;
+  float softcap;
 } FtAttentionBackward;
 
 // One part of causal attention: queries of some runs of rows against keys of others, each against
@@ -324,6 +393,8 @@ typedef struct FtAttentionPartForward {
   FtDtype dtype;
   int64_t window;
   float scale;
+  int32_t value_dim, alibi_heads, first_head;
+  float softcap;
 } FtAttentionPartForward;
 
 // What flows to the queries and keys of a part; out and lse are those of all parts together. dq is
@@ -346,6 +417,8 @@ typedef struct FtAttentionPartBackward {
   FtDtype dtype;
   int64_t window;
   float scale;
+  int32_t value_dim, alibi_heads, first_head;
+  float softcap;
 } FtAttentionPartBackward;
 
 // to[row * to_stride + col] = from[row * from_stride + col] for rows x cols; they do not overlap.
@@ -364,8 +437,9 @@ typedef enum FtActivation {
   FT_SQUARED_RELU = 3
 } FtActivation;
 
-// What FtSwiglu computes of the gate: silu, or GELU in its tanh form.
-typedef enum FtGate { FT_GATE_SILU = 0, FT_GATE_GELU_TANH = 1 } FtGate;
+// What FtSwiglu computes of the gate: silu, or GELU in its tanh form. CLAMPED is gpt-oss's, of
+// both: g sigmoid(1.702 g) (u + 1), g = min(gate, 7) and u = up clamped to [-7, 7].
+typedef enum FtGate { FT_GATE_SILU = 0, FT_GATE_GELU_TANH = 1, FT_GATE_CLAMPED = 2 } FtGate;
 
 // Forward: y = f(x). Backward: dx = dy * f'(x); dx may be dy.
 typedef struct FtGelu {
@@ -490,6 +564,13 @@ typedef struct FtVocabLoss {
   FtDtype dtype;
 } FtVocabLoss;
 
+// out[row] = targets[row + 1], -1 in the last row of each sequence; they do not overlap.
+typedef struct FtShiftTargets {
+  const int32_t* targets;
+  int32_t* out;
+  int64_t rows, sequence;
+} FtShiftTargets;
+
 // ---- mixture of experts. A pair p = row * per_token + j is a token's j-th expert; an expert row
 // is a place in the experts' input. The rows of one expert follow each other, in order of the
 // pairs.
@@ -498,8 +579,12 @@ typedef struct FtVocabLoss {
 // per_token], the experts of the largest scores, the lower number first where they are equal;
 // weights [rows, per_token], of the chosen: softmax over them alone, or with softmax_first != 0
 // what probs says. With group_limit > 0 the experts are `expert_groups` equal groups, at most 64,
-// of which a token's are in group_limit: those with the largest sums of per_token / group_limit
-// probs, at least of one (DeepSeek-AI 2024, s. 2.1.2). With replay != 0 chosen is given.
+// of which a token's are in group_limit: those with the largest sums of group_top probs, 0:
+// per_token / group_limit, at least of one (DeepSeek-AI 2024b, s. 2.1.2). With replay != 0 chosen
+// is given. Weights are multiplied by weight_scale, 0: 1.
+//
+// With sigmoid != 0 probs are sigmoids of the scores, and weights those of the chosen divided by
+// their sum; the choice, of groups too, is by probs + choice_bias [experts], which may be NULL.
 //
 // places [rows, per_token]: the pair's expert row; sources [expert rows]: the row's pair. Expert
 // rows lie in `pieces`, and in each piece by expert. capacity 0: piece p has the pairs of rows
@@ -522,12 +607,18 @@ typedef struct FtRoute {
   int64_t expert_groups, group_limit;
   int32_t softmax_first, replay;
   FtDtype dtype;
+  const void* choice_bias;
+  FtDtype choice_bias_dtype;
+  int64_t group_top;
+  int32_t sigmoid;
+  float weight_scale;
 } FtRoute;
 
 // d_logits [rows, experts] from the gradient d_weights [rows, per_token] of the weights, and from
 // the load-balancing loss, the mean over groups of R = balance_rows rows of balance * experts / (R
 // per_token) * sum over e of balance_counts[e] * mean over the group's rows of probs[row, e]
-// (Fedus et al. 2022, eq. 4 to 6), in which counts are constants.
+// (Fedus et al. 2022, eq. 4 to 6), in which counts are constants; with sigmoid != 0 of each row's
+// probs divided by their sum (DeepSeek-AI 2024b, eq. 17 to 20).
 typedef struct FtRouteBackward {
   const float* probs;
   const float* weights;
@@ -539,6 +630,8 @@ typedef struct FtRouteBackward {
   float balance;
   int32_t softmax_first;
   FtDtype dtype;
+  int32_t sigmoid;
+  float weight_scale;
 } FtRouteBackward;
 
 // out[r] = weights[sources[r]] * x[sources[r] / per_token], 0 where sources[r] is -1; weights may
@@ -596,6 +689,28 @@ typedef struct FtGroupedGemm {
   FtDtype dtype;
   FtDtype c_dtype;
 } FtGroupedGemm;
+
+// Runs of rows as FtGroupedGemm has them. x[rows, cols] += scale * bias[experts, cols] of the run's
+// expert; and bias_grad[experts, cols] (+)= sum over the rows of its runs of dy.
+typedef struct FtExpertBias {
+  void* x;
+  const void* bias;
+  const int32_t* counts;
+  int64_t rows, cols, experts, groups, count_stride;
+  float scale;
+  FtDtype dtype;
+  FtDtype bias_dtype;
+} FtExpertBias;
+
+typedef struct FtExpertBiasGrad {
+  const void* dy;
+  void* bias_grad;
+  const int32_t* counts;
+  int64_t rows, cols, experts, groups, count_stride;
+  int32_t accumulate;
+  FtDtype dtype;
+  FtDtype grad_dtype;
+} FtExpertBiasGrad;
 
 // out[0] (+)= sum of squares, summed in fp64; out is fp32.
 typedef struct FtSquaredNorm {
@@ -790,6 +905,12 @@ typedef struct FtDeviceApi {
   FtStatus (*head_norm_backward_input)(FtQueue*, const FtHeadNormBackwardInput*);
   FtStatus (*head_norm_backward_weight)(FtQueue*, const FtHeadNormBackwardWeight*);
   FtStatus (*softcap)(FtQueue*, const FtSoftcap*);
+  FtStatus (*latent_heads)(FtQueue*, const FtLatentHeads*);
+  FtStatus (*sink_forward)(FtQueue*, const FtSinkForward*);
+  FtStatus (*sink_backward)(FtQueue*, const FtSinkBackward*);
+  FtStatus (*shift_targets)(FtQueue*, const FtShiftTargets*);
+  FtStatus (*expert_bias)(FtQueue*, const FtExpertBias*);
+  FtStatus (*expert_bias_grad)(FtQueue*, const FtExpertBiasGrad*);
 
   // capture: NULL where the executor's own clock is the measurement
   FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);

@@ -124,7 +124,11 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                .head_dim = head_dim,
                                .dtype = FT_F32,
                                .window = 0,
-                               .scale = 0.0F};
+                               .scale = 0.0F,
+                               .value_dim = 0,
+                               .alibi_heads = 0,
+                               .first_head = 0,
+                               .softcap = 0.0F};
     return CpuDeviceApi().attention_forward(queue, &g);
   };
   Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair, forward);
@@ -150,7 +154,11 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                 .head_dim = head_dim,
                                 .dtype = FT_F32,
                                 .window = 0,
-                                .scale = 0.0F};
+                                .scale = 0.0F,
+                                .value_dim = 0,
+                                .alibi_heads = 0,
+                                .first_head = 0,
+                                .softcap = 0.0F};
     return CpuDeviceApi().attention_backward(queue, &g);
   });
 }
@@ -238,9 +246,13 @@ void RegisterRowwise(const Stream& stream) {
     return api.bias_grad(q, &g);
   });
   Register(variant, "rope" + size, Unit::kBytes, 2 * tensor, [=, &api](FtQueue* q) {
-    const FtRope g{x[3]->get(), rows, cols,     rows,   static_cast<std::int32_t>(cols / 64),
-                   64,          0,    10000.0F, FT_F32, nullptr,
-                   0,           0};
+    FtRope g{};
+    g.data = x[3]->get();
+    g.rows = g.sequence = rows;
+    g.row_stride = cols;
+    g.heads = static_cast<std::int32_t>(cols / 64);
+    g.head_dim = 64;
+    g.theta = 10000.0F;
     return api.rope(q, &g);
   });
 }

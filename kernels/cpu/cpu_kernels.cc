@@ -22,6 +22,7 @@ bool TakesShortTensors(FtKernel kernel) {
     case FT_KERNEL_HEAD_NORM_BACKWARD_INPUT:
     case FT_KERNEL_HEAD_NORM_BACKWARD_WEIGHT:
     case FT_KERNEL_SOFTCAP:
+    case FT_KERNEL_SHIFT_TARGETS:
     case FT_KERNEL_COUNT_SKIPPED:
       return false;
     default:
@@ -43,6 +44,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetEmbeddingEntries(api);
   SetNormEntries(api);
   SetHeadNormEntries(api);
+  SetLatentEntries(api);
   SetAttentionEntries(api);
   SetAttentionPartEntries(api);
   SetActivationEntries(api);

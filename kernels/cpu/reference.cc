@@ -133,12 +133,14 @@ Tensor Rope(const RopeShape& s, const Tensor& x) {
     for (std::int64_t head = 0; head < s.heads; ++head) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double power = -2.0 * static_cast<double>(i) / static_cast<double>(s.head_dim);
-        const double angle = static_cast<double>(row % s.sequence) * std::pow(s.theta, power) *
-                             (s.inverse ? -1.0 : 1.0);
+        const double frequency =
+            s.frequencies.empty() ? std::pow(s.theta, power) : s.frequencies[Index(i)];
+        const double angle =
+            static_cast<double>(row % s.sequence) * frequency * (s.inverse ? -1.0 : 1.0);
         const std::size_t first = Index((row * s.heads + head) * s.head_dim + i);
         const std::size_t second = first + Index(half);
-        y[first] = x[first] * std::cos(angle) - x[second] * std::sin(angle);
-        y[second] = x[second] * std::cos(angle) + x[first] * std::sin(angle);
+        y[first] = s.magnitude * (x[first] * std::cos(angle) - x[second] * std::sin(angle));
+        y[second] = s.magnitude * (x[second] * std::cos(angle) + x[first] * std::sin(angle));
       }
     }
   }
@@ -146,6 +148,17 @@ Tensor Rope(const RopeShape& s, const Tensor& x) {
 }
 
 namespace {
+
+// Slopes of a power of two of heads are a geometric series from its ratio on; those of other
+// numbers are taken from the series of the next powers below and above it (Press et al. 2022, s.
+// 3).
+double Slope(std::int64_t heads, std::int64_t head) {
+  std::int64_t below = 1;
+  while (2 * below <= heads) below *= 2;
+  const bool first = head < below;
+  const double ratio = std::pow(2.0, -8.0 / static_cast<double>(first ? below : 2 * below));
+  return std::pow(ratio, static_cast<double>(first ? head + 1 : 2 * (head - below) + 1));
+}
 
 // Where the vectors of one query and one key lie.
 struct AttentionPlaces {
@@ -157,6 +170,13 @@ struct AttentionPlaces {
   std::size_t Key(std::int64_t b, std::int64_t head, std::int64_t j) const {
     const std::int64_t kv_head = head / (s.heads / s.kv_heads);
     return Index(((b * s.sequence + j) * s.kv_heads + kv_head) * s.head_dim);
+  }
+  std::size_t Out(std::int64_t b, std::int64_t head, std::int64_t i) const {
+    return Index(((b * s.sequence + i) * s.heads + head) * s.ValueDim());
+  }
+  std::size_t Value(std::int64_t b, std::int64_t head, std::int64_t j) const {
+    const std::int64_t kv_head = head / (s.heads / s.kv_heads);
+    return Index(((b * s.sequence + j) * s.kv_heads + kv_head) * s.ValueDim());
   }
   std::size_t Lse(std::int64_t b, std::int64_t head, std::int64_t i) const {
     return Index((b * s.sequence + i) * s.heads + head);
@@ -192,16 +212,29 @@ void ForEachQuery(const AttentionShape& s, const Visit& visit) {
 
 }  // namespace
 
+double AttentionShape::Bent(double score, std::int64_t head, std::int64_t distance) const {
+  if (softcap > 0) score = softcap * std::tanh(score / softcap);
+  if (alibi_heads == 0) return score;
+  return score - Slope(alibi_heads, first_head + head) * static_cast<double>(distance);
+}
+
+double AttentionShape::BentSlope(double score) const {
+  if (softcap == 0) return 1.0;
+  const double tanh = std::tanh(score / softcap);
+  return 1.0 - tanh * tanh;
+}
+
 AttentionOutputs AttentionForward(const AttentionShape& s, const Tensor& q, const Tensor& k,
                                   const Tensor& v) {
   const AttentionPlaces at{s};
   const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
-  AttentionOutputs outputs{Zeros(static_cast<std::int64_t>(q.size())),
+  AttentionOutputs outputs{Zeros(s.batch * s.sequence * s.heads * s.ValueDim()),
                            Zeros(s.batch * s.sequence * s.heads)};
   ForEachQuery(s, [&](std::int64_t b, std::int64_t head, std::int64_t i) {
     Tensor scores;
     for (std::int64_t j = s.FirstKey(i); j <= i; ++j) {
-      scores.push_back(scale * Dot(q, at.Query(b, head, i), k, at.Key(b, head, j), s.head_dim));
+      const double dot = Dot(q, at.Query(b, head, i), k, at.Key(b, head, j), s.head_dim);
+      scores.push_back(s.Bent(scale * dot, head, i - j));
     }
     const double most = *std::max_element(scores.begin(), scores.end());
     double sum = 0.0;
@@ -209,8 +242,8 @@ AttentionOutputs AttentionForward(const AttentionShape& s, const Tensor& q, cons
       sum += std::exp(score - most);
     }
     for (std::int64_t j = s.FirstKey(i); j <= i; ++j) {
-      AddScaled(std::exp(scores[Index(j - s.FirstKey(i))] - most) / sum, v, at.Key(b, head, j),
-                s.head_dim, outputs.out, at.Query(b, head, i));
+      AddScaled(std::exp(scores[Index(j - s.FirstKey(i))] - most) / sum, v, at.Value(b, head, j),
+                s.ValueDim(), outputs.out, at.Out(b, head, i));
     }
     outputs.lse[at.Lse(b, head, i)] = most + std::log(sum);
   });
@@ -224,14 +257,15 @@ AttentionGrads AttentionBackward(const AttentionShape& s, const Tensor& q, const
   const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
   AttentionGrads grads{Tensor(q.size(), 0.0), Tensor(k.size(), 0.0), Tensor(v.size(), 0.0)};
   ForEachQuery(s, [&](std::int64_t b, std::int64_t head, std::int64_t i) {
-    const std::size_t query = at.Query(b, head, i);
-    const double delta = Dot(dout, query, out, query, s.head_dim);
+    const std::size_t query = at.Query(b, head, i), of_out = at.Out(b, head, i);
+    const double delta = Dot(dout, of_out, out, of_out, s.ValueDim());
     for (std::int64_t j = s.FirstKey(i); j <= i; ++j) {
-      const std::size_t key = at.Key(b, head, j);
-      const double p =
-          std::exp(scale * Dot(q, query, k, key, s.head_dim) - lse[at.Lse(b, head, i)]);
-      const double ds = scale * p * (Dot(dout, query, v, key, s.head_dim) - delta);
-      AddScaled(p, dout, query, s.head_dim, grads.v, key);
+      const std::size_t key = at.Key(b, head, j), value = at.Value(b, head, j);
+      const double score = scale * Dot(q, query, k, key, s.head_dim);
+      const double p = std::exp(s.Bent(score, head, i - j) - lse[at.Lse(b, head, i)]);
+      const double ds =
+          scale * s.BentSlope(score) * p * (Dot(dout, of_out, v, value, s.ValueDim()) - delta);
+      AddScaled(p, dout, of_out, s.ValueDim(), grads.v, value);
       AddScaled(ds, k, key, s.head_dim, grads.q, query);
       AddScaled(ds, q, query, s.head_dim, grads.k, key);
     }

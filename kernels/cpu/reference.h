@@ -57,14 +57,25 @@ struct RopeShape {
   std::int64_t sequence = 0, heads = 0, head_dim = 0;
   double theta = 10000.0;
   bool inverse = false;
+  // Frequencies of the pairs in place of theta's, and what sines and cosines are multiplied by.
+  Tensor frequencies = {};
+  double magnitude = 1.0;
 };
 Tensor Rope(const RopeShape& shape, const Tensor& x);
 
 // Causal attention; q is [batch, sequence, heads, head_dim], k and v have kv_heads heads. With a
-// window a query sees that many keys, itself and those before it; 0: all before it.
+// window a query sees that many keys, itself and those before it; 0: all before it. v and out have
+// heads of value_dim, 0: head_dim. softcap, alibi_heads and first_head are FtAttentionForward's.
 struct AttentionShape {
   std::int64_t batch = 0, sequence = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t window = 0;
+  std::int64_t value_dim = 0, alibi_heads = 0, first_head = 0;
+  double softcap = 0.0;
+
+  std::int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
+  // What is left of a scaled score, and its derivative.
+  double Bent(double score, std::int64_t head, std::int64_t distance) const;
+  double BentSlope(double score) const;
 
   std::int64_t FirstKey(std::int64_t query) const {
     return window > 0 && query >= window ? query + 1 - window : 0;

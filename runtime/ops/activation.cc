@@ -26,6 +26,7 @@ FtActivation PlainOf(ActivationKind kind) {
 }
 
 FtGate GateOf(ActivationKind kind) {
+  if (kind == ActivationKind::kClampedSilu) return FT_GATE_CLAMPED;
   return kind == ActivationKind::kGeluTanh ? FT_GATE_GELU_TANH : FT_GATE_SILU;
 }
 

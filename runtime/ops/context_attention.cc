@@ -49,7 +49,11 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
                                       .merge = op.op.accumulate,
                                       .dtype = op.Dtype(0),
                                       .window = s.window,
-                                      .scale = op.op.parameter};
+                                      .scale = op.op.parameter,
+                                      .value_dim = s.value_dim,
+                                      .alibi_heads = s.alibi_heads,
+                                      .first_head = FirstHead(op),
+                                      .softcap = op.op.cap};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_forward(queue, &args.attention_part_forward);
@@ -86,7 +90,11 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .accumulate_dq = op.op.accumulate,
                                        .dtype = op.Dtype(0),
                                        .window = s.window,
-                                       .scale = op.op.parameter};
+                                       .scale = op.op.parameter,
+                                       .value_dim = s.value_dim,
+                                       .alibi_heads = s.alibi_heads,
+                                       .first_head = FirstHead(op),
+                                       .softcap = op.op.cap};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.attention_part_backward(queue, &args.attention_part_backward);
@@ -117,13 +125,14 @@ KernelCall MakeKeyColumns(const BoundOp& op) {
 KernelCall MakeHeadParts(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const std::int64_t q = std::int64_t{s.heads} * s.head_dim;
-  const std::int64_t kv = std::int64_t{s.kv_heads} * s.head_dim;
+  const std::int64_t k = std::int64_t{s.kv_heads} * s.head_dim;
+  const std::int64_t v = std::int64_t{s.kv_heads} * s.ValueDim();
   const std::size_t whole_operand = op.op.inverse ? 1 : 0;
   KernelCall call;
   call.args.head_parts = {.whole = op.Pointer<std::byte>(whole_operand),
                           .parts = op.Pointer<std::byte>(1 - whole_operand),
                           .rows = s.rows,
-                          .widths = {q, kv, kv},
+                          .widths = {q, k, v},
                           .count = s.cp,
                           .each = BytesIn(op.op.formats[0], 1),
                           .dtype = op.Dtype(0),

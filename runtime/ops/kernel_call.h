@@ -92,6 +92,17 @@ struct HeadPartsCall {
   bool inverse;
 };
 
+// Rows [left | right] and each of the two by itself.
+struct SplitColumnsCall {
+  std::byte* whole;
+  std::byte* left;
+  std::byte* right;
+  std::int64_t rows, left_cols, right_cols;
+  std::int64_t each;  // bytes of a number
+  FtDtype dtype;
+  bool inverse;
+};
+
 union KernelArgs {
   FillCall fill;
   FtGemm gemm;
@@ -111,6 +122,10 @@ union KernelArgs {
   FtAttentionPartBackward attention_part_backward;
   FtCopyRows copy_rows;
   HeadPartsCall head_parts;
+  SplitColumnsCall split_columns;
+  FtLatentHeads latent_heads;
+  FtSinkForward sink_forward;
+  FtSinkBackward sink_backward;
   FtGelu gelu;
   FtSwiglu swiglu;
   FtAdd add;
@@ -121,12 +136,15 @@ union KernelArgs {
   FtVocabMax vocab_max;
   FtVocabSums vocab_sums;
   FtVocabLoss vocab_loss;
+  FtShiftTargets shift_targets;
   FtRoute route;
   FtRouteBackward route_backward;
   FtExpertGather expert_gather;
   FtExpertCombine expert_combine;
   FtExpertDots expert_dots;
   FtGroupedGemm grouped_gemm;
+  FtExpertBias expert_bias;
+  FtExpertBiasGrad expert_bias_grad;
   FtSquaredNorm squared_norm;
   AdamWCall adamw;
   FtSgd sgd;
@@ -175,6 +193,10 @@ KernelCall MakeAttentionPartForward(const BoundOp& op);
 KernelCall MakeAttentionPartBackward(const BoundOp& op);
 KernelCall MakeKeyColumns(const BoundOp& op);
 KernelCall MakeHeadParts(const BoundOp& op);
+KernelCall MakeSplitColumns(const BoundOp& op);
+KernelCall MakeLatentHeads(const BoundOp& op);
+KernelCall MakeSinkForward(const BoundOp& op);
+KernelCall MakeSinkBackward(const BoundOp& op);
 KernelCall MakeGeluForward(const BoundOp& op);
 KernelCall MakeGeluBackward(const BoundOp& op);
 KernelCall MakeSwigluForward(const BoundOp& op);
@@ -187,12 +209,15 @@ KernelCall MakeCrossEntropyBackward(const BoundOp& op);
 KernelCall MakeVocabMax(const BoundOp& op);
 KernelCall MakeVocabSums(const BoundOp& op);
 KernelCall MakeVocabLoss(const BoundOp& op);
+KernelCall MakeShiftTargets(const BoundOp& op);
 KernelCall MakeRoute(const BoundOp& op);
 KernelCall MakeRouteBackward(const BoundOp& op);
 KernelCall MakeExpertGather(const BoundOp& op);
 KernelCall MakeExpertCombine(const BoundOp& op);
 KernelCall MakeExpertDots(const BoundOp& op);
 KernelCall MakeGroupedGemm(const BoundOp& op);
+KernelCall MakeExpertBias(const BoundOp& op);
+KernelCall MakeExpertBiasGrad(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
 KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);

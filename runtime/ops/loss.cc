@@ -89,4 +89,15 @@ KernelCall MakeVocabLoss(const BoundOp& op) {
   return call;
 }
 
+KernelCall MakeShiftTargets(const BoundOp& op) {
+  KernelCall call;
+  call.args.shift_targets = {.targets = op.Pointer<std::int32_t>(0),
+                             .out = op.Pointer<std::int32_t>(1),
+                             .rows = op.op.shape.rows,
+                             .sequence = op.op.shape.sequence};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.shift_targets(queue, &args.shift_targets); };
+  return call;
+}
+
 }  // namespace foretrain

@@ -23,7 +23,12 @@ KernelCall MakeRoute(const BoundOp& op) {
                      .group_limit = op.op.shape.group_limit,
                      .softmax_first = op.op.softmax_first,
                      .replay = 0,
-                     .dtype = op.Dtype(0)};
+                     .dtype = op.Dtype(0),
+                     .choice_bias = op.Pointer(8),
+                     .choice_bias_dtype = op.Dtype(8),
+                     .group_top = op.op.shape.group_top,
+                     .sigmoid = op.op.sigmoid,
+                     .weight_scale = op.op.parameter};
   call.chooses = true;
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.route(queue, &args.route); };
@@ -44,7 +49,9 @@ KernelCall MakeRouteBackward(const BoundOp& op) {
                               .balance_rows = op.op.shape.balance_rows,
                               .balance = op.op.scale,
                               .softmax_first = op.op.softmax_first,
-                              .dtype = op.Dtype(5)};
+                              .dtype = op.Dtype(5),
+                              .sigmoid = op.op.sigmoid,
+                              .weight_scale = op.op.parameter};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.route_backward(queue, &args.route_backward); };
   return call;
@@ -98,6 +105,67 @@ KernelCall MakeExpertDots(const BoundOp& op) {
   return call;
 }
 
+namespace {
+
+// Runs of experts' rows, of which operand 0 has some of `width`.
+template <class Arguments>
+void SetRuns(const BoundOp& op, std::int64_t width, Arguments& g) {
+  const OpShape& s = op.op.shape;
+  if (s.capacity > 0) g.groups = g.rows / s.capacity;
+  if (s.members == 0) return;
+  // A run of each member's rows for each expert here; rows: as many as there is room for.
+  g.counts += std::int64_t{s.piece} * s.all_experts + std::int64_t{op.member} * s.experts;
+  g.count_stride = std::int64_t{s.pieces} * s.all_experts;
+  g.groups = std::int64_t{s.members} * s.experts;
+  g.rows = ElementsIn(op.op.formats[0], op.bytes[0]) / width;
+}
+
+}  // namespace
+
+KernelCall MakeExpertBias(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  KernelCall call;
+  FtExpertBias& g = call.args.expert_bias;
+  g = {.x = op.Pointer(0),
+       .bias = op.Pointer(1),
+       .counts = op.Pointer<std::int32_t>(2),
+       .rows = s.rows,
+       .cols = s.cols,
+       .experts = s.experts,
+       .groups = s.experts,
+       .count_stride = 0,
+       .scale = op.op.scale,
+       .dtype = op.Dtype(0),
+       .bias_dtype = op.Dtype(1)};
+  SetRuns(op, s.cols, g);
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.expert_bias(queue, &args.expert_bias); };
+  return call;
+}
+
+KernelCall MakeExpertBiasGrad(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  KernelCall call;
+  FtExpertBiasGrad& g = call.args.expert_bias_grad;
+  g = {.dy = op.Pointer(0),
+       .bias_grad = op.Pointer(2),
+       .counts = op.Pointer<std::int32_t>(1),
+       .rows = s.rows,
+       .cols = s.cols,
+       .experts = s.experts,
+       .groups = s.experts,
+       .count_stride = 0,
+       .accumulate = op.op.accumulate,
+       .dtype = op.Dtype(0),
+       .grad_dtype = op.Dtype(2)};
+  SetRuns(op, s.cols, g);
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) {
+    return api.expert_bias_grad(queue, &args.expert_bias_grad);
+  };
+  return call;
+}
+
 KernelCall MakeGroupedGemm(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   const FtGroupedMode mode = op.op.trans_a   ? FT_GROUPED_WEIGHT
@@ -121,15 +189,7 @@ KernelCall MakeGroupedGemm(const BoundOp& op) {
        .accumulate = op.op.accumulate,
        .dtype = op.Dtype(0),
        .c_dtype = op.Dtype(3)};
-  if (s.capacity > 0) g.groups = g.rows / s.capacity;
-  if (s.members > 0) {
-    // A run of each member's rows for each expert here; rows: as many as there is room for.
-    g.counts += std::int64_t{s.piece} * s.all_experts + std::int64_t{op.member} * s.experts;
-    g.count_stride = std::int64_t{s.pieces} * s.all_experts;
-    g.groups = std::int64_t{s.members} * s.experts;
-    const std::int64_t room = ElementsIn(op.op.formats[0], op.bytes[0]);
-    g.rows = room / (mode == FT_GROUPED_FORWARD ? g.in : g.out);
-  }
+  SetRuns(op, mode == FT_GROUPED_FORWARD ? g.in : g.out, g);
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.grouped_gemm(queue, &args.grouped_gemm); };
   return call;

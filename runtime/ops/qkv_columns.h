@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "runtime/ops/kernel_call.h"
 #include "sim/program/op.h"
 
 namespace foretrain {
@@ -13,10 +14,20 @@ struct QkvColumns {
   explicit QkvColumns(const OpShape& s, bool own = false)
       : k(own ? 0 : std::int64_t{s.heads} * s.head_dim),
         v(k + std::int64_t{s.kv_heads} * s.head_dim),
-        stride(v + std::int64_t{s.kv_heads} * s.head_dim) {}
+        stride(v + std::int64_t{s.kv_heads} * s.ValueDim()) {}
   std::int64_t k;
   std::int64_t v;
   std::int64_t stride;
 };
+
+// The first head of an attention op among all heads of the model, whose slopes tell them apart: tp
+// ranks have parts of them and, where a part goes by heads over cp ranks, those parts of it.
+inline std::int32_t FirstHead(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  if (s.alibi_heads == 0) return 0;
+  const int parts = s.alibi_heads / s.heads;
+  const bool by_heads = s.cp > 0 && s.rows == s.batch * s.sequence * s.cp;
+  return (by_heads ? op.tp * s.cp + op.cp : op.tp) % parts * s.heads;
+}
 
 }  // namespace foretrain

@@ -72,9 +72,11 @@ Result<void> ReadPiece(const File& file, const ModelSpec& model, const Parameter
   const std::int64_t length = place.rows * place.cols;
   const std::int64_t rows = name.transposed ? entry.cols : entry.rows;
   const std::int64_t cols = name.transposed ? entry.rows : entry.cols;
-  const std::int64_t all = name.interleaved * (vector ? length : place.rows);
-  const bool fits = vector ? rows == 1 && cols >= name.first_row + all
-                           : cols == place.cols && rows >= name.first_row + all;
+  const std::int64_t all = name.first_row + name.interleaved * (vector ? length : place.rows);
+  const bool fits = name.stacked ? vector ? rows * cols >= all
+                                          : rows >= all && cols >= name.first_col + place.cols
+                    : vector     ? rows == 1 && cols >= all
+                                 : cols == place.cols && rows >= all;
   if (!fits) {
     return Fail(ErrorCode::kInvalidArgument,
                 file.path + ": " + found->first + " is " + std::to_string(entry.rows) + " x " +
@@ -84,7 +86,7 @@ Result<void> ReadPiece(const File& file, const ModelSpec& model, const Parameter
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::int64_t c = col + static_cast<std::int64_t>(i);
     const std::int64_t index = vector            ? name.Row(row * place.cols + c)
-                               : name.transposed ? c * entry.cols + name.Row(row)
+                               : name.transposed ? (name.first_col + c) * entry.cols + name.Row(row)
                                                  : name.Row(row) * entry.cols + c;
     out[i] = file.At(entry, index) + name.plus;
   }

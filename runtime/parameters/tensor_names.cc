@@ -25,9 +25,24 @@ constexpr Rule kLlama[] = {
     {"attention.k.", "model.layers.{}.self_attn.k_proj."},
     {"attention.v.", "model.layers.{}.self_attn.v_proj."},
     {"attention.out.", "model.layers.{}.self_attn.o_proj."},
+    {"attention.q_down.norm.", "model.layers.{}.self_attn.q_a_layernorm."},
+    {"attention.q_down.", "model.layers.{}.self_attn.q_a_proj."},
+    {"attention.q_up.", "model.layers.{}.self_attn.q_b_proj."},
+    {"attention.kv_down.norm.", "model.layers.{}.self_attn.kv_a_layernorm."},
+    {"attention.kv_down.", "model.layers.{}.self_attn.kv_a_proj_with_mqa."},
+    {"attention.kv_up.", "model.layers.{}.self_attn.kv_b_proj."},
+    {"attention.sinks", "model.layers.{}.self_attn.sinks"},
+    {"tokens.norm.", "model.layers.{}.enorm."},
+    {"hidden.norm.", "model.layers.{}.hnorm."},
+    {"projection.", "model.layers.{}.eh_proj."},
+    {"norm.", "model.layers.{}.shared_head.norm."},
     {"mlp.gate.", "model.layers.{}.mlp.gate_proj."},
     {"mlp.up.", "model.layers.{}.mlp.up_proj."},
     {"mlp.down.", "model.layers.{}.mlp.down_proj."},
+};
+// Latent attention without a vector for queries.
+constexpr Rule kStraightQueries[] = {
+    {"attention.q_up.", "model.layers.{}.self_attn.q_proj."},
 };
 // Rows of the families below stand before Llama's.
 constexpr Rule kGemma2[] = {
@@ -83,6 +98,25 @@ constexpr Rule kGptJ[] = {
     {"mlp.up.", "transformer.h.{}.mlp.fc_in."},
     {"mlp.down.", "transformer.h.{}.mlp.fc_out."},
 };
+constexpr Rule kBloom[] = {
+    {"embedding.tokens.", "transformer.word_embeddings."},
+    {"embedding.norm.", "transformer.word_embeddings_layernorm."},
+    {"head.norm.", "transformer.ln_f."},
+    {"norm1.", "transformer.h.{}.input_layernorm."},
+    {"norm2.", "transformer.h.{}.post_attention_layernorm."},
+    {"attention.out.", "transformer.h.{}.self_attention.dense."},
+    {"mlp.up.", "transformer.h.{}.mlp.dense_h_to_4h."},
+    {"mlp.down.", "transformer.h.{}.mlp.dense_4h_to_h."},
+};
+constexpr Rule kMpt[] = {
+    {"embedding.tokens.", "transformer.wte."},
+    {"head.norm.", "transformer.norm_f."},
+    {"norm1.", "transformer.blocks.{}.norm_1."},
+    {"norm2.", "transformer.blocks.{}.norm_2."},
+    {"attention.out.", "transformer.blocks.{}.attn.out_proj."},
+    {"mlp.up.", "transformer.blocks.{}.ffn.up_proj."},
+    {"mlp.down.", "transformer.blocks.{}.ffn.down_proj."},
+};
 // Under the prefix "" or "transformer.".
 constexpr Rule kGpt2[] = {
     {"embedding.tokens.", "wte."}, {"embedding.positions.", "wpe."},
@@ -115,6 +149,14 @@ constexpr std::array kLibraries = {
             .rules = kNeoX,
             .qkv = Qkv::kByHead,
             .packed = "gpt_neox.layers.{}.attention.query_key_value."},
+    Library{.mark = "transformer.word_embeddings_layernorm.weight",
+            .rules = kBloom,
+            .qkv = Qkv::kByHead,
+            .packed = "transformer.h.{}.self_attention.query_key_value."},
+    Library{.mark = "transformer.blocks.0.norm_1.weight",
+            .rules = kMpt,
+            .qkv = Qkv::kBehindEachOther,
+            .packed = "transformer.blocks.{}.attn.Wqkv."},
     Library{.mark = "model.decoder.layers.0.fc1.weight", .rules = kOpt},
     Library{.mark = "model.layers.0.mlp.fc1.weight", .rules = kPhi},
     Library{.mark = "model.layers.0.mlp.c_fc.weight", .rules = kStarCoder2},
@@ -169,8 +211,11 @@ std::string NameOfExperts(const HasTensor& has, const OurName& ours) {
   const std::string layer = "model.layers." + std::string(ours.layer) + ".";
   const bool mixtral = has(layer + "block_sparse_moe.gate.weight");
   if (ours.rest == "router.weight") {
+    if (has(layer + "mlp.router.weight")) return layer + "mlp.router.weight";
     return layer + (mixtral ? "block_sparse_moe.gate.weight" : "mlp.gate.weight");
   }
+  if (ours.rest == "router.bias") return layer + "mlp.router.bias";
+  if (ours.rest == "router.choice.bias") return layer + "mlp.gate.e_score_correction_bias";
   std::string_view rest = ours.rest;
   std::string base;
   if (rest.starts_with("shared.")) {
@@ -244,25 +289,75 @@ bool FromGateUp(const Library& library, const ModelSpec& model, const OurName& o
   return true;
 }
 
+// gpt-oss: all experts' weights are one tensor [experts, in, out], with gate and up in turns.
+bool FromStackedExperts(const HasTensor& has, const ModelSpec& model, const OurName& ours,
+                        FileTensor& out) {
+  constexpr std::string_view kExperts = "experts.";
+  if (!ours.rest.starts_with(kExperts)) return false;
+  const std::string base = "model.layers." + std::string(ours.layer) + ".mlp.experts.";
+  if (!has(base + "gate_up_proj_bias")) return false;
+  const std::int64_t expert = std::stoll(std::string(ours.rest.substr(kExperts.size())));
+  const bool down = ours.rest.find(".mlp.down.") != std::string_view::npos;
+  const bool bias = ours.rest.ends_with(".bias");
+  const std::int64_t width = model.expert_ffn_hidden;
+  out.name = base + (down ? "down_proj" : "gate_up_proj") + (bias ? "_bias" : "");
+  out.stacked = out.transposed = true;
+  if (!down) {
+    out.interleaved = 2;
+    out.head_dim = 1;
+    out.part = ours.rest.find(".mlp.up.") != std::string_view::npos ? 1 : 0;
+  }
+  if (bias) {
+    out.first_row = expert * (down ? model.hidden : 2 * width);
+  } else {
+    out.first_col = expert * (down ? width : model.hidden);
+  }
+  return true;
+}
+
+// Of each head the part that is turned.
+void TurnLatentHeads(const ModelSpec& model, const OurName& ours, FileTensor& out) {
+  const bool queries = ours.rest == "attention.q_up.weight";
+  if (!queries && ours.rest != "attention.kv_down.weight") return;
+  out.turned = model.rope_head_dim;
+  out.turned_first = queries ? model.head_dim - model.rope_head_dim : model.key_value_rank;
+  out.head_dim = out.turned_first + out.turned;
+}
+
+// A layer that predicts ahead is one more layer in published files.
+ParameterPlace AsLayer(const ModelSpec& model, const ParameterPlace& place) {
+  constexpr std::string_view kAhead = "ahead.0.";
+  ParameterPlace layer = place;
+  if (!layer.name.starts_with(kAhead)) return layer;
+  layer.name = "layers." + std::to_string(model.layers) + "." + layer.name.substr(kAhead.size());
+  return layer;
+}
+
 }  // namespace
 
 std::int64_t FileTensor::Row(std::int64_t row) const {
   if (interleaved > 1) {
     const std::int64_t head = row / head_dim;
-    return (head * interleaved + part) * head_dim + row % head_dim;
+    return first_row + (head * interleaved + part) * head_dim + row % head_dim;
   }
-  if (turned > 0 && row % head_dim < turned) {
-    const std::int64_t start = row / head_dim * head_dim, at = row % head_dim, half = turned / 2;
-    return first_row + start + (at < half ? 2 * at : 2 * (at - half) + 1);
+  const std::int64_t at = turned > 0 ? row % head_dim - turned_first : -1;
+  if (at >= 0 && at < turned) {
+    const std::int64_t half = turned / 2;
+    return first_row + row - at + (at < half ? 2 * at : 2 * (at - half) + 1);
   }
   return first_row + row;
 }
 
 FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model,
-                         const ParameterPlace& place) {
+                         const ParameterPlace& of) {
+  const ParameterPlace place = AsLayer(model, of);
   const Found found = FindLibrary(has);
   const OurName ours = Parse(place.name);
   FileTensor out;
+  if (FromStackedExperts(has, model, ours, out)) return out;
+  if (model.IsLatent() && model.query_rank == 0) out.name = Renamed(kStraightQueries, ours);
+  TurnLatentHeads(model, ours, out);
+  if (!out.name.empty()) return out;
   if (!FromPacked(found, model, ours, out) && !FromGateUp(found.library, model, ours, out)) {
     out.name = Renamed(found.library.rules, ours);
     if (!out.name.empty()) out.name = found.prefix + out.name;

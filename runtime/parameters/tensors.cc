@@ -175,7 +175,8 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
       const float deviation = 1.0F / static_cast<float>(place.rows);  // of rank `rows`
       CounterRandom(seed, place.name)
           .FillNormal(static_cast<std::uint64_t>(row * place.cols + col), 0.0F, deviation, out);
-    } else if (EndsWith(place.name, ".bias") || EndsWith(place.name, ".lora_B.weight")) {
+    } else if (EndsWith(place.name, ".bias") || EndsWith(place.name, ".lora_B.weight") ||
+               EndsWith(place.name, ".sinks")) {
       std::fill(out.begin(), out.end(), 0.0F);
     } else if (!place.decays) {
       std::fill(out.begin(), out.end(), 1.0F);

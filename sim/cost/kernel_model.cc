@@ -50,11 +50,10 @@ double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, c
   const bool forward = IsForward(op.kind);
   const Architecture& of = model.architecture;
   const bool cudnn = kernel == AttentionKernel::kCudnn;
-  const double first =
-      kernel == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
+  const double first = kernel == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
   const double share = first * (forward ? (cudnn ? of.cudnn_forward : of.flash_forward).value
                                         : (cudnn ? of.cudnn_backward : of.flash_backward).value);
-  const double width = op.shape.head_dim;
+  const double width = (op.shape.head_dim + op.shape.ValueDim()) / 2.0;
   const double heads_wide = (1 + kSoftmaxWidth / width) / (1 + kSoftmaxWidth / kReferenceHeadDim);
   const double sequence = std::max<double>(1, static_cast<double>(op.shape.sequence));
   const double diagonal = 1 + kAttentionTile / sequence;

@@ -12,6 +12,14 @@ OpFeatures GemmFeatures(const OpShape& shape) {
   return {{std::log(m), std::log(n), std::log(k)}, {m * n * k, 1, n * k, m * k, m * n}, 3};
 }
 
+// Elements of a head, the mean of those of queries and keys and those of values over the products.
+double HeadWidth(const Op& op) {
+  const bool forward =
+      op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward;
+  const double keys = op.shape.head_dim, values = op.shape.ValueDim();
+  return forward ? (keys + values) / 2 : (3 * keys + 2 * values) / 5;
+}
+
 // Of parts, and within a window: as whole attention of a sequence with as many pairs of a query and
 // a key.
 OpFeatures AttentionPairFeatures(const Op& op) {
@@ -21,18 +29,16 @@ OpFeatures AttentionPairFeatures(const Op& op) {
       op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward;
   const double gemms = forward ? 2 : 5;
   const double items = static_cast<double>(shape.batch) * shape.heads;
-  const double pairs = work.flop / (gemms * 2 * items * shape.head_dim);
-  return {{std::log(2 * pairs) / 2, std::log(items), std::log(static_cast<double>(shape.head_dim))},
-          {work.flop, 1, work.bytes},
-          3};
+  const double width = HeadWidth(op), pairs = work.flop / (gemms * 2 * items * width);
+  return {
+      {std::log(2 * pairs) / 2, std::log(items), std::log(width)}, {work.flop, 1, work.bytes}, 3};
 }
 
 OpFeatures AttentionFeatures(const Op& op) {
   if (op.shape.window > 0) return AttentionPairFeatures(op);
   const OpWork work = WorkOf(op);
   return {{std::log(static_cast<double>(op.shape.sequence)),
-           std::log(static_cast<double>(op.shape.batch) * op.shape.heads),
-           std::log(static_cast<double>(op.shape.head_dim))},
+           std::log(static_cast<double>(op.shape.batch) * op.shape.heads), std::log(HeadWidth(op))},
           {work.flop, 1, work.bytes},
           3};
 }

@@ -70,10 +70,12 @@ constexpr std::array<Field<OpShape, std::int64_t>, 12> kSizes{{
     {"capacity", &OpShape::capacity},
     {"balance_rows", &OpShape::balance_rows},
 }};
-constexpr std::array<Field<OpShape, std::int32_t>, 13> kHeads{{
+constexpr std::array<Field<OpShape, std::int32_t>, 15> kHeads{{
     {"heads", &OpShape::heads},
     {"kv_heads", &OpShape::kv_heads},
     {"head_dim", &OpShape::head_dim},
+    {"rotary", &OpShape::rotary},
+    {"value_dim", &OpShape::value_dim},
     {"experts", &OpShape::experts},
     {"per_token", &OpShape::per_token},
     {"expert_groups", &OpShape::expert_groups},

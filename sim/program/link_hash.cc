@@ -12,6 +12,11 @@ void AddOp(const Op& op, StableHash& hash) {
   hash.Add(op.accumulate).Add(op.trans_a).Add(op.trans_b).Add(op.rms).Add(op.inverse);
   hash.Add(op.activation).Add(op.delayed).Add(op.state).Add(op.from).Add(op.to);
   hash.Add(op.format).Add(op.maximum).Add(op.own_rows).Add(op.softmax_first).Add(op.updates);
+  hash.Add(op.sigmoid).Add(static_cast<double>(op.cap)).Add(op.stretch.kind);
+  for (const float value : {op.stretch.factor, op.stretch.low, op.stretch.high, op.stretch.original,
+                            op.stretch.magnitude}) {
+    hash.Add(static_cast<double>(value));
+  }
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
   for (const NumberFormat format : op.formats) hash.Add(format);
@@ -23,6 +28,7 @@ void AddOp(const Op& op, StableHash& hash) {
     hash.Add(size);
   }
   hash.Add(shape.heads).Add(shape.kv_heads).Add(shape.head_dim).Add(shape.rotary);
+  hash.Add(shape.rotary_first).Add(shape.value_dim).Add(shape.alibi_heads).Add(shape.group_top);
   hash.Add(shape.cp).Add(shape.turn).Add(shape.window);
   hash.Add(shape.experts).Add(shape.per_token).Add(shape.capacity).Add(shape.balance_rows);
   hash.Add(shape.expert_groups).Add(shape.group_limit).Add(shape.members).Add(shape.all_experts);

@@ -26,6 +26,10 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "attention_part_backward",
     "key_columns",
     "head_parts",
+    "split_columns",
+    "latent_heads",
+    "sink_forward",
+    "sink_backward",
     "gelu_forward",
     "gelu_backward",
     "swiglu_forward",
@@ -38,12 +42,15 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "vocab_max",
     "vocab_sums",
     "vocab_loss",
+    "shift_targets",
     "route",
     "route_backward",
     "expert_gather",
     "expert_combine",
     "expert_dots",
     "grouped_gemm",
+    "expert_bias",
+    "expert_bias_grad",
     "squared_norm",
     "adamw",
     "sgd",
@@ -114,19 +121,26 @@ OpWork GemmWork(const Op& op, const Sizes& s) {
                                              s.output_passes * s.matrix * Each(op, 3)};
 }
 
-// `gemms` products over the pairs of a query and a key (attention_pairs.h), each of head_dim
-// multiplications and additions. Leaves out the softmax: about 5 flop a pair, under 2 %
-// from head_dim 64 on. `of_outputs`, `of_inputs`: bytes of a number of all tensors of the output's
-// shape, and of qkv's.
-OpWork AttentionWork(const Op& op, double gemms, double of_inputs, double of_outputs) {
+// Products over the pairs of a query and a key (attention_pairs.h), each of head_dim or of
+// value_dim multiplications and additions: forward Q K^T and P V; backward Q K^T, dQ, dK and dP,
+// dV. Leaves out the softmax: about 5 flop a pair, under 2 % from head_dim 64 on, and what bends
+// scores.
+double FlopOfPair(const OpShape& shape, bool forward) {
+  const double keys = shape.head_dim, values = shape.ValueDim();
+  return 2 * (forward ? keys + values : 3 * keys + 2 * values);
+}
+
+// `of_outputs`, `of_inputs`: bytes of a number of all tensors of the output's shape, and of qkv's.
+OpWork AttentionWork(const Op& op, bool forward, double of_inputs, double of_outputs) {
   const OpShape& shape = op.shape;
   const double pairs = static_cast<double>(shape.batch) * shape.heads *
                        PairsOfSequence(shape.sequence, shape.window);
   const auto rows = static_cast<double>(shape.rows);
   const double heads = shape.heads;
-  const double width = heads * shape.head_dim;
-  const double qkv_width = (heads + 2.0 * shape.kv_heads) * shape.head_dim;
-  return {gemms * 2 * pairs * shape.head_dim,
+  const double width = heads * shape.ValueDim();
+  const double qkv_width = heads * shape.head_dim + static_cast<double>(shape.kv_heads) *
+                                                        (shape.head_dim + shape.ValueDim());
+  return {pairs * FlopOfPair(shape, forward),
           rows * (of_inputs * qkv_width + of_outputs * width + heads * Each(op, 2))};
 }
 
@@ -137,23 +151,51 @@ OpWork AttentionPartWork(const Op& op) {
   const double pairs = static_cast<double>(shape.batch) * shape.heads * PairsOfPart(shape);
   const double heads = shape.heads;
   const double query = static_cast<double>(shape.rows) * heads * shape.head_dim;
-  const double keys = static_cast<double>(shape.inner) * 2.0 * shape.kv_heads * shape.head_dim;
+  const double out = static_cast<double>(shape.rows) * heads * shape.ValueDim();
+  const double keys = static_cast<double>(shape.inner) * shape.kv_heads *
+                      (static_cast<double>(shape.head_dim) + shape.ValueDim());
   const double lse = static_cast<double>(shape.rows) * heads * Each(op, 3);
   const double passes = op.accumulate ? 2 : 1;
   if (forward) {
-    return {4 * pairs * shape.head_dim,
-            query * Each(op, 0) + keys * Each(op, 1) + passes * (query * Each(op, 2) + lse)};
+    return {pairs * FlopOfPair(shape, true),
+            query * Each(op, 0) + keys * Each(op, 1) + passes * (out * Each(op, 2) + lse)};
   }
-  return {10 * pairs * shape.head_dim, query * (Each(op, 0) + Each(op, 2) + Each(op, 4)) +
-                                           keys * (Each(op, 1) + Each(op, 6)) + lse +
-                                           passes * query * Each(op, 5)};
+  return {pairs * FlopOfPair(shape, false), query * (Each(op, 0) + passes * Each(op, 5)) +
+                                                out * (Each(op, 2) + Each(op, 4)) +
+                                                keys * (Each(op, 1) + Each(op, 6)) + lse};
 }
 
 // What is copied is read and written.
 OpWork CopyWork(const Op& op) {
-  const double heads = op.kind == OpKind::kKeyColumns ? 0.0 : op.shape.heads;
-  return {0, (Each(op, 0) + Each(op, 1)) * static_cast<double>(op.shape.rows) *
-                 (heads + 2.0 * op.shape.kv_heads) * op.shape.head_dim};
+  const OpShape& s = op.shape;
+  const double heads = op.kind == OpKind::kKeyColumns ? 0.0 : s.heads;
+  return {0, (Each(op, 0) + Each(op, 1)) * static_cast<double>(s.rows) *
+                 (heads * s.head_dim + static_cast<double>(s.kv_heads) *
+                                           (static_cast<double>(s.head_dim) + s.ValueDim()))};
+}
+
+// Each number of the parts is read or written once, and so is each of the whole; the turned key
+// goes to all heads, or is their sum.
+OpWork LatentWork(const Op& op) {
+  const OpShape& s = op.shape;
+  const auto rows = static_cast<double>(s.rows);
+  const double each = Each(op, 0) + Each(op, 1);
+  if (op.kind == OpKind::kSplitColumns)
+    return {0, rows * static_cast<double>(s.cols + s.inner) * each};
+  const double heads = s.heads, plain = s.head_dim - s.rotary;
+  const double parts = heads * (s.head_dim + plain + s.value_dim) + s.rotary;
+  const double whole = heads * (2.0 * s.head_dim + s.value_dim);
+  return {op.inverse ? rows * heads * s.rotary : 0, rows * (parts + whole) * each / 2};
+}
+
+// Forward an exponential and a logarithm a head, and its output scaled; backward a dot product.
+OpWork SinkWork(const Op& op) {
+  const double items = static_cast<double>(op.shape.rows) * op.shape.heads;
+  const double outputs = items * op.shape.head_dim;
+  if (op.kind == OpKind::kSinkForward) {
+    return {outputs + 6 * items, 2 * (outputs * Each(op, 0) + items * Each(op, 1))};
+  }
+  return {2 * (outputs + items), outputs * (Each(op, 0) + Each(op, 1)) + items * Each(op, 2)};
 }
 
 // Query and key heads are read and written.
@@ -335,16 +377,29 @@ OpWork WorkOf(const Op& op) {
       return HeadNormWork(op, s);
     case OpKind::kRope:
       return RopeWork(op);
-    case OpKind::kAttentionForward:  // Q K^T, P V; qkv -> out, lse
-      return AttentionWork(op, 2, Each(op, 0), Each(op, 1));
-    case OpKind::kAttentionBackward:  // Q K^T, dP, dQ, dK, dV; qkv, out, dout, lse -> dqkv
-      return AttentionWork(op, 5, Each(op, 0) + Each(op, 4), Each(op, 1) + Each(op, 3));
+    case OpKind::kAttentionForward:  // qkv -> out, lse
+      return AttentionWork(op, true, Each(op, 0), Each(op, 1));
+    case OpKind::kAttentionBackward:  // qkv, out, dout, lse -> dqkv
+      return AttentionWork(op, false, Each(op, 0) + Each(op, 4), Each(op, 1) + Each(op, 3));
     case OpKind::kAttentionPartForward:
     case OpKind::kAttentionPartBackward:
       return AttentionPartWork(op);
     case OpKind::kKeyColumns:
     case OpKind::kHeadParts:
       return CopyWork(op);
+    case OpKind::kSplitColumns:
+    case OpKind::kLatentHeads:
+      return LatentWork(op);
+    case OpKind::kSinkForward:
+    case OpKind::kSinkBackward:
+      return SinkWork(op);
+    case OpKind::kShiftTargets:
+      return {0, 2 * s.rows * kWord};
+    case OpKind::kExpertBias:
+      return {s.matrix, 2 * s.matrix * Each(op, 0) + op.shape.experts * s.cols * Each(op, 1)};
+    case OpKind::kExpertBiasGrad:
+      return {s.matrix,
+              s.matrix * Each(op, 0) + s.output_passes * op.shape.experts * s.cols * Each(op, 2)};
     case OpKind::kGeluForward:
     case OpKind::kGeluBackward:
     case OpKind::kSwigluForward:

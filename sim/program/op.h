@@ -37,6 +37,13 @@ enum class OpKind : std::uint8_t {
   kAttentionPartBackward,  // q, kv, out, lse, dout, dq, dkv
   kKeyColumns,             // qkv, kv: takes out [k | v]; inverse: kv, qkv: puts it back
   kHeadParts,  // x, parts: heads of each row dealt to cp parts, one behind the other; inverse: back
+  // latent attention: rows of [left | right] to a tensor each, or (inverse) back; and heads put
+  // together, of queries, of [k | v] by head without what is turned, and of the one turned key
+  kSplitColumns,  // x, left, right; inverse: left, right, x
+  kLatentHeads,   // q, kv, turned_key, qkv; inverse: dqkv, dq, dkv, dturned_key
+  // a score a head that takes part in the softmax and in nothing else, behind attention without it
+  kSinkForward,   // out (in place), lse (in place), sinks
+  kSinkBackward,  // out, dout, lse, sinks, sinks_grad
   kGeluForward,           // x, y
   kGeluBackward,          // x, dy, dx
   kSwigluForward,         // x, y
@@ -49,12 +56,16 @@ enum class OpKind : std::uint8_t {
   kVocabMax,              // logits, max: of this rank's share of the vocabulary
   kVocabSums,             // logits, targets, max, sum, picked
   kVocabLoss,             // targets, max, sum, picked, lse, loss
-  kRoute,                 // logits, probs, weights, chosen, places, sources, counts, balance_counts
+  kShiftTargets,          // targets, out: of the token behind each, -1 at a sequence's end
+  // logits, probs, weights, chosen, places, sources, counts, balance_counts, choice_bias?
+  kRoute,
   kRouteBackward,         // probs, weights, chosen, balance_counts, d_weights, d_logits
   kExpertGather,          // x, sources, weights?, out
   kExpertCombine,         // x, places, weights?, out
   kExpertDots,            // dy, x, places, out
   kGroupedGemm,           // a, b, counts?, c
+  kExpertBias,            // x (in place), bias, counts?
+  kExpertBiasGrad,        // dy, counts?, grad
   kSquaredNorm,           // x, out
   // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?,
   // weights?: what param becomes in a shorter format
@@ -86,7 +97,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 58;
+inline constexpr int kOpKindCount = 65;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -187,13 +198,31 @@ constexpr double BytesEach(NumberFormat format) {
 }
 
 // What an activation op computes: of kGelu* GELU in its tanh form, with erf, max(x, 0) or its
-// square; of kSwiglu* the function of the gate, silu or GELU in its tanh form.
+// square; of kSwiglu* the function of the gate, silu or GELU in its tanh form, or all of MlpKind
+// kClampedSwiglu.
 enum class ActivationKind : std::uint8_t {
   kGeluTanh,
   kGeluErf,
   kRelu,
   kSquaredRelu,
   kSilu,
+  kClampedSilu,
+};
+
+// How rotary frequencies are stretched: 1 / factor of each (linear, Chen et al. 2023); of pairs
+// below `low` none, from `high` on all, between them a share that grows evenly (yarn, Peng et al.
+// 2023, s. 3.2); or by their wavelength (llama3, Dubey et al. 2024, s. 3.4): above original / low
+// all, below original / high none. Sines and cosines are multiplied by `magnitude`.
+enum class RopeStretchKind : std::uint8_t { kNone, kLinear, kYarn, kLlama3 };
+struct RopeStretch {
+  RopeStretchKind kind = RopeStretchKind::kNone;
+  float factor = 1.0F;
+  float low = 0.0F;
+  float high = 0.0F;
+  float original = 0.0F;  // positions of the unstretched model
+  float magnitude = 1.0F;
+
+  auto operator<=>(const RopeStretch&) const = default;
 };
 
 enum class Access : std::uint8_t { kRead, kWrite, kReadWrite };
@@ -213,17 +242,23 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 // Sizes of an op; which fields count depends on the kind. Elements, not bytes.
 //   gemm                            c[rows, cols] over inner
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
-//   attention, rope, head norms     rows = batch * sequence, heads, kv_heads, head_dim; rope: the
-//                                   leading `rotary` elements of a head alone, where not 0
+//   attention, rope, head norms     rows = batch * sequence, heads, kv_heads, head_dim, value_dim
+//                                   of values where not 0; rope: `rotary` elements of a head alone,
+//                                   from rotary_first on, where not 0
+//   split columns                   rows x (cols + inner)
+//   latent heads                    rows, heads, head_dim, of which the last `rotary` are turned,
+//                                   value_dim
+//   sinks                           rows, heads, head_dim of out
+//   shift targets                   rows, sequence
 //   attention parts                 rows queries against inner keys; batch, sequence: of one
 //                                   rank's share; either side is that share or all cp ones
 //   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
 //   route and backward              rows x experts, per_token, capacity; elements: of expert rows;
-//                                   pieces, balance_rows, expert_groups, group_limit
+//                                   pieces, balance_rows, expert_groups, group_limit, group_top
 //   expert gather, combine, dots    rows of the output, cols, per_token; elements: other rows
 //   grouped gemm                    as gemm, of all experts' rows; experts; capacity of a run
-//                                   of rows, 0: counts say
+//                                   of rows, 0: counts say; expert bias: rows x cols, likewise
 //   ops that follow counts          sizes as if all experts had as many; members, all_experts,
 //                                   pieces, piece
 //   norm², updates, copies, softcap elements: of the tensor
@@ -246,12 +281,16 @@ struct OpShape {
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
   std::int32_t rotary = 0;
+  std::int32_t rotary_first = 0;
+  std::int32_t value_dim = 0;    // 0: head_dim
+  std::int32_t alibi_heads = 0;  // attention: heads of the model whose slopes it takes; 0: none
   std::int32_t experts = 0;
   std::int32_t per_token = 0;  // experts of a token
   std::int64_t capacity = 0;   // rows of an expert; 0: as many as it is sent
   std::int64_t balance_rows = 0;
   std::int32_t expert_groups = 0;
   std::int32_t group_limit = 0;  // groups of a token; 0: any
+  std::int32_t group_top = 0;    // experts that make a group's score; 0: per_token / group_limit
   // Counts [members, pieces, all_experts] of pairs, where more rows may come than are expected;
   // 0 members: nothing follows them.
   std::int32_t members = 0;
@@ -262,6 +301,7 @@ struct OpShape {
   std::int32_t turn = 0;    // attention part: the keys are those of the rank `turn` before this one
   std::int64_t window = 0;  // attention: tokens that one sees, itself included; 0: all before it
 
+  std::int32_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
   auto operator<=>(const OpShape&) const = default;
 };
 
@@ -277,6 +317,7 @@ struct Op {
   bool inverse = false;        // rope
   bool maximum = false;        // all-reduce: the largest, not the sum
   bool softmax_first = false;  // route: before the choice of experts
+  bool sigmoid = false;        // route: of each score, divided by their sum over the chosen
   bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
   bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
   ActivationKind activation = ActivationKind::kGeluTanh;  // kGelu*, kSwiglu*
@@ -294,8 +335,11 @@ struct Op {
                        // too large; route backward: of the balance; embedding: of the
                        // table's rows
   // norm: epsilon; rope: theta; updates: clip norm, 0 = none; attention: scale of scores, 0 = 1 /
-  // sqrt(head_dim); softcap and cross-entropy backward: cap, 0 = none
+  // sqrt(head_dim); softcap and cross-entropy backward: cap, 0 = none; route and backward: factor
+  // of the weights, 0 = 1
   float parameter = 0.0F;
+  float cap = 0.0F;     // attention: of scores, 0 = none
+  RopeStretch stretch;  // rope
   double duration_s = 0.0;  // kOpaque alone
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands
@@ -364,8 +408,8 @@ constexpr bool IsCollective(OpKind kind) {
 // may be left out do not count (a bias, learned positions), but the residual of a norm's backward
 // does.
 // `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
-// of a query and a key, or those of its window: forward 2 GEMMs, 2 B heads T (T + 1) head_dim,
-// backward 5 (Dao 2023, s. 3.1); an attention part the pairs that it has, as many on every rank or,
+// of a query and a key, or those of its window: forward 2 GEMMs, B heads T (T + 1) (head_dim +
+// value_dim), backward 5 (Dao 2023, s. 3.1); an attention part the pairs that it has, as many on every rank or,
 // with a window, their mean over the ranks; norms, activations and
 // AdamW a few an element. Communication: flop 0, bytes = the tensor this rank brings (all-gather:
 // the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 * elements. kOpaque: 0, its time

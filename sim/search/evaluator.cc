@@ -110,7 +110,9 @@ void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& 
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
   out.seconds[kPairB] += n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
-  out.fill_s += n * (block.forward.compute_s + block.backward.compute_s);
+  // Weight halves may come behind all else.
+  const bool split = SplitsBackward(plan.schedule);
+  out.fill_s += n * (block.forward.compute_s + (split ? 0 : block.backward.compute_s));
   if (IsLayer(kind)) {
     out.forward_tail_s = std::max(out.forward_tail_s, block.forward.tail_s);
     out.backward_tail_s = std::max(out.backward_tail_s, block.backward.tail_s);
@@ -122,7 +124,7 @@ Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass&
                                              const StateFigures& state, const BlockKeys& keys) {
   ClassFigures out;
   ChunkMemory memory(model_, plan);
-  const bool shared = model_.tied_embeddings && plan.pp == 1;
+  const bool shared = HasTwin(model_) && plan.pp == 1;
   const auto add = [&](BlockKind kind, int count, const BlockChoice& choice) {
     const BlockFigures& block = blocks_.Find(plan, choice, keys);
     AddBlocks(plan, kind, block, count, state, KeptSeconds(plan, block.kept_bytes), out);
@@ -169,7 +171,7 @@ void Evaluator::AddEnds(const Plan& plan, double last_forward_s, double last_bac
 }
 
 std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
-  const bool shared = model_.tied_embeddings && plan.pp == 1;
+  const bool shared = HasTwin(model_) && plan.pp == 1;
   const auto seconds = [&](BlockKind kind, bool global) {
     const bool layer = IsLayer(kind);
     const BlockFigures& block =

@@ -41,4 +41,12 @@ std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model) {
       model.experts);
 }
 
+std::string AdaptersLeaveLatentAttentionOut(const Plan& plan, const ModelSpec& model) {
+  if (plan.method != TrainingMethod::kLora || !model.IsLatent()) return {};
+  return fmt::format(
+      "method lora with latent attention of rank {}: only attention by heads has adapters; use "
+      "method full",
+      model.key_value_rank);
+}
+
 }  // namespace foretrain

@@ -13,5 +13,6 @@ std::string AdaptersNeedLora(const Plan& plan);
 std::string AdaptersAreScaled(const Plan& plan);
 std::string AdaptersAreThin(const Plan& plan, const ModelSpec& model);
 std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model);
+std::string AdaptersLeaveLatentAttentionOut(const Plan& plan, const ModelSpec& model);
 
 }  // namespace foretrain

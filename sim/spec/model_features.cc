@@ -13,26 +13,26 @@ struct Feature {
 };
 
 constexpr std::array kNotLowered = {
-    Feature{[](const ModelSpec& m) { return m.attention == AttentionKind::kLatent; },
-            "attention latent"},
-    Feature{[](const ModelSpec& m) { return m.attention_sinks; }, "attention_sinks true"},
-    Feature{[](const ModelSpec& m) { return m.router_bias; }, "router_bias true"},
-    Feature{[](const ModelSpec& m) { return m.expert_bias; }, "expert_bias true"},
     Feature{[](const ModelSpec& m) { return m.shared_gate; }, "shared_gate true"},
-    Feature{[](const ModelSpec& m) { return m.predict_ahead > 0; }, "predict_ahead"},
+    Feature{[](const ModelSpec& m) { return m.predict_ahead > 1; }, "predict_ahead above 1"},
+    Feature{[](const ModelSpec& m) {
+              const bool plain = m.norm == NormKind::kRmsNorm && !m.embedding_norm &&
+                                 m.positions != PositionKind::kLearned && m.attention_window == 0;
+              return m.predict_ahead > 0 && !plain;
+            },
+            "predict_ahead with LayerNorm, learned positions, embedding_norm or a window"},
 };
 
 // What changes neither a size nor, by more than a few operations a number, the work.
 constexpr std::array kNotExecuted = {
-    Feature{[](const ModelSpec& m) { return m.mlp == MlpKind::kClampedSwiglu; },
-            "mlp clamped-swiglu"},
-    Feature{[](const ModelSpec& m) { return m.positions == PositionKind::kAlibi; },
-            "positions alibi"},
-    Feature{[](const ModelSpec& m) { return m.rope_scaling != RopeScaling::kNone; },
+    Feature{[](const ModelSpec& m) {
+              const bool plain = m.rope_scaling == RopeScaling::kNone ||
+                                 (m.rope_scaling == RopeScaling::kLinear && m.rope_factor != 1);
+              const bool bounded =
+                  m.rope_scaling == RopeScaling::kYarn || m.rope_scaling == RopeScaling::kLlama3;
+              return !plain && !(bounded && m.rope_original > 0);
+            },
             "rope_scaling"},
-    Feature{[](const ModelSpec& m) { return m.attention_softcap > 0; }, "attention_softcap"},
-    Feature{[](const ModelSpec& m) { return m.router == RouterKind::kSigmoid; }, "router sigmoid"},
-    Feature{[](const ModelSpec& m) { return m.expert_scale != 1; }, "expert_scale"},
 };
 
 template <class Features>

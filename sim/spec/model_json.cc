@@ -21,6 +21,7 @@ constexpr std::array kCounts = {
     CountField{"rope_head_dim", &ModelSpec::rope_head_dim},
     CountField{"value_head_dim", &ModelSpec::value_head_dim},
     CountField{"predict_ahead", &ModelSpec::predict_ahead},
+    CountField{"rope_original", &ModelSpec::rope_original},
 };
 struct FlagField {
   std::string_view name;
@@ -36,6 +37,7 @@ constexpr std::array kFlags = {
     FlagField{"router_bias", &ModelSpec::router_bias},
     FlagField{"expert_bias", &ModelSpec::expert_bias},
     FlagField{"shared_gate", &ModelSpec::shared_gate},
+    FlagField{"rope_whole_pairs", &ModelSpec::rope_whole_pairs},
 };
 struct RealField {
   std::string_view name;
@@ -48,6 +50,11 @@ constexpr std::array kReals = {
     RealField{"logit_softcap", &ModelSpec::logit_softcap},
     RealField{"embedding_scale", &ModelSpec::embedding_scale},
     RealField{"expert_scale", &ModelSpec::expert_scale},
+    RealField{"predict_weight", &ModelSpec::predict_weight},
+    RealField{"rope_factor", &ModelSpec::rope_factor},
+    RealField{"rope_low", &ModelSpec::rope_low},
+    RealField{"rope_high", &ModelSpec::rope_high},
+    RealField{"rope_magnitude", &ModelSpec::rope_magnitude},
 };
 
 template <class Kind, std::size_t kCount>

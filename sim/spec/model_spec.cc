@@ -181,12 +181,26 @@ Result<void> CheckLatent(const ModelSpec& model) {
         model.kv_heads, model.heads, Name(model.positions), model.heads);
   }
   if (!model.attention_bias && !model.output_bias && !model.qk_norm && model.rotary_dim == 0 &&
-      model.attention_window == 0) {
+      model.attention_window == 0 && model.order == LayerOrder::kSequential) {
     return {};
   }
   return Refuse(
       "attention latent: attention_bias, output_bias and qk_norm must be false, rotary_dim and "
-      "attention_window 0");
+      "attention_window 0, order sequential");
+}
+
+// Numbers of the stretches that have any.
+Result<void> CheckStretch(const ModelSpec& model) {
+  FT_TRY(CheckReal("rope_factor", model.rope_factor, 1e18, "8"));
+  FT_TRY(CheckReal("rope_magnitude", model.rope_magnitude, 1e18, "1"));
+  FT_TRY(CheckCount("rope_original", model.rope_original, 0));
+  const bool bounded =
+      model.rope_scaling == RopeScaling::kYarn || model.rope_scaling == RopeScaling::kLlama3;
+  if (!bounded || model.rope_original == 0) return {};
+  FT_TRY(CheckReal("rope_low", model.rope_low, 1e18, "1"));
+  if (model.rope_high > model.rope_low && model.rope_high < 1e18) return {};
+  return Refuse("rope_high {} with rope_scaling {}: must be above rope_low {}", model.rope_high,
+                Name(model.rope_scaling), model.rope_low);
 }
 
 Result<void> CheckPositions(const ModelSpec& model) {
@@ -200,6 +214,7 @@ Result<void> CheckPositions(const ModelSpec& model) {
     return Refuse("rope_scaling {} with positions {}: use none", Name(model.rope_scaling),
                   Name(model.positions));
   }
+  FT_TRY(CheckStretch(model));
   if (model.unused_positions != 0 && model.positions != PositionKind::kLearned) {
     return Refuse("unused_positions {} with positions {}: use 0", model.unused_positions,
                   Name(model.positions));
@@ -229,7 +244,8 @@ Result<void> CheckFactors(const ModelSpec& model) {
                           Factor{"attention_softcap", model.attention_softcap, true},
                           Factor{"logit_softcap", model.logit_softcap, true},
                           Factor{"embedding_scale", model.embedding_scale, false},
-                          Factor{"expert_scale", model.expert_scale, false}}) {
+                          Factor{"expert_scale", model.expert_scale, false},
+                          Factor{"predict_weight", model.predict_weight, true}}) {
     if (f.may_be_zero && f.value == 0) continue;
     FT_TRY(CheckReal(f.field, f.value, 1e18, f.may_be_zero ? "0 (without)" : "1"));
   }

@@ -71,7 +71,18 @@ struct ModelSpec {
   std::int64_t rotary_dim = 0;        // leading elements of a head that are turned; 0: all
   std::int64_t unused_positions = 0;  // rows of the position table before the first one (OPT)
   RopeScaling rope_scaling = RopeScaling::kNone;
-  double local_rope_theta = 0;  // of layers with a window; 0: rope_theta
+  double local_rope_theta = 0;  // of layers with a window, which are not stretched; 0: rope_theta
+  // Of rope_scaling: frequencies are divided by `rope_factor`; yarn: pairs that turn more than
+  // rope_high times in rope_original positions are left alone, those that turn less than rope_low
+  // times are not, and the bounds are whole pairs or not; llama3: rope_low and rope_high are
+  // low_freq_factor and high_freq_factor. Sines and cosines are multiplied by rope_magnitude. What
+  // has none of them is forecast alone.
+  double rope_factor = 1;
+  std::int64_t rope_original = 0;
+  double rope_low = 0;
+  double rope_high = 0;
+  bool rope_whole_pairs = true;
+  double rope_magnitude = 1;
   std::int64_t attention_window =
       0;  // tokens that one attends to, itself included; 0: all earlier ones
   std::int64_t global_attention_every =
@@ -110,6 +121,7 @@ struct ModelSpec {
   bool shared_gate = false;  // the shared experts' output is scaled by a sigmoid of one more score
   // Layers that predict tokens further ahead, one behind the other (DeepSeek-AI 2024b, s. 2.2).
   std::int64_t predict_ahead = 0;
+  double predict_weight = 0.3;  // of the mean of their losses
 
   // Layers without experts, which come first.
   std::int64_t DenseLayers() const { return experts > 0 ? first_dense_layers : layers; }
@@ -120,7 +132,15 @@ struct ModelSpec {
   std::int64_t ExpertUpWidth() const { return UpWidth(expert_ffn_hidden); }
   std::int64_t SharedUpWidth() const { return UpWidth(shared_ffn_hidden); }
   std::int64_t MlpUpWidth() const { return UpWidth(ffn_hidden); }
-  std::int64_t QkvWidth() const { return (heads + 2 * kv_heads) * head_dim; }
+  // Elements of a head of values, which attention's outputs have too.
+  std::int64_t ValueDim() const { return value_head_dim > 0 ? value_head_dim : head_dim; }
+  std::int64_t QkvWidth() const { return (heads + kv_heads) * head_dim + kv_heads * ValueDim(); }
+  std::int64_t AttentionWidth() const { return heads * ValueDim(); }
+  bool IsLatent() const { return attention == AttentionKind::kLatent; }
+  // Of latent attention: [k | v] of all heads without what is turned.
+  std::int64_t LatentKeyWidth() const {
+    return heads * (head_dim - rope_head_dim + value_head_dim);
+  }
   // Elements of a head that are turned.
   std::int64_t RotaryDim() const { return rotary_dim > 0 ? rotary_dim : head_dim; }
   bool HasNormBias() const { return norm == NormKind::kLayerNorm && norm_bias; }

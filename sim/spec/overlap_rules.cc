@@ -120,12 +120,21 @@ std::string PostValidationKeepsFp32OnTheDevice(const Plan& plan) {
 
 // Both ends of the pipeline would wait for one another at each micro-batch.
 std::string PipeDreamUntiesEmbeddings(const Plan& plan, const ModelSpec& model) {
-  if (!plan.UpdatesEachMicroBatch() || !model.tied_embeddings || plan.pp == 1) return {};
+  const bool shares = model.tied_embeddings || model.predict_ahead > 0;
+  if (!plan.UpdatesEachMicroBatch() || !shares || plan.pp == 1) return {};
   return fmt::format(
-      "schedule {} with pp {} and tied_embeddings: first and last stage would wait for one "
-      "another's "
-      "gradients of the token table at each micro-batch; use schedule pipedream-2bw",
-      Name(plan.schedule), plan.pp);
+      "schedule {} with pp {} and {}: first and last stage would wait for one another's gradients "
+      "of the token table at each micro-batch; use schedule pipedream-2bw",
+      Name(plan.schedule), plan.pp, model.tied_embeddings ? "tied_embeddings" : "predict_ahead");
+}
+
+// As with adapters: older versions are those of parameters that are updated.
+std::string OverlapTrainsAllOfTheRouter(const Plan& plan, const ModelSpec& model) {
+  if (!plan.StepsOverlap() || model.router != RouterKind::kSigmoid) return {};
+  return fmt::format(
+      "schedule {} with router sigmoid: it keeps older versions of all parameters, and no gradient "
+      "trains the bias of the router's choice; use schedule 1f1b",
+      Name(plan.schedule));
 }
 
 }  // namespace foretrain

@@ -19,5 +19,6 @@ std::string PostValidationNeedsZeroBubble(const Plan& plan);
 std::string PostValidationNeedsWhatToValidate(const Plan& plan);
 std::string PostValidationKeepsFp32OnTheDevice(const Plan& plan);
 std::string PipeDreamUntiesEmbeddings(const Plan& plan, const ModelSpec& model);
+std::string OverlapTrainsAllOfTheRouter(const Plan& plan, const ModelSpec& model);
 
 }  // namespace foretrain

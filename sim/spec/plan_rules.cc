@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/spec/adapter_rules.h"
+#include "sim/spec/ahead_rules.h"
 #include "sim/spec/expert_rules.h"
 #include "sim/spec/offload_rules.h"
 #include "sim/spec/overlap_rules.h"
@@ -156,6 +157,16 @@ std::string RingHasFewTurns(const Plan& plan) {
       "cp {} with cp_kind ring: at most {} ranks in a ring; use cp {} or cp_kind "
       "all-gather",
       plan.cp, kMost, kMost);
+}
+
+// A rank has the scores' sums of the heads that it is dealt, and the outputs of all.
+std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model) {
+  const bool by_heads = plan.cp > 1 && plan.cp_kind == ContextParallelKind::kAllToAll;
+  if (!model.attention_sinks || !by_heads) return {};
+  return fmt::format(
+      "cp_kind all-to-all with cp {} and attention_sinks: sinks stand behind the exchange, where "
+      "the sums of scores are those of other tokens; use cp_kind ring",
+      plan.cp);
 }
 
 std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
@@ -359,7 +370,14 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
       {"adapters-are-thin", AdaptersAreThin},
       {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},
+      {"adapters-leave-latent-attention-out", AdaptersLeaveLatentAttentionOut},
+      {"sinks-need-all-scores", SinksNeedAllScores},
+      {"ahead-needs-whole-sequences", AheadNeedsWholeSequences},
+      {"ahead-needs-all-logits", AheadNeedsAllLogits},
+      {"adapters-leave-ahead-out", AdaptersLeaveAheadOut},
+      {"ahead-needs-one-last-stage", AheadNeedsOneLastStage},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
+      {"overlap-trains-all-of-the-router", OverlapTrainsAllOfTheRouter},
       {"scattered-tiles-need-two-norms", ScatteredTilesNeedTwoNorms},
   };
   return rules;

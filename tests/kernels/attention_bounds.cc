@@ -40,7 +40,9 @@ class Bounder {
         dout_(dout),
         forward_(reference::AttentionForward(s, q, k, v)),
         bounds_{Tensor(q.size(), 1e-36), Tensor(forward_.lse.size(), 1e-36),
-                Tensor(q.size(), 1e-36), Tensor(k.size(), 1e-36), Tensor(v.size(), 1e-36)} {}
+                Tensor(q.size(), 1e-36), Tensor(k.size(), 1e-36), Tensor(v.size(), 1e-36)} {
+    bounds_.out.assign(forward_.out.size(), 1e-36);
+  }
 
   AttentionBounds Run() {
     for (std::int64_t row = 0; row < s_.batch * s_.sequence; ++row) {
@@ -54,37 +56,54 @@ class Bounder {
  private:
   // One query with all its keys.
   void Query(std::int64_t row, std::int64_t head) {
-    const std::int64_t d = s_.head_dim;
+    const std::int64_t d = s_.head_dim, values = s_.ValueDim();
     const std::size_t query = Index((row * s_.heads + head) * d);
+    const std::size_t out = Index((row * s_.heads + head) * values);
     const double lse = forward_.lse[Index(row * s_.heads + head)];
     const std::int64_t start = row / s_.sequence * s_.sequence;
     const std::int64_t first = start + s_.FirstKey(row - start);
     const std::int64_t keys = row - first + 1;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
-    Tensor p;
-    Tensor error;
+    Tensor p, error, slope;
     double lse_error = Roundings(keys + 8) + 2.0 * kUnit * std::abs(lse);
     for (std::int64_t j = first; j <= row; ++j) {
       const Sum score = Multiply(q_, query, k_, Key(j, head), d);
-      error.push_back(Roundings(d + 4) * scale * score.size +
-                      4.0 * kUnit * (scale * std::abs(score.value) + std::abs(lse)));
-      p.push_back(std::exp(scale * score.value - lse));
+      const double bent = s_.Bent(scale * score.value, head, row - j);
+      // The error of the exponential within tanh, and of the product with the distance.
+      const double bending =
+          bent == scale * score.value
+              ? 0.0
+              : 16.0 * kUnit * (s_.softcap + std::abs(bent) + scale * std::abs(score.value));
+      error.push_back(Roundings(d + 4) * scale * score.size + bending +
+                      4.0 * kUnit * (std::abs(bent) + std::abs(lse)));
+      p.push_back(std::exp(bent - lse));
+      slope.push_back(s_.BentSlope(scale * score.value));
       lse_error += p.back() * error.back();
     }
     bounds_.lse[Index(row * s_.heads + head)] += lse_error;
-    const Sum delta = Multiply(dout_, query, forward_.out, query, d);
+    const Sum delta = Multiply(dout_, out, forward_.out, out, values);
     const std::int64_t queries = s_.sequence * (s_.heads / s_.kv_heads);
     for (std::int64_t j = first; j <= row; ++j) {
       const std::size_t key = Key(j, head);
       const double probability = p[Index(j - first)];
       const double relative = error[Index(j - first)] + 8.0 * kUnit;
-      AddSizes(probability * (relative + lse_error + Roundings(keys + 8)), v_, key, d, bounds_.out,
-               query);
-      AddSizes(probability * (relative + Roundings(queries + 4)), dout_, query, d, bounds_.v, key);
-      const Sum dp = Multiply(dout_, query, v_, key, d);
-      const double ds = scale * probability * std::abs(dp.value - delta.value);
-      const double ds_error = ds * (relative + 6.0 * kUnit) +
-                              scale * probability * Roundings(d + 2) * (dp.size + delta.size);
+      const std::size_t value = Value(j, head);
+      AddSizes(probability * (relative + lse_error + Roundings(keys + 8)), v_, value, values,
+               bounds_.out, out);
+      AddSizes(probability * (relative + Roundings(queries + 4)), dout_, out, values, bounds_.v,
+               value);
+      const Sum dp = Multiply(dout_, out, v_, value, values);
+      const double passed = scale * slope[Index(j - first)];
+      const double through = std::abs(dp.value - delta.value) * probability;
+      const double ds = passed * through;
+      // 1 - tanh^2 has the error of the score under tanh's slope, at most 2 / cap, and of its
+      // parts.
+      const double cap_error =
+          s_.softcap > 0
+              ? scale * through * (2.0 * error[Index(j - first)] / s_.softcap + 16.0 * kUnit)
+              : 0.0;
+      const double ds_error = ds * (relative + 6.0 * kUnit) + cap_error +
+                              passed * probability * Roundings(values + 2) * (dp.size + delta.size);
       AddSizes(ds_error + ds * Roundings(keys + 4), k_, key, d, bounds_.q, query);
       AddSizes(ds_error + ds * Roundings(queries + 4), q_, query, d, bounds_.k, key);
     }
@@ -92,6 +111,10 @@ class Bounder {
 
   std::size_t Key(std::int64_t row, std::int64_t head) const {
     return Index((row * s_.kv_heads + head / (s_.heads / s_.kv_heads)) * s_.head_dim);
+  }
+
+  std::size_t Value(std::int64_t row, std::int64_t head) const {
+    return Index((row * s_.kv_heads + head / (s_.heads / s_.kv_heads)) * s_.ValueDim());
   }
 
   const reference::AttentionShape& s_;

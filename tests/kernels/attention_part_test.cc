@@ -154,7 +154,11 @@ class AttentionPartTest : public KernelTest {
                                .merge = into != nullptr ? 1 : 0,
                                .dtype = FT_F32,
                                .window = h.window,
-                               .scale = 0.0F});
+                               .scale = 0.0F,
+                               .value_dim = 0,
+                               .alibi_heads = 0,
+                               .first_head = 0,
+                               .softcap = 0.0F});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -199,7 +203,11 @@ class AttentionPartTest : public KernelTest {
                                 .accumulate_dq = dq_before != nullptr ? 1 : 0,
                                 .dtype = FT_F32,
                                 .window = h.window,
-                                .scale = 0.0F});
+                                .scale = 0.0F,
+                                .value_dim = 0,
+                                .alibi_heads = 0,
+                                .first_head = 0,
+                                .softcap = 0.0F});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {

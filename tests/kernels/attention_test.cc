@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
 
 #include "kernels/cpu/scratch.h"
 #include "tests/kernels/attention_bounds.h"
@@ -16,7 +17,9 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 std::string Name(const AttentionShape& s) {
   return "batch " + std::to_string(s.batch) + " sequence " + std::to_string(s.sequence) +
          " heads " + std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " head_dim " +
-         std::to_string(s.head_dim) + " window " + std::to_string(s.window);
+         std::to_string(s.head_dim) + " window " + std::to_string(s.window) + " value_dim " +
+         std::to_string(s.value_dim) + " softcap " + std::to_string(s.softcap) + " alibi_heads " +
+         std::to_string(s.alibi_heads);
 }
 
 // q, k and v as slices of rows [q | k | v | gap], as a fused projection leaves them; the gap holds
@@ -27,7 +30,7 @@ struct Packed {
   explicit Packed(const AttentionShape& shape)
       : s(shape),
         rows(s.batch * s.sequence),
-        row_stride((s.heads + 2 * s.kv_heads) * s.head_dim + kGap),
+        row_stride((s.heads + s.kv_heads) * s.head_dim + s.kv_heads * s.ValueDim() + kGap),
         data(static_cast<std::size_t>(rows * row_stride), kNan) {}
 
   std::int64_t KeyAt() const { return s.heads * s.head_dim; }
@@ -64,8 +67,8 @@ struct Inputs {
   explicit Inputs(const AttentionShape& s, float size = 2.0F)
       : q(Random(s.batch * s.sequence * s.heads * s.head_dim, 1, size)),
         k(Random(s.batch * s.sequence * s.kv_heads * s.head_dim, 2, size)),
-        v(Random(s.batch * s.sequence * s.kv_heads * s.head_dim, 3)),
-        dout(Random(s.batch * s.sequence * s.heads * s.head_dim, 4)) {}
+        v(Random(s.batch * s.sequence * s.kv_heads * s.ValueDim(), 3)),
+        dout(Random(s.batch * s.sequence * s.heads * s.ValueDim(), 4)) {}
   Floats q, k, v, dout;
 };
 
@@ -75,8 +78,8 @@ class AttentionTest : public KernelTest {
     Packed packed(s);
     packed.Put(0, s.heads * s.head_dim, in.q);
     packed.Put(packed.KeyAt(), s.kv_heads * s.head_dim, in.k);
-    packed.Put(packed.ValueAt(), s.kv_heads * s.head_dim, in.v);
-    out.assign(in.q.size(), kNan);
+    packed.Put(packed.ValueAt(), s.kv_heads * s.ValueDim(), in.v);
+    out.assign(in.dout.size(), kNan);
     lse.assign(static_cast<std::size_t>(packed.rows * s.heads), kNan);
     const float* data = packed.data.data();
     Run(api_.attention_forward,
@@ -93,7 +96,11 @@ class AttentionTest : public KernelTest {
                            .head_dim = static_cast<std::int32_t>(s.head_dim),
                            .dtype = FT_F32,
                            .window = s.window,
-                           .scale = 0.0F});
+                           .scale = 0.0F,
+                           .value_dim = static_cast<std::int32_t>(s.value_dim),
+                           .alibi_heads = static_cast<std::int32_t>(s.alibi_heads),
+                           .first_head = static_cast<std::int32_t>(s.first_head),
+                           .softcap = static_cast<float>(s.softcap)});
   }
 
   void CheckForward(const AttentionShape& s) {
@@ -118,7 +125,7 @@ class AttentionTest : public KernelTest {
     Packed packed(s);
     packed.Put(0, s.heads * s.head_dim, in.q);
     packed.Put(packed.KeyAt(), s.kv_heads * s.head_dim, in.k);
-    packed.Put(packed.ValueAt(), s.kv_heads * s.head_dim, in.v);
+    packed.Put(packed.ValueAt(), s.kv_heads * s.ValueDim(), in.v);
     Packed grads(s);
     const float* data = packed.data.data();
     float* to = grads.data.data();
@@ -140,10 +147,14 @@ class AttentionTest : public KernelTest {
                             .head_dim = static_cast<std::int32_t>(s.head_dim),
                             .dtype = FT_F32,
                             .window = s.window,
-                            .scale = 0.0F});
+                            .scale = 0.0F,
+                            .value_dim = static_cast<std::int32_t>(s.value_dim),
+                            .alibi_heads = static_cast<std::int32_t>(s.alibi_heads),
+                            .first_head = static_cast<std::int32_t>(s.first_head),
+                            .softcap = static_cast<float>(s.softcap)});
     grads.ExpectGapIsNan();
     return {grads.Get(0, s.heads * s.head_dim), grads.Get(packed.KeyAt(), s.kv_heads * s.head_dim),
-            grads.Get(packed.ValueAt(), s.kv_heads * s.head_dim)};
+            grads.Get(packed.ValueAt(), s.kv_heads * s.ValueDim())};
   }
 
   void CheckBackward(const AttentionShape& s) {
@@ -266,6 +277,53 @@ TEST_P(AttentionTest, SharesKeyHeadsAmongGroupsOfQueryHeads) {
   for (const std::int64_t kv_heads : {1, 2, 3, 6}) {
     const AttentionShape s{
         .batch = 2, .sequence = 37, .heads = 6, .kv_heads = kv_heads, .head_dim = 16};
+    CheckForward(s);
+    CheckBackward(s);
+  }
+}
+
+// Narrower and wider than queries and keys, with whole vectors and without, past a block.
+TEST_P(AttentionTest, TakesHeadsOfValuesOfAnotherWidth) {
+  for (const std::int64_t value_dim : {1, 16, 20, 33, 64}) {
+    for (const std::int64_t sequence : {1, 7, 37, 150}) {
+      const AttentionShape s{.batch = 2,
+                             .sequence = sequence,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .head_dim = 24,
+                             .value_dim = value_dim};
+      CheckForward(s);
+      CheckBackward(s);
+    }
+  }
+}
+
+TEST_P(AttentionTest, CapsScores) {
+  for (const double softcap : {0.5, 5.0}) {
+    for (const std::int64_t window : {0, 9}) {
+      const AttentionShape s{.batch = 1,
+                             .sequence = 150,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .head_dim = 20,
+                             .window = window,
+                             .softcap = softcap};
+      CheckForward(s);
+      CheckBackward(s);
+    }
+  }
+}
+
+// Of 8 heads, of 6, whose slopes are of two series, and of a rank with the last 2 of 6.
+TEST_P(AttentionTest, TakesDistancesFromScores) {
+  for (const auto& [heads, all, first] : {std::tuple{8, 8, 0}, {6, 6, 0}, {2, 6, 4}}) {
+    const AttentionShape s{.batch = 2,
+                           .sequence = 150,
+                           .heads = heads,
+                           .kv_heads = heads,
+                           .head_dim = 12,
+                           .alibi_heads = all,
+                           .first_head = first};
     CheckForward(s);
     CheckBackward(s);
   }

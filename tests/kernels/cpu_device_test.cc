@@ -179,14 +179,25 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .head_dim = 4,
                                .dtype = FT_F32,
                                .window = 0,
-                               .scale = 0.0F};
+                               .scale = 0.0F,
+                               .value_dim = 0,
+                               .alibi_heads = 0,
+                               .first_head = 0,
+                               .softcap = 0.0F};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
   attention.head_dim = 1024;
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: head_dim 1024: this device takes up to 512");
-  FtRope rope{x.data(), 4, 15, 2, 3, 5, 0, 10000.0F, FT_F32, nullptr, 0, 0};
+  FtRope rope{};
+  rope.data = x.data();
+  rope.rows = 4;
+  rope.row_stride = 15;
+  rope.sequence = 2;
+  rope.heads = 3;
+  rope.head_dim = 5;
+  rope.theta = 10000.0F;
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.rope(queue_.get(), &rope)),
             "cpu rope: head_dim 5: rotary positions need pairs");
   FtAdamW adamw{};
@@ -246,7 +257,11 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .head_dim = 100,
                                      .dtype = FT_F32,
                                      .window = 0,
-                                     .scale = 0.0F};
+                                     .scale = 0.0F,
+                                     .value_dim = 0,
+                                     .alibi_heads = 0,
+                                     .first_head = 0,
+                                     .softcap = 0.0F};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

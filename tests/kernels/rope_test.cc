@@ -13,7 +13,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 class RopeTest : public KernelTest {
  protected:
   // Rotates x[rows, heads, head_dim] within rows that are 5 longer; the rest of a row holds NaN.
-  Floats Rotate(const reference::RopeShape& s, const Floats& x, float theta) {
+  Floats Rotate(const reference::RopeShape& s, const Floats& x, float theta,
+                const FtRope& stretched = {}) {
     const std::int64_t width = s.heads * s.head_dim;
     const std::int64_t rows = static_cast<std::int64_t>(x.size()) / width;
     const std::int64_t stride = width + 5;
@@ -25,18 +26,16 @@ class RopeTest : public KernelTest {
     for (std::size_t i = 0; i < x.size(); ++i) {
       data[place(i)] = x[i];
     }
-    Run(api_.rope, FtRope{.data = data.data(),
-                          .rows = rows,
-                          .row_stride = stride,
-                          .sequence = s.sequence,
-                          .heads = static_cast<std::int32_t>(s.heads),
-                          .head_dim = static_cast<std::int32_t>(s.head_dim),
-                          .inverse = s.inverse,
-                          .theta = theta,
-                          .dtype = FT_F32,
-                          .runs = nullptr,
-                          .run_count = 0,
-                          .head_stride = 0});
+    FtRope rope = stretched;
+    rope.data = data.data();
+    rope.rows = rows;
+    rope.row_stride = stride;
+    rope.sequence = s.sequence;
+    rope.heads = static_cast<std::int32_t>(s.heads);
+    rope.head_dim = static_cast<std::int32_t>(s.head_dim);
+    rope.inverse = s.inverse;
+    rope.theta = theta;
+    Run(api_.rope, rope);
     Floats y(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       y[i] = data[place(i)];
@@ -104,18 +103,17 @@ TEST_P(RopeTest, RotatesRunsByTheirPositions) {
       }
     }
   }
-  Run(api_.rope, FtRope{.data = part.data(),
-                        .rows = 2 * rows,
-                        .row_stride = width,
-                        .sequence = rows,
-                        .heads = 1,
-                        .head_dim = static_cast<std::int32_t>(width),
-                        .inverse = 0,
-                        .theta = 10000.0F,
-                        .dtype = FT_F32,
-                        .runs = runs.data(),
-                        .run_count = 2,
-                        .head_stride = 0});
+  FtRope rope{};
+  rope.data = part.data();
+  rope.rows = 2 * rows;
+  rope.row_stride = width;
+  rope.sequence = rows;
+  rope.heads = 1;
+  rope.head_dim = static_cast<std::int32_t>(width);
+  rope.theta = 10000.0F;
+  rope.runs = runs.data();
+  rope.run_count = 2;
+  Run(api_.rope, rope);
   ExpectClose(part, ToDouble(rotated), {kUnit}, "rope");
 }
 
@@ -127,18 +125,15 @@ TEST_P(RopeTest, TurnsTheFirstElementsOfAHeadAlone) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (static_cast<std::int64_t>(i) % dim < turned) part.push_back(x[i]);
   }
-  Run(api_.rope, FtRope{.data = y.data(),
-                        .rows = rows,
-                        .row_stride = heads * dim,
-                        .sequence = rows,
-                        .heads = static_cast<std::int32_t>(heads),
-                        .head_dim = static_cast<std::int32_t>(turned),
-                        .inverse = 0,
-                        .theta = 10000.0F,
-                        .dtype = FT_F32,
-                        .runs = nullptr,
-                        .run_count = 0,
-                        .head_stride = static_cast<std::int32_t>(dim)});
+  FtRope rope{};
+  rope.data = y.data();
+  rope.rows = rope.sequence = rows;
+  rope.row_stride = heads * dim;
+  rope.heads = static_cast<std::int32_t>(heads);
+  rope.head_dim = static_cast<std::int32_t>(turned);
+  rope.head_stride = static_cast<std::int32_t>(dim);
+  rope.theta = 10000.0F;
+  Run(api_.rope, rope);
   const Floats expected =
       Rotate({.sequence = rows, .heads = heads, .head_dim = turned}, part, 10000.0F);
   std::size_t next = 0;
@@ -159,8 +154,15 @@ TEST_P(RopeTest, TurnsTheFirstElementsOfAHeadAloneInShortTensors) {
     wide.push_back(FloatOfBf16(data.back()));
   }
   const std::vector<std::uint16_t> before = data;
-  FtRope rope{data.data(), rows,    heads * dim, rows, static_cast<std::int32_t>(heads), 2, 0,
-              10000.0F,    FT_BF16, nullptr,     0,    static_cast<std::int32_t>(dim)};
+  FtRope rope{};
+  rope.data = data.data();
+  rope.rows = rope.sequence = rows;
+  rope.row_stride = heads * dim;
+  rope.heads = static_cast<std::int32_t>(heads);
+  rope.head_dim = 2;
+  rope.head_stride = static_cast<std::int32_t>(dim);
+  rope.theta = 10000.0F;
+  rope.dtype = FT_BF16;
   Run(api_.rope, rope);
   rope.data = wide.data();
   rope.dtype = FT_F32;
@@ -172,6 +174,37 @@ TEST_P(RopeTest, TurnsTheFirstElementsOfAHeadAloneInShortTensors) {
       EXPECT_EQ(data[i], Bf16OfFloat(wide[i])) << i;
     }
   }
+}
+
+// By hand, theta 10000 and 4 pairs: frequencies 1, 0.1, 0.01 and 0.001. Divided by 4; between pairs
+// 1 and 3, so that of pair 2 half is divided; and by wavelength, where 2000 f / 2 pi is
+// 318, 31.8, 3.18 and 0.318 turns, of which those above 4 are left alone, those below 1 divided,
+// and of 3.18 turns (3.1831 - 1) / 3 = 0.727697 are left.
+TEST_P(RopeTest, StretchesFrequencies) {
+  reference::RopeShape s{.sequence = 40, .heads = 2, .head_dim = 8};
+  const Floats x = Random(2 * 40 * 16, 1);
+  FtRope rope{};
+  rope.stretch = FT_ROPE_LINEAR;
+  rope.factor = 4.0F;
+  s.frequencies = {0.25, 0.025, 0.0025, 0.00025};
+  ExpectClose(Rotate(s, x, 10000.0F, rope), reference::Rope(s, ToDouble(x)), {kBound}, "linear");
+  rope.stretch = FT_ROPE_YARN;
+  rope.low = 1.0F;
+  rope.high = 3.0F;
+  rope.magnitude = 1.25F;
+  s.frequencies = {1.0, 0.1, 0.00625, 0.00025};
+  s.magnitude = 1.25;
+  ExpectClose(Rotate(s, x, 10000.0F, rope), reference::Rope(s, ToDouble(x)), {2 * kBound}, "yarn");
+  rope.stretch = FT_ROPE_LLAMA3;
+  rope.magnitude = 0.0F;
+  rope.low = 1.0F;
+  rope.high = 4.0F;
+  rope.original = 2000.0F;
+  const double kept = (2000.0 * 0.01 / (2.0 * std::acos(-1.0)) - 1.0) / 3.0;
+  EXPECT_NEAR(kept, 0.727697, 1e-6);
+  s.frequencies = {1.0, 0.1, 0.01 * kept + 0.0025 * (1.0 - kept), 0.00025};
+  s.magnitude = 1.0;
+  ExpectClose(Rotate(s, x, 10000.0F, rope), reference::Rope(s, ToDouble(x)), {kBound}, "llama3");
 }
 
 TEST(RopeReference, InverseIsTheDifferenceGradient) {

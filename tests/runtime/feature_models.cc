@@ -78,11 +78,55 @@ ModelSpec Nemotron() {
   return model;
 }
 
+// Latent attention with straight queries, in dense layers alone.
+ModelSpec LatentDense() {
+  ModelSpec model = TinyLatent();
+  model.query_rank = 0;
+  model.experts = model.experts_per_token = model.expert_ffn_hidden = model.shared_ffn_hidden = 0;
+  model.first_dense_layers = model.expert_groups = model.groups_per_token = 0;
+  model.expert_scale = 1;
+  model.balance_weight = 0;
+  model.balance_tokens = 0;
+  model.router = RouterKind::kTopKSoftmax;
+  return model;
+}
+
+// Sinks, clamped gates, biases of all linears, stretched positions, a window in every second layer.
+ModelSpec GptOss() {
+  ModelSpec model = TinyExperts();
+  model.mlp = MlpKind::kClampedSwiglu;
+  model.attention_sinks = model.attention_bias = model.output_bias = true;
+  model.router_bias = model.expert_bias = true;
+  model.shared_ffn_hidden = model.first_dense_layers = 0;
+  model.balance_tokens = 4;
+  model.attention_window = 6;
+  model.global_attention_every = 2;
+  model.rope_scaling = RopeScaling::kYarn;
+  model.rope_factor = 4;
+  model.rope_original = 8;
+  model.rope_low = 1;
+  model.rope_high = 4;
+  model.rope_whole_pairs = false;
+  model.rope_magnitude = 1.2;
+  return model;
+}
+
+// Distances and caps in scores.
+ModelSpec Alibi() {
+  ModelSpec model = TinyGpt(true);
+  model.positions = PositionKind::kAlibi;
+  model.attention_softcap = 2;
+  model.embedding_norm = true;
+  return model;
+}
+
 }  // namespace
 
 std::vector<FeatureModel> FeatureModels() {
-  return {{"NeoX", NeoX()}, {"Phi", Phi()}, {"Qwen3", Qwen3()}, {"Gemma", Gemma()},
-          {"Glm4", Glm4()}, {"Opt", Opt()}, {"Bloom", Bloom()}, {"Nemotron", Nemotron()}};
+  return {{"NeoX", NeoX()},     {"Phi", Phi()},           {"Qwen3", Qwen3()},
+          {"Gemma", Gemma()},   {"Glm4", Glm4()},         {"Opt", Opt()},
+          {"Bloom", Bloom()},   {"Nemotron", Nemotron()}, {"LatentDense", LatentDense()},
+          {"GptOss", GptOss()}, {"Alibi", Alibi()}};
 }
 
 }  // namespace foretrain

@@ -131,6 +131,16 @@ TEST(Gradient, IsTheSlopeOfTheLossWithinAWindow) {
 }
 TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
 
+// Every token goes to all experts, so that no choice jumps; the balance is not part of the loss
+// that is read.
+ModelSpec WithoutChoices(ModelSpec model) {
+  model.experts_per_token = model.experts;
+  model.expert_groups = model.groups_per_token = 0;
+  model.balance_weight = 0;
+  model.balance_tokens = 0;
+  return model;
+}
+
 // A base of 10000 would turn the last of 4 pairs by 0.001 a token. Where heads are normalized, the
 // loss bends as soon as a head turns, which the shorter steps are for.
 // Behind a norm of the tokens the slopes of q's bias are so small that only a longer step of the
@@ -138,19 +148,25 @@ TEST(Gradient, IsTheSlopeOfTheLossOfALlama) { ExpectSlopes(TinyLlama()); }
 TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
   for (const FeatureModel& feature : FeatureModels()) {
     SCOPED_TRACE(feature.name);
-    ModelSpec model = feature.model;
+    ModelSpec model = WithoutChoices(feature.model);
     model.rope_theta = 100;
     ExpectSlopes(model, model.embedding_norm ? 0.04 : 0.02);
   }
 }
 
-// Every token goes to all experts, so that no choice jumps; the balance is not part of the loss
-// that is read.
+// Of the sum of both losses with a layer that predicts ahead.
+TEST(Gradient, IsTheSlopeOfTheLossOfLatentAttentionAndALayerAhead) {
+  for (const ModelSpec& of : {TinyLatent(), TinyAhead()}) {
+    SCOPED_TRACE(of.name);
+    ModelSpec model = WithoutChoices(of);
+    model.rope_theta = 100;
+    ExpectSlopes(model, 0.01);
+  }
+}
+
 // A router's softmax bends within a step of 0.02.
 TEST(Gradient, IsTheSlopeOfTheLossOfAMixtureOfExperts) {
-  ModelSpec model = TinyExperts();
-  model.experts_per_token = model.experts;
-  model.balance_weight = 0;
+  ModelSpec model = WithoutChoices(TinyExperts());
   for (const RouterKind router : {RouterKind::kTopKSoftmax, RouterKind::kSoftmaxTopK}) {
     model.router = router;
     ExpectSlopes(model, 0.01);

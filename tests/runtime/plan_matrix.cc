@@ -66,10 +66,13 @@ Factor Models() {
            {"gpt-untied", [](MatrixCase& one) { one.model = TinyGpt(false); }},
            {"llama", [](MatrixCase& one) { one.model = TinyLlama(); }},
            {"experts", [](MatrixCase& one) { one.model = BalancedExperts(); }},
-           {"experts-with-room", [](MatrixCase& one) {
+           {"experts-with-room",
+            [](MatrixCase& one) {
               one.model = BalancedExperts();
               one.plan.capacity_factor = 1.25;
-            }}}};
+            }},
+           {"latent", [](MatrixCase& one) { one.model = TinyLatent(); }},
+           {"ahead", [](MatrixCase& one) { one.model = TinyAhead(); }}}};
 }
 
 Factor ContextKinds() {

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "training.h"
 
@@ -81,6 +82,61 @@ TEST(TensorNames, KnowTheExpertsOfMixtralAndOfOthers) {
   EXPECT_EQ(In("", model, place).name, "model.layers.1.mlp.experts.3.up_proj.weight");
   EXPECT_EQ(In("", model, Place("layers.1.router.weight", 4, 32)).name,
             "model.layers.1.mlp.gate.weight");
+}
+
+// 10 rows a head, of which the last 4 turn, and 16 rows before the 4 of the turned key: pairs lie
+// beside each other there.
+TEST(TensorNames, FindTheTurnedRowsOfLatentAttention) {
+  const ModelSpec model = TinyLatent();
+  const FileTensor q = In("", model, Place("layers.1.attention.q_up.weight", 40, 12));
+  EXPECT_EQ(q.name, "model.layers.1.self_attn.q_b_proj.weight");
+  for (const auto& [ours, theirs] : {std::pair{0, 0}, {5, 5}, {6, 6}, {7, 8}, {8, 7}, {17, 18}}) {
+    EXPECT_EQ(q.Row(ours), theirs) << ours;
+  }
+  const FileTensor k = In("", model, Place("layers.1.attention.kv_down.weight", 20, 32));
+  EXPECT_EQ(k.name, "model.layers.1.self_attn.kv_a_proj_with_mqa.weight");
+  for (const auto& [ours, theirs] : {std::pair{15, 15}, {17, 18}, {18, 17}, {19, 19}}) {
+    EXPECT_EQ(k.Row(ours), theirs) << ours;
+  }
+  ModelSpec straight = model;
+  straight.query_rank = 0;
+  EXPECT_EQ(In("", straight, Place("layers.1.attention.q_up.weight", 40, 32)).name,
+            "model.layers.1.self_attn.q_proj.weight");
+  EXPECT_EQ(In("", model, Place("layers.1.router.choice.bias", 1, 4)).name,
+            "model.layers.1.mlp.gate.e_score_correction_bias");
+}
+
+// The fifth layer of a file of four; and what only such a layer has.
+TEST(TensorNames, FindALayerAheadBehindTheOthers) {
+  const ModelSpec model = TinyAhead();
+  EXPECT_EQ(In("", model, Place("ahead.0.norm1.weight", 1, 32)).name,
+            "model.layers.4.input_layernorm.weight");
+  EXPECT_EQ(In("", model, Place("ahead.0.tokens.norm.weight", 1, 32)).name,
+            "model.layers.4.enorm.weight");
+  EXPECT_EQ(In("", model, Place("ahead.0.projection.weight", 32, 64)).name,
+            "model.layers.4.eh_proj.weight");
+  EXPECT_EQ(In("", model, Place("ahead.0.norm.weight", 1, 32)).name,
+            "model.layers.4.shared_head.norm.weight");
+}
+
+// All experts of a layer are one tensor [experts, in, out], with gate and up in turns: 4 experts of
+// 24 and a hidden width of 32.
+TEST(TensorNames, FindExpertsThatLieInOneTensor) {
+  const ModelSpec model = TinyExperts();
+  const std::string base = "model.layers.1.mlp.experts.";
+  const auto find = [&](const std::string& rest, std::int64_t rows, std::int64_t cols) {
+    return In(base + "gate_up_proj_bias", model, Place("layers.1.experts.3." + rest, rows, cols));
+  };
+  const FileTensor up = find("mlp.up.weight", 24, 32), bias = find("mlp.up.bias", 1, 24);
+  EXPECT_EQ(up.name, base + "gate_up_proj");
+  EXPECT_TRUE(up.transposed);
+  EXPECT_EQ(up.first_col, 3 * 32);
+  EXPECT_EQ(up.Row(5), 11);
+  EXPECT_EQ(find("mlp.gate.weight", 24, 32).Row(5), 10);
+  EXPECT_EQ(bias.name, base + "gate_up_proj_bias");
+  EXPECT_EQ(bias.Row(5), 3 * 48 + 11);
+  EXPECT_EQ(find("mlp.down.weight", 32, 24).first_col, 3 * 24);
+  EXPECT_EQ(find("mlp.down.bias", 1, 32).Row(2), 3 * 32 + 2);
 }
 
 // Of newer files of GPT-NeoX, which have no embed_out.

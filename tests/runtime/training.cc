@@ -47,6 +47,31 @@ ModelSpec TinyExperts() {
   return model;
 }
 
+ModelSpec TinyLatent() {
+  ModelSpec model = TinyExperts();
+  model.name = "tiny-latent";
+  model.kv_heads = 4;
+  model.attention = AttentionKind::kLatent;
+  model.query_rank = 12;
+  model.key_value_rank = 16;
+  model.head_dim = 10;
+  model.rope_head_dim = 4;
+  model.value_head_dim = 8;
+  model.router = RouterKind::kSigmoid;
+  model.expert_groups = 2;
+  model.groups_per_token = 1;
+  model.expert_scale = 1.5;
+  model.balance_tokens = 4;
+  return model;
+}
+
+ModelSpec TinyAhead() {
+  ModelSpec model = TinyLatent();
+  model.name = "tiny-ahead";
+  model.predict_ahead = 1;
+  return model;
+}
+
 Plan TinyPlan() {
   Plan plan;
   plan.sequence = 16;

@@ -24,6 +24,9 @@ ModelSpec TinyLlama();
 // a balance that weighs. The experts' choice is the same in all plans: no two scores are that
 // close.
 ModelSpec TinyExperts();
+// Latent attention and a sigmoid router in groups; and the same with a layer that predicts ahead.
+ModelSpec TinyLatent();
+ModelSpec TinyAhead();
 
 // One rank, sequence 16, 8 samples a step in micro-batches of 1.
 Plan TinyPlan();

@@ -194,6 +194,41 @@ void ChooseFormats(std::uint64_t index, PlannedModel& out) {
   choose(&Plan::gradients, static_cast<GradientFormat>(pick(0, 1)));
 }
 
+// Latent attention, a sigmoid router and a layer that predicts ahead, or the parts of gpt-oss, each
+// in a quarter of the plans that can have them.
+void UseOtherAttention(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(index ^ 0x1a7e);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  const std::int64_t kind = pick(0, 3);
+  ModelSpec model = out.model;
+  if (kind == 0) {
+    model.attention = AttentionKind::kLatent;
+    model.kv_heads = model.heads;
+    model.query_rank = pick(0, 2) * 4;
+    model.key_value_rank = 4 * pick(1, 5);
+    model.head_dim += 2;
+    model.rope_head_dim = 2;
+    model.value_head_dim = pick(1, 9);
+    model.attention_bias = model.output_bias = model.qk_norm = false;
+    model.rotary_dim = model.attention_window = model.global_attention_every = 0;
+    model.order = LayerOrder::kSequential;
+    if (model.experts > 0 && pick(0, 1) == 1) {
+      model.router = RouterKind::kSigmoid;
+      model.expert_scale = 2;
+    }
+    if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
+    model.embedding_norm = false;
+    model.predict_ahead = pick(0, 1);
+  } else if (kind == 1) {
+    model.attention_sinks = true;
+    if (model.IsGated()) model.mlp = MlpKind::kClampedSwiglu;
+    model.router_bias = model.expert_bias = model.experts > 0;
+  }
+  if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -286,6 +321,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
   GatherTogether(index, plan);
   ChooseFormats(index, out);
+  UseOtherAttention(index, out);
   return out;
 }
 
@@ -295,7 +331,8 @@ std::string Describe(const PlannedModel& planned) {
          (m.positions == PositionKind::kRope ? " llama " : " gpt ") +
          (m.tied_embeddings ? "tied " : "") +
          (m.experts > 0 ? "experts " + std::to_string(m.experts) + " " : "") +
-         Describe(planned.plan);
+         (m.IsLatent() ? "latent " : "") + (m.predict_ahead > 0 ? "ahead " : "") +
+         (m.attention_sinks ? "sinks " : "") + Describe(planned.plan);
 }
 
 }  // namespace foretrain

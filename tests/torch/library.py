@@ -5,6 +5,9 @@
 starts from, under the library's names. Needs torch and transformers (written with 5.23).
 """
 import json
+import os
+import shutil
+import tempfile
 
 import torch
 from torch.nn import functional
@@ -24,7 +27,25 @@ def make(config_path, seed):
     with torch.no_grad():  # vectors too: a term that is left out must show
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1 if parameter.dim() == 1 else 0.01)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.add_(torch.randn_like(buffer), alpha=0.1)
     return model
+
+
+def decays(name, parameter):
+    """Biases of experts are one tensor of two dimensions."""
+    return parameter.dim() > 1 and not name.endswith("bias")
+
+
+def save(model, path):
+    """Under the names of published files: the library has all experts of a layer in one tensor of its own."""
+    if all(parameter.dim() < 3 for parameter in model.parameters()):
+        train.write_safetensors(path, dict(model.named_parameters()))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        shutil.move(os.path.join(folder, "model.safetensors"), path)
 
 
 def main():
@@ -32,15 +53,16 @@ def main():
     torch.set_num_threads(args.threads)
     model = make(args.config, args.seed)
     if args.save_init:
-        train.write_safetensors(args.save_init, dict(model.named_parameters()))
+        save(model, args.save_init)
     if args.double:
         model.double()
     with open(args.data, "rb") as file:
         tokens = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
-    parameters = list(model.parameters())
+    named = list(model.named_parameters())
+    parameters = [p for _, p in named]
     optimizer = torch.optim.AdamW(
-        [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": 0.1},
-         {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0}],
+        [{"params": [p for name, p in named if decays(name, p)], "weight_decay": 0.1},
+         {"params": [p for name, p in named if not decays(name, p)], "weight_decay": 0.0}],
         lr=args.lr, betas=(0.9, 0.95), eps=1e-8)
     span = args.batch * args.sequence
     losses, norms = [], []

@@ -11,7 +11,7 @@ void CheckActivation(Check& check, bool known, int activation) {
   if (!known) check.Refuse(FT_UNSUPPORTED, "activation %d", activation);
 }
 bool IsPlain(FtActivation a) { return a >= FT_GELU_TANH && a <= FT_SQUARED_RELU; }
-bool IsGate(FtGate gate) { return gate == FT_GATE_SILU || gate == FT_GATE_GELU_TANH; }
+bool IsGate(FtGate gate) { return gate >= FT_GATE_SILU && gate <= FT_GATE_CLAMPED; }
 
 FtStatus GeluForward(FtQueue* queue, const FtGelu* g) {
   Check check(queue, "gelu_forward", g->dtype);

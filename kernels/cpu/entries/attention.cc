@@ -17,6 +17,13 @@ FtStatus Rope(FtQueue* queue, const FtRope* g) {
   check.AtLeast("head_stride", head_stride, g->head_dim);
   check.AtLeast("row_stride", g->row_stride, std::int64_t{g->heads} * head_stride);
   check.Tensor("data", g->data, g->rows, g->row_stride);
+  if (check.ok() && (g->stretch < FT_ROPE_PLAIN || g->stretch > FT_ROPE_LLAMA3)) {
+    check.Refuse(FT_UNSUPPORTED, "stretch %d of frequencies", static_cast<int>(g->stretch));
+  }
+  if (check.ok() && g->stretch >= FT_ROPE_YARN && !(g->high > g->low)) {
+    check.Refuse(FT_FAILED, "high %g of stretched frequencies must be above low %g",
+                 static_cast<double>(g->high), static_cast<double>(g->low));
+  }
   if (g->head_dim % 2 != 0) {
     check.Refuse(FT_FAILED, "head_dim %d: rotary positions need pairs", g->head_dim);
   }
@@ -31,6 +38,8 @@ template <class Arguments>
 void CheckAttention(Check& check, const Arguments& g) {
   check.Size("batch", g.batch).Size("sequence", g.sequence).HeadDim(g.head_dim);
   check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1).Size("window", g.window);
+  const std::int64_t value_dim = g.value_dim > 0 ? g.value_dim : g.head_dim;
+  check.HeadDim(value_dim).Size("alibi_heads", g.alibi_heads).Size("first_head", g.first_head);
   if (check.ok() && g.heads % g.kv_heads != 0) {
     check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
   }
@@ -45,7 +54,7 @@ void CheckAttention(Check& check, const Arguments& g) {
     check.Tensor("q", g.q, rows, g.row_stride)
         .Tensor("k", g.k, rows, g.row_stride)
         .Tensor("v", g.v, rows, g.row_stride);
-    check.Tensor("out", g.out, rows, g.head_dim).Tensor("lse", g.lse, rows, g.heads);
+    check.Tensor("out", g.out, rows, value_dim).Tensor("lse", g.lse, rows, g.heads);
   }
 }
 

@@ -32,6 +32,8 @@ template <class Arguments>
 void CheckPart(Check& check, const Arguments& g, std::int64_t& query_rows, std::int64_t& key_rows) {
   check.Size("batch", g.batch).Size("sample_rows", g.sample_rows).HeadDim(g.head_dim);
   check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1).Size("window", g.window);
+  const std::int64_t value_dim = g.value_dim > 0 ? g.value_dim : g.head_dim;
+  check.HeadDim(value_dim).Size("alibi_heads", g.alibi_heads).Size("first_head", g.first_head);
   if (check.ok() && g.heads % g.kv_heads != 0) {
     check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
   }
@@ -48,7 +50,7 @@ void CheckPart(Check& check, const Arguments& g, std::int64_t& query_rows, std::
   if (check.ok()) {
     check.Tensor("q", g.q, query_rows, g.q_stride);
     check.Tensor("k", g.k, key_rows, g.kv_stride).Tensor("v", g.v, key_rows, g.kv_stride);
-    check.Tensor("out", g.out, query_rows, g.head_dim).Tensor("lse", g.lse, query_rows, g.heads);
+    check.Tensor("out", g.out, query_rows, value_dim).Tensor("lse", g.lse, query_rows, g.heads);
   }
 }
 

@@ -77,6 +77,19 @@ FtStatus VocabLoss(FtQueue* queue, const FtVocabLoss* g) {
   return check.status();
 }
 
+FtStatus ShiftTargets(FtQueue* queue, const FtShiftTargets* g) {
+  Check check(queue, "shift_targets", FT_F32);
+  check.Size("rows", g->rows).AtLeast("sequence", g->sequence, 1);
+  check.Tensor("targets", g->targets, g->rows).Tensor("out", g->out, g->rows);
+  if (!check.ok()) {
+    return check.status();
+  }
+  for (std::int64_t row = 0; row < g->rows; ++row) {
+    g->out[row] = (row + 1) % g->sequence == 0 ? -1 : g->targets[row + 1];
+  }
+  return FT_OK;
+}
+
 }  // namespace
 
 void SetCrossEntropyEntries(FtDeviceApi& api) {
@@ -85,6 +98,7 @@ void SetCrossEntropyEntries(FtDeviceApi& api) {
   api.vocab_max = &VocabMax;
   api.vocab_sums = &VocabSums;
   api.vocab_loss = &VocabLoss;
+  api.shift_targets = &ShiftTargets;
 }
 
 }  // namespace foretrain

@@ -11,8 +11,9 @@ void SetNormEntries(FtDeviceApi& api);           // norm_forward, _backward_inpu
 void SetAttentionEntries(FtDeviceApi& api);      // rope, attention_forward, _backward
 void SetAttentionPartEntries(FtDeviceApi& api);  // attention_part_forward, _backward, copy_rows
 void SetHeadNormEntries(FtDeviceApi& api);       // head_norm_forward, _backward_*
+void SetLatentEntries(FtDeviceApi& api);         // latent_heads, sink_forward, sink_backward
 void SetActivationEntries(FtDeviceApi& api);     // gelu, swiglu, add, softcap
-void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_*, vocab_*
+void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_*, vocab_*, shift_targets
 void SetRouterEntries(FtDeviceApi& api);         // route, route_backward
 void SetMoeEntries(FtDeviceApi& api);            // expert_*, grouped_gemm
 void SetUpdateEntries(

@@ -1,5 +1,6 @@
 // Mixture of experts: rows to and from the experts, and their products, which are one GEMM a run of
 // rows.
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/entries/check.h"
@@ -102,14 +103,16 @@ FtGemm RunOf(const FtGroupedGemm& g, std::int64_t expert, std::int64_t first, st
   return gemm;
 }
 
-std::int64_t RowsOfRun(const FtGroupedGemm& g, std::int64_t run) {
+template <class Arguments>
+std::int64_t RowsOfRun(const Arguments& g, std::int64_t run) {
   if (g.counts == nullptr) return g.rows / g.groups;
   if (g.count_stride == 0) return g.counts[run];
   return g.counts[run / g.experts * g.count_stride + run % g.experts];
 }
 
 // Counts must be those of all rows, or of some.
-void CheckCounts(Check& check, const FtGroupedGemm& g) {
+template <class Arguments>
+void CheckCounts(Check& check, const Arguments& g) {
   std::int64_t sum = 0;
   for (std::int64_t run = 0; check.ok() && run < g.groups; ++run) {
     if (RowsOfRun(g, run) < 0) {
@@ -123,20 +126,77 @@ void CheckCounts(Check& check, const FtGroupedGemm& g) {
   }
 }
 
+// Runs of experts' rows.
+template <class Arguments>
+void CheckRuns(Check& check, const Arguments& g) {
+  check.Size("rows", g.rows);
+  check.AtLeast("experts", g.experts, 1).AtLeast("groups", g.groups, g.experts);
+  check.Size("count_stride", g.count_stride);
+  if (check.ok() && g.groups % g.experts != 0) {
+    check.Refuse(FT_FAILED, "groups %lld: must be a multiple of experts %lld",
+                 static_cast<long long>(g.groups), static_cast<long long>(g.experts));
+  }
+  if (check.ok() && g.counts == nullptr && g.rows % g.groups != 0) {
+    check.Refuse(FT_FAILED, "groups %lld: do not fit experts %lld and rows %lld",
+                 static_cast<long long>(g.groups), static_cast<long long>(g.experts),
+                 static_cast<long long>(g.rows));
+  }
+}
+
+// Calls `use` with the expert, the first row and the number of rows of each run.
+template <class Arguments, class Use>
+void ForEachRun(const Arguments& g, const Use& use) {
+  for (std::int64_t run = 0, first = 0; run < g.groups; ++run) {
+    const std::int64_t count = RowsOfRun(g, run);
+    use(run % g.experts, first, count);
+    first += count;
+  }
+}
+
+FtStatus ExpertBias(FtQueue* queue, const FtExpertBias* g) {
+  Check check(queue, "expert_bias", g->dtype);
+  CheckRuns(check, *g);
+  check.Size("cols", g->cols).Tensor("x", g->x, g->rows, g->cols);
+  check.Tensor("bias", g->bias, g->experts, g->cols);
+  if (g->counts != nullptr) CheckCounts(check, *g);
+  if (!check.ok()) {
+    return check.status();
+  }
+  ForEachRun(*g, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+    const auto* const bias = static_cast<const float*>(g->bias) + expert * g->cols;
+    for (std::int64_t row = first; row < first + count; ++row) {
+      float* const x = static_cast<float*>(g->x) + row * g->cols;
+      for (std::int64_t c = 0; c < g->cols; ++c) x[c] += g->scale * bias[c];
+    }
+  });
+  return FT_OK;
+}
+
+FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
+  Check check(queue, "expert_bias_grad", g->dtype);
+  CheckRuns(check, *g);
+  check.Size("cols", g->cols).Tensor("dy", g->dy, g->rows, g->cols);
+  check.Tensor("bias_grad", g->bias_grad, g->experts, g->cols);
+  if (g->counts != nullptr) CheckCounts(check, *g);
+  if (!check.ok()) {
+    return check.status();
+  }
+  auto* const grads = static_cast<float*>(g->bias_grad);
+  if (g->accumulate == 0) std::fill_n(grads, g->experts * g->cols, 0.0F);
+  ForEachRun(*g, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+    float* const grad = grads + expert * g->cols;
+    for (std::int64_t row = first; row < first + count; ++row) {
+      const auto* const dy = static_cast<const float*>(g->dy) + row * g->cols;
+      for (std::int64_t c = 0; c < g->cols; ++c) grad[c] += dy[c];
+    }
+  });
+  return FT_OK;
+}
+
 FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
   Check check(queue, "grouped_gemm", g->dtype);
-  check.Size("rows", g->rows).Size("out", g->out).Size("in", g->in);
-  check.AtLeast("experts", g->experts, 1).AtLeast("groups", g->groups, g->experts);
-  check.Size("count_stride", g->count_stride);
-  if (check.ok() && g->groups % g->experts != 0) {
-    check.Refuse(FT_FAILED, "groups %lld: must be a multiple of experts %lld",
-                 static_cast<long long>(g->groups), static_cast<long long>(g->experts));
-  }
-  if (check.ok() && g->counts == nullptr && g->rows % g->groups != 0) {
-    check.Refuse(FT_FAILED, "groups %lld: do not fit experts %lld and rows %lld",
-                 static_cast<long long>(g->groups), static_cast<long long>(g->experts),
-                 static_cast<long long>(g->rows));
-  }
+  CheckRuns(check, *g);
+  check.Size("out", g->out).Size("in", g->in);
   const bool weight = g->mode == FT_GROUPED_WEIGHT;
   const std::int64_t of_a = g->mode == FT_GROUPED_FORWARD ? g->in : g->out;
   check.Tensor("a", g->a, g->rows, of_a);
@@ -166,6 +226,8 @@ void SetMoeEntries(FtDeviceApi& api) {
   api.expert_combine = &ExpertCombine;
   api.expert_dots = &ExpertDots;
   api.grouped_gemm = &GroupedGemm;
+  api.expert_bias = &ExpertBias;
+  api.expert_bias_grad = &ExpertBiasGrad;
 }
 
 }  // namespace foretrain

@@ -32,8 +32,16 @@ struct Choice {
   std::uint64_t allowed = 1;
 };
 
+// By what experts are chosen.
+struct Scores {
+  const float* of;
+  const float* bias;  // may be null
+
+  float operator[](std::int64_t e) const { return bias == nullptr ? of[e] : of[e] + bias[e]; }
+};
+
 // The largest score that is not chosen yet; of equal ones the first. Scores that are NaN come last.
-std::int32_t NextChoice(const Choice& among, const float* scores, const std::int32_t* chosen,
+std::int32_t NextChoice(const Choice& among, const Scores& scores, const std::int32_t* chosen,
                         std::int64_t count) {
   std::int64_t best = -1;
   for (std::int64_t e = 0; e < among.experts; ++e) {
@@ -46,11 +54,11 @@ std::int32_t NextChoice(const Choice& among, const float* scores, const std::int
   return static_cast<std::int32_t>(best);
 }
 
-// The sum of the group's per_token / group_limit largest probabilities, at least of one. The walks
-// go from the largest on to the next, of equal ones in order of their numbers.
-float GroupScore(const FtRoute& g, const float* probs, std::int64_t group) {
-  const std::int64_t size =
-      std::min(g.experts / g.expert_groups, std::max<std::int64_t>(1, g.per_token / g.group_limit));
+// The sum of the group's group_top largest scores. The walks go from the largest on to the next, of
+// equal ones in order of their numbers.
+float GroupScore(const FtRoute& g, const Scores& probs, std::int64_t group) {
+  const std::int64_t top = g.group_top > 0 ? g.group_top : g.per_token / g.group_limit;
+  const std::int64_t size = std::min(g.experts / g.expert_groups, std::max<std::int64_t>(1, top));
   const std::int64_t first = group * (g.experts / g.expert_groups);
   float sum = 0.0F;
   std::int64_t last = -1;
@@ -70,7 +78,7 @@ float GroupScore(const FtRoute& g, const float* probs, std::int64_t group) {
 
 // A bit a group that the token may go to: group_limit of them, the lower number first where scores
 // are equal.
-std::uint64_t AllowedGroups(const FtRoute& g, const float* probs) {
+std::uint64_t AllowedGroups(const FtRoute& g, const Scores& probs) {
   std::uint64_t allowed = 0;
   for (std::int64_t group = 0; group < g.expert_groups; ++group) {
     const float score = GroupScore(g, probs, group);
@@ -84,20 +92,42 @@ std::uint64_t AllowedGroups(const FtRoute& g, const float* probs) {
   return allowed;
 }
 
+// Weights of the chosen from their sigmoids.
+void DivideBySum(std::int64_t n, float* weights) {
+  double sum = 1e-20;  // as the model's own code: sums of nothing but zeros stay zeros
+  for (std::int64_t j = 0; j < n; ++j) sum += static_cast<double>(weights[j]);
+  for (std::int64_t j = 0; j < n; ++j) {
+    weights[j] = static_cast<float>(static_cast<double>(weights[j]) / sum);
+  }
+}
+
 void ChooseExperts(const FtRoute& g, std::int64_t row) {
   const float* scores = static_cast<const float*>(g.logits) + row * g.experts;
   float* probs = g.probs + row * g.experts;
   float* weights = g.weights + row * g.per_token;
   std::int32_t* chosen = g.chosen + row * g.per_token;
-  Softmax(g.experts, scores, probs);
+  if (g.sigmoid != 0) {
+    for (std::int64_t e = 0; e < g.experts; ++e) probs[e] = 1.0F / (1.0F + std::exp(-scores[e]));
+  } else {
+    Softmax(g.experts, scores, probs);
+  }
+  const bool of_probs = g.softmax_first != 0 || g.sigmoid != 0;
+  const Scores biased{probs, static_cast<const float*>(g.choice_bias)};
+  const Scores by = g.sigmoid != 0 ? biased : Scores{scores, nullptr};
   const Choice choice{g.experts, g.group_limit > 0 ? g.experts / g.expert_groups : g.experts,
-                      g.group_limit > 0 ? AllowedGroups(g, probs) : 1};
+                      g.group_limit > 0 ? AllowedGroups(g, biased) : 1};
   for (std::int64_t j = 0; j < g.per_token; ++j) {
-    if (g.replay == 0) chosen[j] = NextChoice(choice, scores, chosen, j);
-    weights[j] = g.softmax_first != 0 ? probs[chosen[j]] : scores[chosen[j]];
+    if (g.replay == 0) chosen[j] = NextChoice(choice, by, chosen, j);
+    weights[j] = of_probs ? probs[chosen[j]] : scores[chosen[j]];
     ++g.balance_counts[row / g.balance_rows * g.experts + chosen[j]];
   }
-  if (g.softmax_first == 0) Softmax(g.per_token, weights, weights);
+  if (g.sigmoid != 0) {
+    DivideBySum(g.per_token, weights);
+  } else if (g.softmax_first == 0) {
+    Softmax(g.per_token, weights, weights);
+  }
+  if (g.weight_scale <= 0.0F) return;
+  for (std::int64_t j = 0; j < g.per_token; ++j) weights[j] *= g.weight_scale;
 }
 
 // Expert rows of one piece and expert with a capacity.
@@ -182,6 +212,7 @@ FtStatus Route(FtQueue* queue, const FtRoute* g) {
       .Tensor("sources", g->sources, ExpertRowsOf(*g))
       .Tensor("counts", g->counts, g->capacity > 0 ? 1 : g->pieces, g->experts)
       .Tensor("balance_counts", g->balance_counts, g->rows / g->balance_rows, g->experts);
+  if (g->choice_bias != nullptr) check.Tensor("choice_bias", g->choice_bias, g->experts);
   if (check.ok() && g->replay != 0) check.Ids(g->chosen, g->rows * g->per_token, g->experts);
   if (!check.ok()) {
     return check.status();
@@ -192,9 +223,13 @@ FtStatus Route(FtQueue* queue, const FtRoute* g) {
   return FT_OK;
 }
 
+double WeightScale(const FtRouteBackward& g) {
+  return g.weight_scale > 0.0F ? static_cast<double>(g.weight_scale) : 1.0;
+}
+
 // d of a softmax's input: p (d_p - sum of p d_p). The balance's part of d_p is the same for all
 // rows.
-void RouteBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
+void SoftmaxBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
   const float* probs = g.probs + row * g.experts;
   const float* weights = g.weights + row * g.per_token;
   const float* d_weights = g.d_weights + row * g.per_token;
@@ -211,13 +246,52 @@ void RouteBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance
   }
   // With the softmax first the weights' mean is taken over all experts, of which the others give 0.
   const double all = g.softmax_first != 0 ? weighed : 0.0;
+  const double scale = WeightScale(g);
   for (std::int64_t e = 0; e < g.experts; ++e) {
     out[e] = static_cast<float>(static_cast<double>(probs[e]) * (balance * counts[e] - mean - all));
   }
   for (std::int64_t j = 0; j < g.per_token; ++j) {
-    const double d = static_cast<double>(d_weights[j]) - (g.softmax_first != 0 ? 0.0 : weighed);
+    const double d =
+        static_cast<double>(d_weights[j]) - (g.softmax_first != 0 ? 0.0 : weighed / scale);
     out[chosen[j]] += static_cast<float>(static_cast<double>(weights[j]) * d);
   }
+}
+
+// With s the sigmoids, S their sum over the chosen and A over all: weights are scale s / S, whose
+// gradient is scale / S (d - mean of d under s / S), and what is balanced is s / A. d of a
+// sigmoid's input: s (1 - s) ds.
+void SigmoidBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
+  const float* probs = g.probs + row * g.experts;
+  const float* weights = g.weights + row * g.per_token;
+  const float* d_weights = g.d_weights + row * g.per_token;
+  const std::int32_t* chosen = g.chosen + row * g.per_token;
+  const std::int32_t* counts = g.balance_counts + row / g.balance_rows * g.experts;
+  float* out = static_cast<float*>(g.d_logits) + row * g.experts;
+  const double scale = WeightScale(g);
+  double all = 1e-20, balanced = 0.0, of_chosen = 1e-20, weighed = 0.0;
+  for (std::int64_t e = 0; e < g.experts; ++e) {
+    all += static_cast<double>(probs[e]);
+    balanced += static_cast<double>(probs[e]) * balance * counts[e];
+  }
+  for (std::int64_t j = 0; j < g.per_token; ++j) {
+    of_chosen += static_cast<double>(probs[chosen[j]]);
+    weighed += static_cast<double>(weights[j]) / scale * static_cast<double>(d_weights[j]);
+  }
+  const auto slope = [&](std::int64_t e) {
+    const double s = static_cast<double>(probs[e]);
+    return s * (1.0 - s);
+  };
+  for (std::int64_t e = 0; e < g.experts; ++e) {
+    out[e] = static_cast<float>(slope(e) / all * (balance * counts[e] - balanced / all));
+  }
+  for (std::int64_t j = 0; j < g.per_token; ++j) {
+    const double d = static_cast<double>(d_weights[j]) - weighed;
+    out[chosen[j]] += static_cast<float>(slope(chosen[j]) * scale / of_chosen * d);
+  }
+}
+
+void RouteBackwardRow(const FtRouteBackward& g, std::int64_t row, double balance) {
+  g.sigmoid != 0 ? SigmoidBackwardRow(g, row, balance) : SoftmaxBackwardRow(g, row, balance);
 }
 
 FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {

@@ -109,7 +109,7 @@ FtStatus AddNormForward(const FtDeviceApi& entries, FtQueue* queue, const FtAddN
 // All of the heads, of which a part may be turned.
 void ToWide(WideCopies& wide, FtRope& g) {
   const std::int64_t head = g.head_stride > 0 ? g.head_stride : g.head_dim;
-  const Extent rotated{g.rows, g.heads * head, g.row_stride};
+  const Extent rotated{g.rows, (g.heads - 1) * head + g.head_dim, g.row_stride};
   g.data = wide.Out(g.data, g.dtype, rotated, true);
   g.dtype = Widened({g.dtype});
 }
@@ -152,11 +152,13 @@ std::int64_t RowsOf(const FtRun* runs, std::int64_t count, std::int64_t batch,
 bool ShareRows(const Slices& slices) { return slices.extent.cols <= slices.extent.stride; }
 
 struct Heads {
-  std::int64_t q, kv;
+  std::int64_t q, k, v, out;
 };
 template <class Arguments>
 Heads WidthsOf(const Arguments& g) {
-  return {std::int64_t{g.heads} * g.head_dim, std::int64_t{g.kv_heads} * g.head_dim};
+  const std::int64_t value_dim = g.value_dim > 0 ? g.value_dim : g.head_dim;
+  return {std::int64_t{g.heads} * g.head_dim, std::int64_t{g.kv_heads} * g.head_dim,
+          g.kv_heads * value_dim, g.heads * value_dim};
 }
 
 // Reads slices through one copy where they share rows, else each through its own.
@@ -201,9 +203,9 @@ void ToWide(WideCopies& wide, FtAttentionForward& g) {
   if (!IsShort(g.dtype)) return;
   const std::int64_t rows = g.batch * g.sequence;
   const Heads width = WidthsOf(g);
-  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  std::int64_t widths[] = {width.q, width.k, width.v};
   ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
-  g.out = wide.Out(g.out, g.dtype, Rows(rows, width.q), false);
+  g.out = wide.Out(g.out, g.dtype, Rows(rows, width.out), false);
   g.dtype = Widened({g.dtype});
 }
 
@@ -211,10 +213,10 @@ void ToWide(WideCopies& wide, FtAttentionBackward& g) {
   if (!IsShort(g.dtype)) return;
   const std::int64_t rows = g.batch * g.sequence;
   const Heads width = WidthsOf(g);
-  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  std::int64_t widths[] = {width.q, width.k, width.v};
   ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
-  g.out = wide.In(g.out, g.dtype, Rows(rows, width.q));
-  g.dout = wide.In(g.dout, g.dtype, Rows(rows, width.q));
+  g.out = wide.In(g.out, g.dtype, Rows(rows, width.out));
+  g.dout = wide.In(g.dout, g.dtype, Rows(rows, width.out));
   WriteSlices(wide, g.dtype, rows, g.row_stride, widths, g.dq, g.dk, g.dv);
   g.dtype = Widened({g.dtype});
 }
@@ -224,10 +226,10 @@ void ToWide(WideCopies& wide, FtAttentionPartForward& g) {
   const std::int64_t queries = RowsOf(g.query_runs, g.query_run_count, g.batch, g.sample_rows);
   const std::int64_t keys = RowsOf(g.key_runs, g.key_run_count, g.batch, g.sample_rows);
   const Heads width = WidthsOf(g);
-  std::int64_t of_keys[] = {width.kv, width.kv};
+  std::int64_t of_keys[] = {width.k, width.v};
   g.q = wide.In(g.q, g.dtype, {queries, width.q, g.q_stride});
   ReadSlices(wide, g.dtype, keys, g.kv_stride, of_keys, g.k, g.v);
-  g.out = wide.Out(g.out, g.dtype, Rows(queries, width.q), true);
+  g.out = wide.Out(g.out, g.dtype, Rows(queries, width.out), true);
   g.dtype = Widened({g.dtype});
 }
 
@@ -237,22 +239,67 @@ void ToWide(WideCopies& wide, FtAttentionPartBackward& g) {
   const std::int64_t queries = RowsOf(g.query_runs, g.query_run_count, g.batch, g.sample_rows);
   const std::int64_t keys = RowsOf(g.key_runs, g.key_run_count, g.batch, g.sample_rows);
   const Heads width = WidthsOf(g);
-  std::int64_t of_keys[] = {width.kv, width.kv};
+  std::int64_t of_keys[] = {width.k, width.v};
   g.q = wide.In(g.q, g.dtype, {queries, width.q, g.q_stride});
   ReadSlices(wide, g.dtype, keys, g.kv_stride, of_keys, g.k, g.v);
-  g.out = wide.In(g.out, g.dtype, Rows(queries, width.q));
-  g.dout = wide.In(g.dout, g.dtype, Rows(queries, width.q));
-  const Slice all[] = {{g.dq, width.q}, {g.dk, width.kv}, {g.dv, width.kv}};
+  g.out = wide.In(g.out, g.dtype, Rows(queries, width.out));
+  g.dout = wide.In(g.dout, g.dtype, Rows(queries, width.out));
+  const Slice all[] = {{g.dq, width.q}, {g.dk, width.k}, {g.dv, width.v}};
   const bool packed = g.dq != nullptr && queries == keys && g.q_stride == g.dkv_stride &&
                       ShareRows(Join(all, keys, g.dkv_stride));
   if (packed) {
-    std::int64_t widths[] = {width.q, width.kv, width.kv};
+    std::int64_t widths[] = {width.q, width.k, width.v};
     WriteSlices(wide, g.dtype, keys, g.dkv_stride, widths, g.dq, g.dk, g.dv);
   } else {
     g.dq = wide.Out(g.dq, g.dtype, {queries, width.q, g.q_stride}, true);
     WriteSlices(wide, g.dtype, keys, g.dkv_stride, of_keys, g.dk, g.dv);
   }
   g.dtype = Widened({g.dtype});
+}
+
+void ToWide(WideCopies& wide, FtLatentHeads& g) {
+  const std::int64_t heads = g.heads, plain = g.head_dim - g.rotary;
+  const auto copy = [&](void* tensor, std::int64_t cols, bool written) {
+    return written ? wide.Out(tensor, g.dtype, Rows(g.rows, cols), false)
+                   : const_cast<void*>(wide.In(tensor, g.dtype, Rows(g.rows, cols)));
+  };
+  const bool splits = g.inverse != 0;
+  g.q = copy(g.q, heads * g.head_dim, splits);
+  g.kv = copy(g.kv, heads * (plain + g.value_dim), splits);
+  g.turned_key = copy(g.turned_key, g.rotary, splits);
+  g.qkv = copy(g.qkv, heads * (2 * g.head_dim + g.value_dim), !splits);
+  g.dtype = Widened({g.dtype});
+}
+
+void ToWide(WideCopies& wide, FtSinkForward& g) {
+  g.out = wide.Out(g.out, g.dtype, Rows(g.rows, std::int64_t{g.heads} * g.head_dim), true);
+  g.sinks = wide.In(g.sinks, g.sinks_dtype, Row(g.heads));
+  g.dtype = Widened({g.dtype, g.sinks_dtype});
+  g.sinks_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtSinkBackward& g) {
+  const Extent all = Rows(g.rows, std::int64_t{g.heads} * g.head_dim);
+  g.out = wide.In(g.out, g.dtype, all);
+  g.dout = wide.In(g.dout, g.dtype, all);
+  g.sinks = wide.In(g.sinks, g.sinks_dtype, Row(g.heads));
+  g.sinks_grad = wide.Out(g.sinks_grad, g.grad_dtype, Row(g.heads), g.accumulate != 0);
+  g.dtype = Widened({g.dtype, g.sinks_dtype, g.grad_dtype});
+  g.sinks_dtype = g.grad_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtExpertBias& g) {
+  g.x = wide.Out(g.x, g.dtype, Rows(g.rows, g.cols), true);
+  g.bias = wide.In(g.bias, g.bias_dtype, Rows(g.experts, g.cols));
+  g.dtype = Widened({g.dtype, g.bias_dtype});
+  g.bias_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtExpertBiasGrad& g) {
+  g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
+  g.bias_grad = wide.Out(g.bias_grad, g.grad_dtype, Rows(g.experts, g.cols), g.accumulate != 0);
+  g.dtype = Widened({g.dtype, g.grad_dtype});
+  g.grad_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtGelu& g) {
@@ -282,7 +329,9 @@ void ToWide(WideCopies& wide, FtAdd& g) {
 
 void ToWide(WideCopies& wide, FtRoute& g) {
   g.logits = wide.In(g.logits, g.dtype, Rows(g.rows, g.experts));
-  g.dtype = Widened({g.dtype});
+  g.choice_bias = wide.In(g.choice_bias, g.choice_bias_dtype, Row(g.experts));
+  g.dtype = Widened({g.dtype, g.choice_bias_dtype});
+  g.choice_bias_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtRouteBackward& g) {
@@ -480,6 +529,11 @@ void SetShortTensorEntries(FtDeviceApi& api) {
   FT_SHORT(expert_dots, FtExpertDots);
   FT_SHORT(grouped_gemm, FtGroupedGemm);
   FT_SHORT(squared_norm, FtSquaredNorm);
+  FT_SHORT(latent_heads, FtLatentHeads);
+  FT_SHORT(sink_forward, FtSinkForward);
+  FT_SHORT(sink_backward, FtSinkBackward);
+  FT_SHORT(expert_bias, FtExpertBias);
+  FT_SHORT(expert_bias_grad, FtExpertBiasGrad);
   FT_SHORT(count_not_finite, FtCountNotFinite);
   api.add_norm_forward = &RunAddNorm;
   api.adamw = &RunUpdate<&FtDeviceApi::adamw, FtAdamW>;

@@ -13,19 +13,20 @@ namespace foretrain::FT_VECTOR_NAMESPACE {
 
 struct BackwardBlock {
   float* key_columns;    // [head_dim][kBackwardKeys], scaled
-  float* value_columns;  // [head_dim][kBackwardKeys]
+  float* value_columns;  // [value_dim][kBackwardKeys]
   float* keys;           // [kBackwardKeys][width]
   float* queries;        // [kBackwardQueries][width]
-  float* dout;           // [kBackwardQueries][width]
+  float* dout;           // [kBackwardQueries][value_width]
   float* p;              // [kBackwardQueries][kBackwardKeys]: scores, then probabilities
   float* ds;             // [kBackwardQueries][kBackwardKeys]: gradient of p, then of the scores
   float* dq;             // [kStripRows][width], where a slice's rows are no whole vectors
   float* dk;             // [kBackwardKeys][width]
-  float* dv;             // [kBackwardKeys][width]
+  float* dv;             // [kBackwardKeys][value_width]
   float* lse;            // [kBackwardQueries], base 2
   float* delta;          // [kBackwardQueries]: sum of dout * out
   float* ones;           // [kStripRows]
   int64_t width;         // head_dim, rounded up to whole vectors
+  int64_t value_width;   // and value_dim
 };
 
 // Scores and gradients of probabilities of the strip of queries from i on, from the first key that
@@ -43,7 +44,9 @@ FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock&
                    .c_stride = kBackwardKeys,
                    .scale = nullptr};
   StripProduct<Along::kRow>(s, rows, vectors);
-  s.a = block.dout + i * block.width;
+  s.depth = ValueDim(g);
+  s.a = block.dout + i * block.value_width;
+  s.a_stride = block.value_width;
   s.b = block.value_columns + skip;
   s.c = block.ds + i * kBackwardKeys + skip;
   StripProduct<Along::kRow>(s, rows, vectors);
@@ -51,8 +54,8 @@ FT_INLINE void BackwardScores(const FtAttentionBackward& g, const BackwardBlock&
 
 // p = 2^(score - lse), ds = p * (dp - delta) / sqrt(head_dim) of one query; both 0 for keys that it
 // does not see.
-FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, int64_t i,
-                               float scale) {
+FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, const Bend& bend,
+                               int64_t i, float scale) {
   float* p = block.p + i * kBackwardKeys;
   float* ds = block.ds + i * kBackwardKeys;
   const Vector lse = Set(block.lse[i]);
@@ -67,9 +70,16 @@ FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, int
   ForEachVector(
       seen - skip, [&](int64_t c, auto access) __attribute__((always_inline)) {
         const int64_t j = skip + c;
-        const Vector probability = access.keep(Exp2(Load(p + j) - lse));
+        Vector score = Load(p + j);
+        Vector passed = Set(scale);
+        if (!bend.IsStraight()) {
+          Vector share = Set(1.0F);
+          score = bend.Of(score, Progression(i + view.ahead - j, -1.0F), share);
+          passed = passed * share;
+        }
+        const Vector probability = access.keep(Exp2(score - lse));
         Store(p + j, probability);
-        Store(ds + j, access.keep(probability * ((Load(ds + j) - delta) * scale)));
+        Store(ds + j, access.keep(probability * ((Load(ds + j) - delta) * passed)));
       });
   for (int64_t j = skip; j < first; ++j) {
     p[j] = 0.0F;
@@ -94,15 +104,17 @@ FT_INLINE void BackwardKeysValues(const BackwardBlock& block, const View& view) 
     StripArguments s{.depth = end - first,
                      .a = block.p + first * kBackwardKeys + j,
                      .a_stride = kBackwardKeys,
-                     .b = block.dout + first * block.width,
-                     .b_stride = block.width,
-                     .c = block.dv + j * block.width,
-                     .c_stride = block.width,
+                     .b = block.dout + first * block.value_width,
+                     .b_stride = block.value_width,
+                     .c = block.dv + j * block.value_width,
+                     .c_stride = block.value_width,
                      .scale = block.ones};
-    StripProduct<Along::kColumn>(s, rows, block.width / kLanes);
+    StripProduct<Along::kColumn>(s, rows, block.value_width / kLanes);
     s.a = block.ds + first * kBackwardKeys + j;
     s.b = block.queries + first * block.width;
+    s.b_stride = block.width;
     s.c = block.dk + j * block.width;
+    s.c_stride = block.width;
     StripProduct<Along::kColumn>(s, rows, block.width / kLanes);
   }
 }
@@ -138,34 +150,36 @@ FT_INLINE void BackwardQueries(const FtAttentionBackward& g, const BackwardBlock
 // Copies a block of queries with what belongs to them; `row` is the first query's row.
 FT_INLINE void BackwardLoadQueries(const FtAttentionBackward& g, const BackwardBlock& block,
                                    int64_t row, int64_t head, int64_t queries) {
-  const int64_t out_stride = int64_t{g.heads} * g.head_dim;
-  const float* out = Floats(g.out) + row * out_stride + head * g.head_dim;
-  const float* dout = Floats(g.dout) + row * out_stride + head * g.head_dim;
+  const int64_t value_dim = ValueDim(g);
+  const int64_t out_stride = int64_t{g.heads} * value_dim;
+  const float* out = Floats(g.out) + row * out_stride + head * value_dim;
+  const float* dout = Floats(g.dout) + row * out_stride + head * value_dim;
   const float* q = Floats(g.q) + row * g.row_stride + head * g.head_dim;
   CopyRows(q, g.row_stride, queries, g.head_dim, block.queries, block.width);
-  CopyRows(dout, out_stride, queries, g.head_dim, block.dout, block.width);
+  CopyRows(dout, out_stride, queries, value_dim, block.dout, block.value_width);
   for (int64_t i = 0; i < queries; ++i) {
     block.lse[i] = g.lse[(row + i) * g.heads + head] * kLog2E;
     block.delta[i] = SumOver(
-        g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+        value_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
           return access.load(out + i * out_stride + c) * access.load(dout + i * out_stride + c);
         });
   }
 }
 
-FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, float* scratch) {
+FT_INLINE BackwardBlock TakeBackwardBlock(int64_t head_dim, int64_t value_dim, float* scratch) {
   ScratchParts parts(scratch);
   BackwardBlock block{};
   block.width = RoundUp(head_dim, kLanes);
+  block.value_width = RoundUp(value_dim, kLanes);
   const int64_t key_rows = kBackwardKeys * block.width;
-  const int64_t query_rows = kBackwardQueries * block.width;
+  const int64_t value_rows = kBackwardKeys * block.value_width;
   block.key_columns = parts.Take(key_rows);
-  block.value_columns = parts.Take(key_rows);
+  block.value_columns = parts.Take(value_rows);
   block.keys = parts.Take(key_rows);
   block.dk = parts.Take(key_rows);
-  block.dv = parts.Take(key_rows);
-  block.queries = parts.Take(query_rows);
-  block.dout = parts.Take(query_rows);
+  block.dv = parts.Take(value_rows);
+  block.queries = parts.Take(kBackwardQueries * block.width);
+  block.dout = parts.Take(kBackwardQueries * block.value_width);
   block.dq = parts.Take(kStripRows * block.width);
   block.p = parts.Take(kBackwardQueries * kBackwardKeys);
   block.ds = parts.Take(kBackwardQueries * kBackwardKeys);
@@ -185,18 +199,21 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
   const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t group = g.heads / g.kv_heads;
   const int64_t keys = Least(kBackwardKeys, g.sequence - j);
+  const int64_t value_dim = ValueDim(g);
   const int64_t at = (start + j) * g.row_stride + kv_head * g.head_dim;
+  const int64_t value_at = (start + j) * g.row_stride + kv_head * value_dim;
   const int64_t window = WindowOf(g.window);
   const int64_t end = Least(g.sequence, j + keys - 1 + window);  // queries from there see no key
   const bool adds = window < g.sequence;                         // to dq that was set to 0
   CopyTransposed(Floats(g.k) + at, g.row_stride, keys, g.head_dim, kLog2E * scale,
                  block.key_columns, kBackwardKeys);
-  CopyTransposed(Floats(g.v) + at, g.row_stride, keys, g.head_dim, 1.0F, block.value_columns,
+  CopyTransposed(Floats(g.v) + value_at, g.row_stride, keys, value_dim, 1.0F, block.value_columns,
                  kBackwardKeys);
   CopyRows(Floats(g.k) + at, g.row_stride, keys, g.head_dim, block.keys, block.width);
   memset(block.dk, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
-  memset(block.dv, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
+  memset(block.dv, 0, static_cast<size_t>(keys * block.value_width) * sizeof(float));
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    const Bend bend = BendOf(g, head);
     for (int64_t i = j; i < end; i += kBackwardQueries) {
       const int64_t queries = Least(kBackwardQueries, end - i);
       const View view{.queries = queries, .keys = keys, .ahead = i - j, .window = window};
@@ -206,7 +223,7 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
         const int64_t rows = Least(kStripRows, queries - q);
         BackwardScores(g, block, view, q, rows);
         for (int64_t row = q; row < q + rows; ++row) {
-          BackwardSoftmax(block, view, row, scale);
+          BackwardSoftmax(block, view, bend, row, scale);
         }
         BackwardQueries(g, block, view, q, rows, dq + q * g.row_stride, adds || j > 0);
       }
@@ -218,8 +235,11 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
         g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
           access.store(Floats(g.dk) + at + i * g.row_stride + c,
                        Load(block.dk + i * block.width + c));
-          access.store(Floats(g.dv) + at + i * g.row_stride + c,
-                       Load(block.dv + i * block.width + c));
+        });
+    ForEachVector(
+        value_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          access.store(Floats(g.dv) + value_at + i * g.row_stride + c,
+                       Load(block.dv + i * block.value_width + c));
         });
   }
 }
@@ -233,7 +253,7 @@ FT_INLINE void BackwardClearQueries(const FtAttentionBackward& g) {
 }
 
 inline void AttentionBackward(const FtAttentionBackward& g, float* scratch) {
-  const BackwardBlock block = TakeBackwardBlock(g.head_dim, scratch);
+  const BackwardBlock block = TakeBackwardBlock(g.head_dim, ValueDim(g), scratch);
   if (WindowOf(g.window) < g.sequence) {
     BackwardClearQueries(g);
   }

@@ -63,6 +63,54 @@ FT_INLINE float ScoreScale(float scale, int64_t head_dim) {
   return scale > 0.0F ? scale : 1.0F / __builtin_sqrtf(static_cast<float>(head_dim));
 }
 
+// Elements of a head of v and out.
+template <class Arguments>
+FT_INLINE int64_t ValueDim(const Arguments& g) {
+  return g.value_dim > 0 ? g.value_dim : g.head_dim;
+}
+
+// What is done to a score, in base 2, before the softmax.
+struct Bend {
+  float cap;    // 0: none
+  float slope;  // taken from it for each position that its key lies before its query
+
+  FT_INLINE bool IsStraight() const { return cap == 0.0F && slope == 0.0F; }
+  // `distances`: of the lanes' queries from their keys. Leaves in `share` what of a gradient passes
+  // the cap.
+  FT_INLINE Vector Of(Vector score, Vector distances, Vector& share) const {
+    if (cap > 0.0F) {
+      const Vector tanh = 1.0F - 2.0F / (1.0F + Exp2(score * (2.0F * kLog2E / cap)));
+      share = 1.0F - tanh * tanh;
+      score = tanh * cap;
+    }
+    return score - distances * slope;
+  }
+};
+
+// Slope i of n heads, from 1 on: 2^(-8 i / n) where n is a power of 2, else those of the largest
+// power p below n and then every second one of 2 p (Press et al. 2022, s. 3).
+FT_INLINE float AlibiSlope(int64_t heads, int64_t head) {
+  int64_t power = 1;
+  while (power * 2 <= heads) {
+    power *= 2;
+  }
+  const double step =
+      head < power ? static_cast<double>(head + 1) / static_cast<double>(power)
+                   : static_cast<double>(2 * (head - power) + 1) / static_cast<double>(2 * power);
+  return static_cast<float>(__builtin_exp2(-8.0 * step));
+}
+
+template <class Arguments>
+FT_INLINE Bend BendOf(const Arguments& g, int64_t head) {
+  const float slope = g.alibi_heads > 0 ? AlibiSlope(g.alibi_heads, g.first_head + head) : 0.0F;
+  return {g.softcap * kLog2E, slope * kLog2E};
+}
+
+// first, first + step, ... in the lanes.
+FT_INLINE Vector Progression(int64_t first, float step) {
+  return __builtin_convertvector(LaneNumbers(), Vector) * step + static_cast<float>(first);
+}
+
 // What a block of queries sees of a block of keys. Query i sees key j where i + ahead - window < j
 // <= i + ahead.
 struct View {

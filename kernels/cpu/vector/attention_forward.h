@@ -26,7 +26,7 @@ struct ForwardBlock {
   float* most;     // [kForwardQueries]: largest score so far
   float* sum;      // [kForwardQueries]: of 2^(score - most)
   float* rescale;  // [kForwardQueries]: 2^(most before - most now)
-  int64_t width;   // head_dim, rounded up to whole vectors
+  int64_t width;   // value_dim, rounded up to whole vectors
 };
 
 // scores = keys * queries, where any query of a vector sees the key.
@@ -49,6 +49,20 @@ FT_INLINE void ForwardScores(const FtAttentionForward& g, const ForwardBlock& bl
                                .c_stride = kForwardQueries,
                                .scale = nullptr},
                               rows, vectors);
+  }
+}
+
+// Of all pairs of the block; those that no query sees are hidden later.
+FT_INLINE void ForwardBend(const ForwardBlock& block, const View& view, const Bend& bend) {
+  if (bend.IsStraight()) {
+    return;
+  }
+  for (int64_t j = 0; j < view.keys; ++j) {
+    for (int64_t c = 0; c < view.queries; c += kLanes) {
+      float* at = block.scores + j * kForwardQueries + c;
+      Vector share = {};
+      Store(at, bend.Of(Load(at), Progression(c + view.ahead - j, 1.0F), share));
+    }
   }
 }
 
@@ -154,27 +168,28 @@ FT_INLINE void ForwardValues(const ForwardBlock& block, const View& view) {
   }
 }
 
-// out[rows, heads * head_dim] and lse of a block of queries whose first row is `row`.
+// out[rows, heads * value_dim] and lse of a block of queries whose first row is `row`.
 FT_INLINE void ForwardFinish(const FtAttentionForward& g, const ForwardBlock& block, int64_t row,
                              int64_t head, int64_t queries) {
-  const int64_t out_stride = int64_t{g.heads} * g.head_dim;
+  const int64_t value_dim = ValueDim(g);
+  const int64_t out_stride = int64_t{g.heads} * value_dim;
   for (int64_t i = 0; i < queries; ++i) {
     const float inverse = 1.0F / block.sum[i];
-    float* to = Floats(g.out) + (row + i) * out_stride + head * g.head_dim;
+    float* to = Floats(g.out) + (row + i) * out_stride + head * value_dim;
     const float* from = block.out + i * block.width;
     ForEachVector(
-        g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+        value_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
           access.store(to + c, Load(from + c) * inverse);
         });
     g.lse[(row + i) * g.heads + head] = (block.most[i] + __builtin_log2f(block.sum[i])) * kLn2;
   }
 }
 
-FT_INLINE ForwardBlock TakeForwardBlock(int64_t head_dim, float* scratch) {
+FT_INLINE ForwardBlock TakeForwardBlock(int64_t head_dim, int64_t value_dim, float* scratch) {
   ScratchParts parts(scratch);
   ForwardBlock block{};
-  block.width = RoundUp(head_dim, kLanes);
-  block.queries = parts.Take(kForwardQueries * block.width);
+  block.width = RoundUp(value_dim, kLanes);
+  block.queries = parts.Take(kForwardQueries * RoundUp(head_dim, kLanes));
   block.scores = parts.Take(kForwardKeys * kForwardQueries);
   block.values = parts.Take(kForwardKeys * block.width);
   block.out = parts.Take(kForwardQueries * block.width);
@@ -191,7 +206,9 @@ FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock&
   const int64_t kv_head = head / (g.heads / g.kv_heads);
   const float* q = Floats(g.q) + (start + i) * g.row_stride + head * g.head_dim;
   const float* k = Floats(g.k) + start * g.row_stride + kv_head * g.head_dim;
-  const float* v = Floats(g.v) + start * g.row_stride + kv_head * g.head_dim;
+  const int64_t value_dim = ValueDim(g);
+  const float* v = Floats(g.v) + start * g.row_stride + kv_head * value_dim;
+  const Bend bend = BendOf(g, head);
   const int64_t queries = Least(kForwardQueries, g.sequence - i);
   CopyTransposed(q, g.row_stride, queries, g.head_dim, scale, block.queries, kForwardQueries);
   for (int64_t c = 0; c < kForwardQueries; c += kLanes) {
@@ -206,17 +223,18 @@ FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock&
                     .ahead = i - j,
                     .window = window};
     ForwardScores(g, block, view, k + j * g.row_stride);
+    ForwardBend(block, view, bend);
     for (int64_t c = 0; c < queries; c += kLanes) {
       ForwardSoftmax(block, view, c);
     }
-    CopyRows(v + j * g.row_stride, g.row_stride, view.keys, g.head_dim, block.values, block.width);
+    CopyRows(v + j * g.row_stride, g.row_stride, view.keys, value_dim, block.values, block.width);
     ForwardValues(block, view);
   }
   ForwardFinish(g, block, start + i, head, queries);
 }
 
 inline void AttentionForward(const FtAttentionForward& g, float* scratch) {
-  const ForwardBlock block = TakeForwardBlock(g.head_dim, scratch);
+  const ForwardBlock block = TakeForwardBlock(g.head_dim, ValueDim(g), scratch);
   for (int64_t item = 0; item < g.batch * g.heads; ++item) {
     for (int64_t i = 0; i < g.sequence; i += kForwardQueries) {
       ForwardOfQueries(g, block, item / g.heads * g.sequence, item % g.heads, i);

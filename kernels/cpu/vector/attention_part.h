@@ -25,6 +25,7 @@ FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
   whole.heads = g.heads;
   whole.kv_heads = g.kv_heads;
   whole.head_dim = g.head_dim;
+  whole.value_dim = g.value_dim;
   whole.scale = g.scale;
   return whole;
 }
@@ -40,6 +41,7 @@ FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
   whole.heads = g.heads;
   whole.kv_heads = g.kv_heads;
   whole.head_dim = g.head_dim;
+  whole.value_dim = g.value_dim;
   whole.scale = g.scale;
   return whole;
 }
@@ -55,8 +57,9 @@ FT_INLINE void PartStart(const FtAttentionPartForward& g, const ForwardBlock& bl
   if (g.merge == 0) {
     return;
   }
-  const int64_t out_stride = int64_t{g.heads} * g.head_dim;
-  CopyRows(Floats(g.out) + row * out_stride + head * g.head_dim, out_stride, queries, g.head_dim,
+  const int64_t value_dim = ValueDim(g);
+  const int64_t out_stride = int64_t{g.heads} * value_dim;
+  CopyRows(Floats(g.out) + row * out_stride + head * value_dim, out_stride, queries, value_dim,
            block.out, block.width);
   for (int64_t i = 0; i < queries; ++i) {
     const float lse = g.lse[(row + i) * g.heads + head];
@@ -84,7 +87,9 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
                                     const FtAttentionForward& whole, const ForwardBlock& block,
                                     const FtRun& run, int64_t shift, int64_t head, int64_t i) {
   const float scale = kLog2E * ScoreScale(g.scale, g.head_dim);
-  const int64_t kv_column = head / (g.heads / g.kv_heads) * g.head_dim;
+  const int64_t value_dim = ValueDim(g);
+  const int64_t kv_head = head / (g.heads / g.kv_heads);
+  const Bend bend = BendOf(g, head);
   const int64_t queries = Least(kForwardQueries, run.rows - i);
   const int64_t row = run.row + shift + i;
   const int64_t position = run.position + i;
@@ -101,12 +106,14 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
                       .keys = Least(kForwardKeys, seen - j),
                       .ahead = position - keys.position - j,
                       .window = window};
-      const int64_t at = (keys.row + shift + j) * g.kv_stride + kv_column;
-      ForwardScores(whole, block, view, Floats(g.k) + at);
+      const int64_t at = (keys.row + shift + j) * g.kv_stride;
+      ForwardScores(whole, block, view, Floats(g.k) + at + kv_head * g.head_dim);
+      ForwardBend(block, view, bend);
       for (int64_t c = 0; c < queries; c += kLanes) {
         ForwardSoftmax(block, view, c);
       }
-      CopyRows(Floats(g.v) + at, g.kv_stride, view.keys, g.head_dim, block.values, block.width);
+      CopyRows(Floats(g.v) + at + kv_head * value_dim, g.kv_stride, view.keys, value_dim,
+               block.values, block.width);
       ForwardValues(block, view);
     }
   }
@@ -114,7 +121,7 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
 }
 
 inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch) {
-  const ForwardBlock block = TakeForwardBlock(g.head_dim, scratch);
+  const ForwardBlock block = TakeForwardBlock(g.head_dim, ValueDim(g), scratch);
   const FtAttentionForward whole = AsWhole(g);
   for (int64_t item = 0; item < g.batch * g.heads; ++item) {
     for (int64_t r = 0; r < g.query_run_count; ++r) {
@@ -133,6 +140,7 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
   const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t window = WindowOf(g.window);
   const int64_t ahead = run.position - key_position;  // of the run's first query
+  const Bend bend = BendOf(g, head);
   const int64_t end = Least(run.rows, keys - 1 + window - ahead);
   for (int64_t i = Greatest(0, -ahead); i < end; i += kBackwardQueries) {
     const int64_t queries = Least(kBackwardQueries, end - i);
@@ -144,7 +152,7 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
       const int64_t rows = Least(kStripRows, queries - q);
       BackwardScores(whole, block, view, q, rows);
       for (int64_t one = q; one < q + rows; ++one) {
-        BackwardSoftmax(block, view, one, scale);
+        BackwardSoftmax(block, view, bend, one, scale);
       }
       BackwardQueries(whole, block, view, q, rows, dq + q * g.q_stride, /*add=*/true);
     }
@@ -160,27 +168,33 @@ FT_INLINE void PartBackwardOfKeys(const FtAttentionPartBackward& g,
   const int64_t group = g.heads / g.kv_heads;
   const int64_t keys = Least(kBackwardKeys, run.rows - j);
   const int64_t row = run.row + shift + j;
+  const int64_t value_dim = ValueDim(g);
   const int64_t at = row * g.kv_stride + kv_head * g.head_dim;
+  const int64_t value_at = row * g.kv_stride + kv_head * value_dim;
   CopyTransposed(Floats(g.k) + at, g.kv_stride, keys, g.head_dim, kLog2E * scale, block.key_columns,
                  kBackwardKeys);
-  CopyTransposed(Floats(g.v) + at, g.kv_stride, keys, g.head_dim, 1.0F, block.value_columns,
+  CopyTransposed(Floats(g.v) + value_at, g.kv_stride, keys, value_dim, 1.0F, block.value_columns,
                  kBackwardKeys);
   CopyRows(Floats(g.k) + at, g.kv_stride, keys, g.head_dim, block.keys, block.width);
   memset(block.dk, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
-  memset(block.dv, 0, static_cast<size_t>(keys * block.width) * sizeof(float));
+  memset(block.dv, 0, static_cast<size_t>(keys * block.value_width) * sizeof(float));
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int64_t r = 0; r < g.query_run_count; ++r) {
       PartBackwardOfRun(g, whole, block, g.query_runs[r], shift, head, run.position + j, keys);
     }
   }
   const int64_t to = row * g.dkv_stride + kv_head * g.head_dim;
+  const int64_t value_to = row * g.dkv_stride + kv_head * value_dim;
   for (int64_t i = 0; i < keys; ++i) {
     ForEachVector(
         g.head_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
           access.store(Floats(g.dk) + to + i * g.dkv_stride + c,
                        Load(block.dk + i * block.width + c));
-          access.store(Floats(g.dv) + to + i * g.dkv_stride + c,
-                       Load(block.dv + i * block.width + c));
+        });
+    ForEachVector(
+        value_dim, [&](int64_t c, auto access) __attribute__((always_inline)) {
+          access.store(Floats(g.dv) + value_to + i * g.dkv_stride + c,
+                       Load(block.dv + i * block.value_width + c));
         });
   }
 }
@@ -199,7 +213,7 @@ FT_INLINE void PartClearQueries(const FtAttentionPartBackward& g) {
 }
 
 inline void AttentionPartBackward(const FtAttentionPartBackward& g, float* scratch) {
-  const BackwardBlock block = TakeBackwardBlock(g.head_dim, scratch);
+  const BackwardBlock block = TakeBackwardBlock(g.head_dim, ValueDim(g), scratch);
   const FtAttentionBackward whole = AsWhole(g);
   if (g.accumulate_dq == 0) {
     PartClearQueries(g);

@@ -10,6 +10,20 @@
 
 namespace foretrain::FT_VECTOR_NAMESPACE {
 
+// The frequency of pair i, stretched as FtRopeStretch says.
+FT_INLINE double Stretched(const FtRope& g, int64_t i, double frequency) {
+  const double factor = g.stretch == FT_ROPE_PLAIN ? 1.0 : double{g.factor};
+  double kept = 0.0;  // share of the frequency that is not divided
+  if (g.stretch == FT_ROPE_YARN) {
+    kept = 1.0 - (static_cast<double>(i) - double{g.low}) / (double{g.high} - double{g.low});
+  } else if (g.stretch == FT_ROPE_LLAMA3) {
+    const double turns = double{g.original} * frequency / (2.0 * 3.14159265358979323846);
+    kept = (turns - double{g.low}) / (double{g.high} - double{g.low});
+  }
+  kept = kept < 0.0 ? 0.0 : kept > 1.0 ? 1.0 : kept;
+  return frequency / factor * (1.0 - kept) + frequency * kept;
+}
+
 // cos and sin of position * frequency for each pair of a head. Each step turns by one frequency;
 // sines and cosines are taken anew every 512 positions, so the error stays below 512 * 2^-52.
 class RopeAngles {
@@ -17,10 +31,14 @@ class RopeAngles {
   static constexpr int64_t kRenewal = 512;
 
   FT_INLINE explicit RopeAngles(const FtRope& g)
-      : pairs_(g.head_dim / 2), inverse_(g.inverse != 0) {
+      : pairs_(g.head_dim / 2),
+        inverse_(g.inverse != 0),
+        magnitude_(g.magnitude > 0.0F ? double{g.magnitude} : 1.0) {
     for (int64_t i = 0; i < pairs_; ++i) {
-      frequency_[i] = __builtin_pow(
-          double{g.theta}, -2.0 * static_cast<double>(i) / static_cast<double>(g.head_dim));
+      frequency_[i] =
+          Stretched(g, i,
+                    __builtin_pow(double{g.theta},
+                                  -2.0 * static_cast<double>(i) / static_cast<double>(g.head_dim)));
       step_cos_[i] = __builtin_cos(frequency_[i]);
       step_sin_[i] = __builtin_sin(frequency_[i]);
     }
@@ -42,8 +60,8 @@ class RopeAngles {
       }
     }
     for (int64_t i = 0; i < pairs_; ++i) {
-      cosine[i] = static_cast<float>(cos_[i]);
-      sine[i] = static_cast<float>(inverse_ ? -sin_[i] : sin_[i]);
+      cosine[i] = static_cast<float>(cos_[i] * magnitude_);
+      sine[i] = static_cast<float>((inverse_ ? -sin_[i] : sin_[i]) * magnitude_);
     }
   }
 
@@ -54,6 +72,7 @@ class RopeAngles {
   int64_t pairs_;
   int64_t last_ = -1;
   bool inverse_;
+  double magnitude_;
   double frequency_[kMaxHeadDim / 2];
   double step_cos_[kMaxHeadDim / 2], step_sin_[kMaxHeadDim / 2];
   double cos_[kMaxHeadDim / 2], sin_[kMaxHeadDim / 2];

@@ -34,6 +34,11 @@ std::int16_t BlockBuilder::SlotOfBytes(std::string name, std::int64_t bytes, Cat
   return static_cast<std::int16_t>(block_.slots.size() - 1);
 }
 
+std::int16_t BlockBuilder::Add(TensorSlot slot) {
+  block_.slots.push_back(std::move(slot));
+  return static_cast<std::int16_t>(block_.slots.size() - 1);
+}
+
 std::int16_t BlockBuilder::View(std::string name, std::int16_t of, std::int64_t first,
                                 std::int64_t elements, std::int64_t per_rank) {
   const TensorSlot whole = block_.slots[static_cast<std::size_t>(of)];
@@ -165,6 +170,42 @@ void BlockBuilder::TpReduceScatter(const std::string& name, std::int16_t whole, 
 void BlockBuilder::TpAllGather(const std::string& name, std::int16_t shard, std::int16_t whole,
                                std::int64_t elements) {
   TpCollective(OpKind::kAllGather, name, In(shard), Out(whole), elements);
+}
+
+void BlockBuilder::Splice(const BlockBuilder& part, const std::string& prefix,
+                          const std::function<std::int16_t(TensorSlot&)>& place) {
+  std::vector<std::int16_t> placed;
+  for (const TensorSlot& slot : part.block_.slots) {
+    TensorSlot own = slot;
+    std::int16_t here = slot.base == kNoSlot ? place(own) : kNoSlot;
+    if (here == kNoSlot) {
+      own.name = prefix + slot.name;
+      if (own.base != kNoSlot) {
+        const std::int16_t base = placed[static_cast<std::size_t>(slot.base)];
+        const TensorSlot& whole = block_.slots[static_cast<std::size_t>(base)];
+        own.base = whole.base == kNoSlot ? base : whole.base;
+        own.offset += whole.offset;
+        own.rank_offset += whole.rank_offset;
+        own.category = whole.category;
+      }
+      here = Add(std::move(own));
+    }
+    placed.push_back(here);
+  }
+  for (std::size_t i = 0; i < part.block_.ops.size(); ++i) {
+    Op op = part.block_.ops[i];
+    const auto first = static_cast<std::int32_t>(block_.operands.size());
+    for (Operand operand : OperandsOf(part.block_, op)) {
+      if (operand.slot != kNoSlot) operand.slot = placed[static_cast<std::size_t>(operand.slot)];
+      block_.operands.push_back(operand);
+    }
+    op.first_operand = first;
+    op.name = prefix + op.name;
+    block_.ops.push_back(std::move(op));
+    halves_.push_back(part.halves_[i]);
+    FT_CHECK(block_.ops.size() < static_cast<std::size_t>(kWholeInstruction));
+  }
+  casts_.clear();
 }
 
 Block BlockBuilder::Take(Pass half) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -45,6 +46,8 @@ class BlockBuilder {
   // The same for a tensor of which the bytes are given.
   std::int16_t SlotOfBytes(std::string name, std::int64_t bytes, Category category, SlotRole role,
                            int index = 0);
+  // A tensor as it is described.
+  std::int16_t Add(TensorSlot slot);
   std::int16_t Temporary(std::string name, std::int64_t elements) {
     return Slot(std::move(name), elements, Category::kWorkspace, SlotRole::kTemporary);
   }
@@ -63,6 +66,8 @@ class BlockBuilder {
   std::int16_t View(std::string name, std::int16_t of, std::int64_t first, std::int64_t elements,
                     std::int64_t per_rank = 0);
 
+  // All ops are of this half.
+  void AllIn(Pass half) { halves_.assign(halves_.size(), half); }
   // The ops added from here on belong to this half of a backward (kBackwardInput, kBackwardWeight).
   void Half(Pass half) { half_ = half; }
 
@@ -100,6 +105,12 @@ class BlockBuilder {
                        std::int64_t elements);
   void TpAllGather(const std::string& name, std::int16_t shard, std::int16_t whole,
                    std::int64_t elements);
+
+  // Adds the tensors and ops of another block that is being written down, in the halves that they
+  // belong to there. `place` says which tensor of this block one of the part's is; kNoSlot: one of
+  // its own, as `place` leaves it. Names get the prefix.
+  void Splice(const BlockBuilder& part, const std::string& prefix,
+              const std::function<std::int16_t(TensorSlot&)>& place);
 
   // The block: all of it for kBackward and for passes that have no halves, else the ops of `half`.
   // A temporary that one half writes and the other reads becomes a saved tensor of both.

@@ -68,6 +68,9 @@ inline bool HasPass(const Plan& plan, BlockKind kind, Pass pass) {
   return !frozen && pass != Pass::kBackwardInput;
 }
 
+// How the model's attention makes scores: their scale and cap.
+void SetScores(const ModelSpec& model, Op& attention);
+
 // What activation ops of the model compute.
 ActivationKind ActivationOf(MlpKind mlp);
 
@@ -79,6 +82,17 @@ std::string NameOf(const BlockRequest& request);
 
 // Passes are kForward, kBackward (both halves, interleaved) or one half, kBackwardInput or
 // kBackwardWeight. The embedding has no input half: that block is empty.
+// vectors[own_rows] = rows `ids` of `table`, whole or split by rows over tp, plus positions; and
+// back: adds to the table's gradient, or overwrites it, from that of `vectors`, which it returns of
+// all rows.
+struct TokenTensors {
+  std::int16_t ids = kNoSlot, table = kNoSlot, positions = kNoSlot, vectors = kNoSlot;
+};
+void TokensForward(BlockBuilder& b, const BlockContext& context, const std::string& name,
+                   const TokenTensors& of);
+std::int16_t TokensBackward(BlockBuilder& b, const BlockContext& context, const std::string& name,
+                            const TokenTensors& of, bool adds);
+
 Block EmbeddingForward(const BlockContext& context);
 Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request);
 
@@ -101,6 +115,10 @@ inline bool HeadForwardMakesGradients(const Plan& plan) { return plan.loss_chunk
 // Of experts, as of the MLP, the activation's output alone; the rows that were sent to them are
 // kept. With mlp_tiles > 1 and either, the MLP's inner tensors are never whole: the backward makes
 // them again tile by tile.
+// Write...: the same before a pass is taken from it, for a block that has the layer as a part.
+BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& request);
+BlockBuilder WriteLayerRecompute(const BlockContext& context, const BlockRequest& request);
+BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest& request);
 Block LayerForward(const BlockContext& context, const BlockRequest& request);
 Block LayerRecompute(const BlockContext& context, const BlockRequest& request);
 Block LayerBackward(const BlockContext& context, const BlockRequest& request);

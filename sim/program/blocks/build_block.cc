@@ -25,7 +25,11 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
 
 }  // namespace
 
-// A clamped gate is forecast as the one that it clamps: no kernel computes it (WhyNotExecuted).
+void SetScores(const ModelSpec& model, Op& attention) {
+  attention.parameter = static_cast<float>(model.attention_scale);
+  attention.cap = static_cast<float>(model.attention_softcap);
+}
+
 ActivationKind ActivationOf(MlpKind mlp) {
   switch (mlp) {
     case MlpKind::kGelu:
@@ -38,8 +42,9 @@ ActivationKind ActivationOf(MlpKind mlp) {
     case MlpKind::kSquaredRelu:
       return ActivationKind::kSquaredRelu;
     case MlpKind::kSwiglu:
-    case MlpKind::kClampedSwiglu:
       return ActivationKind::kSilu;
+    case MlpKind::kClampedSwiglu:
+      return ActivationKind::kClampedSilu;
   }
   FT_CHECK(false);
   return {};

@@ -13,10 +13,11 @@ std::int64_t ContextAttention::QkvElements() const {
   return Rows() * context_.model.QkvWidth() / tp_;
 }
 std::int64_t ContextAttention::OutElements() const {
-  return Rows() * context_.model.heads * context_.model.head_dim / tp_;
+  return Rows() * context_.model.AttentionWidth() / tp_;
 }
 std::int64_t ContextAttention::KeyElements() const {
-  return Rows() * 2 * context_.model.kv_heads * context_.model.head_dim / tp_;
+  const ModelSpec& model = context_.model;
+  return Rows() * model.kv_heads * (model.head_dim + model.ValueDim()) / tp_;
 }
 
 OpShape ContextAttention::Shape() const {
@@ -27,6 +28,7 @@ OpShape ContextAttention::Shape() const {
   shape.heads = static_cast<std::int32_t>(context_.model.heads / tp_);
   shape.kv_heads = static_cast<std::int32_t>(context_.model.kv_heads / tp_);
   shape.head_dim = static_cast<std::int32_t>(context_.model.head_dim);
+  shape.value_dim = static_cast<std::int32_t>(context_.model.value_head_dim);
   shape.cp = cp_;
   return shape;
 }
@@ -34,6 +36,9 @@ OpShape ContextAttention::Shape() const {
 OpShape ContextAttention::PartShape(const Share& share) const {
   OpShape shape = Shape();
   shape.window = context_.window;
+  if (context_.model.positions == PositionKind::kAlibi) {
+    shape.alibi_heads = static_cast<std::int32_t>(context_.model.heads);
+  }
   shape.inner = shape.rows * (share.keys_all ? cp_ : 1);
   shape.rows *= share.queries_all ? cp_ : 1;
   shape.heads /= share.heads_split;
@@ -68,7 +73,7 @@ void ContextAttention::PartForward(const std::string& name, std::int16_t q, std:
   Op& op = b_.Add(OpKind::kAttentionPartForward, OpClass::kAttention, name,
                   {In(q), In(kv), to(out), to(at_.lse)});
   op.accumulate = merges;
-  op.parameter = static_cast<float>(context_.model.attention_scale);
+  SetScores(context_.model, op);
   op.shape = PartShape(share);
 }
 
@@ -79,7 +84,7 @@ void ContextAttention::PartBackward(const std::string& name, std::int16_t kv, st
                   {In(at_.qkv), In(kv), In(by_heads ? out_of_heads_ : at_.out), In(at_.lse),
                    In(d_out), adds ? InOut(to.q) : Out(to.q), Out(to.kv)});
   op.accumulate = adds;
-  op.parameter = static_cast<float>(context_.model.attention_scale);
+  SetScores(context_.model, op);
   op.shape = PartShape(share);
 }
 
@@ -96,7 +101,10 @@ void ContextAttention::HeadParts(const std::string& name, std::int16_t from, std
   Op& op = b_.Add(OpKind::kHeadParts, OpClass::kMemoryBound, name, {In(from), Out(to)});
   op.inverse = inverse;
   op.shape = Shape();
-  if (!qkv) op.shape.kv_heads = 0;
+  if (qkv) return;
+  op.shape.kv_heads = 0;
+  op.shape.head_dim = op.shape.ValueDim();
+  op.shape.value_dim = 0;
 }
 
 void ContextAttention::Communicate(OpKind kind, const std::string& name, std::int16_t in,

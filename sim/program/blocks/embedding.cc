@@ -15,16 +15,13 @@ struct Embedding {
   BlockBuilder b;
   const BlockContext& context;
   std::int64_t rows, own_rows, hidden;
-  bool split_vocab, split_rows;
 
   Embedding(const BlockContext& c, std::string name)
       : b(std::move(name), WideFormats(c.plan)),
         context(c),
         rows(c.Rows()),
         own_rows(c.OwnRows()),
-        hidden(c.model.hidden),
-        split_vocab(c.plan.vocab_parallel),
-        split_rows(c.plan.sequence_parallel) {}
+        hidden(c.model.hidden) {}
 
   std::int16_t Parameter(const char* name, EmbeddingParameter index, SlotRole role) {
     const auto list = ParametersOf(context.model, context.plan, BlockKind::kEmbedding);
@@ -50,8 +47,6 @@ struct Embedding {
                   model.max_sequence * hidden);
   }
 
-  float TableScale() const { return static_cast<float>(context.model.embedding_scale); }
-
   // Input, mean and rstd of the norm, which the backward reads.
   void MakeNorm() {
     if (!context.model.embedding_norm) return;
@@ -67,16 +62,20 @@ struct Embedding {
   std::int16_t NormGradient(std::int16_t dy, bool accumulate);
 
   std::int16_t embedded = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
-
-  OpShape Shape(std::int64_t op_rows) const {
-    return {.rows = op_rows,
-            .cols = hidden,
-            .sequence = context.plan.LocalSequence(),
-            .vocab = VocabRows(context.model, context.plan),
-            .vocab_total = split_vocab ? context.model.vocab : 0,
-            .cp = context.plan.cp > 1 ? context.plan.cp : 0};
-  }
 };
+
+OpShape TokensShape(const BlockContext& context, std::int64_t rows) {
+  return {.rows = rows,
+          .cols = context.model.hidden,
+          .sequence = context.plan.LocalSequence(),
+          .vocab = VocabRows(context.model, context.plan),
+          .vocab_total = context.plan.vocab_parallel ? context.model.vocab : 0,
+          .cp = context.plan.cp > 1 ? context.plan.cp : 0};
+}
+
+float TableScale(const BlockContext& context) {
+  return static_cast<float>(context.model.embedding_scale);
+}
 
 void Embedding::Norm(std::int16_t y) {
   if (embedded == kNoSlot) return;
@@ -116,6 +115,43 @@ std::int16_t Embedding::NormGradient(std::int16_t dy, bool accumulate) {
 
 }  // namespace
 
+void TokensForward(BlockBuilder& b, const BlockContext& context, const std::string& name,
+                   const TokenTensors& of) {
+  const std::int64_t rows = context.Rows(), own = context.OwnRows(), hidden = context.model.hidden;
+  const bool split_vocab = context.plan.vocab_parallel;
+  const bool split_rows = context.plan.sequence_parallel;
+  const bool scatters = split_vocab && split_rows;
+  const bool own_rows = split_rows && !split_vocab;  // the rows of this rank and no others
+  const std::int16_t from = own_rows ? b.View(name + ".ids.own", of.ids, 0, own, own) : of.ids;
+  const std::int16_t to = scatters ? b.Temporary(name + ".partial", rows * hidden) : of.vectors;
+  Op& op = b.Add(OpKind::kEmbeddingForward, OpClass::kMemoryBound, name,
+                 {In(from), In(of.table), In(of.positions), Out(to)});
+  op.own_rows = own_rows;
+  op.scale = TableScale(context);
+  op.shape = TokensShape(context, own_rows ? own : rows);
+  if (scatters) {
+    b.TpReduceScatter(name + ".sum", to, of.vectors, rows * hidden);
+  } else if (split_vocab) {
+    b.TpAllReduce(name + ".sum", of.vectors, rows * hidden);
+  }
+}
+
+std::int16_t TokensBackward(BlockBuilder& b, const BlockContext& context, const std::string& name,
+                            const TokenTensors& of, bool adds) {
+  const std::int64_t rows = context.Rows(), hidden = context.model.hidden;
+  std::int16_t dy = of.vectors;
+  if (context.plan.sequence_parallel) {
+    dy = b.Temporary(name + ".dy.whole", rows * hidden);
+    b.TpAllGather(name + ".output_grad.gather", of.vectors, dy, rows * hidden);
+  }
+  Op& op = b.Add(OpKind::kEmbeddingBackward, OpClass::kMemoryBound, name + ".tokens.grad",
+                 {In(of.ids), In(dy), adds ? InOut(of.table) : Out(of.table), InOut(of.positions)});
+  op.accumulate = adds;
+  op.scale = TableScale(context);
+  op.shape = TokensShape(context, rows);
+  return dy;
+}
+
 Block EmbeddingForward(const BlockContext& context) {
   Embedding e(context, "embedding.forward");
   BlockBuilder& b = e.b;
@@ -126,20 +162,7 @@ Block EmbeddingForward(const BlockContext& context) {
       b.Slot("y", e.own_rows * e.hidden, Category::kActivations, SlotRole::kOutput);
   e.MakeNorm();
   const std::int16_t y = e.embedded != kNoSlot ? e.embedded : out;
-  const bool scatters = e.split_vocab && e.split_rows;
-  const bool own_rows = e.split_rows && !e.split_vocab;  // the rows of this rank and no others
-  const std::int16_t from = own_rows ? b.View("ids.own", ids, 0, e.own_rows, e.own_rows) : ids;
-  const std::int16_t to = scatters ? b.Temporary("partial", e.rows * e.hidden) : y;
-  Op& op = b.Add(OpKind::kEmbeddingForward, OpClass::kMemoryBound, "embedding",
-                 {In(from), In(table), In(e.UsedPositions(positions)), Out(to)});
-  op.own_rows = own_rows;
-  op.scale = e.TableScale();
-  op.shape = e.Shape(own_rows ? e.own_rows : e.rows);
-  if (scatters) {
-    b.TpReduceScatter("embedding.sum", to, y, e.rows * e.hidden);
-  } else if (e.split_vocab) {
-    b.TpAllReduce("embedding.sum", y, e.rows * e.hidden);
-  }
+  TokensForward(b, context, "embedding", {ids, table, e.UsedPositions(positions), y});
   e.Norm(out);
   return b.Take();
 }
@@ -161,21 +184,11 @@ Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request
   e.MakeNorm();
   b.Half(Pass::kBackwardWeight);
   dy = e.NormGradient(dy, accumulate);
-  if (e.split_rows) {
-    const std::int16_t whole = b.Temporary("dy.whole", e.rows * e.hidden);
-    b.TpAllGather("embedding.output_grad.gather", dy, whole, e.rows * e.hidden);
-    dy = whole;
-  }
   // Shared out, a sequence leaves each rank two pieces of the position table to add to.
   const bool shared = context.plan.cp > 1 && all_positions != kNoSlot;
   if (shared && !accumulate) e.ZeroPositions(all_positions);
   const std::int16_t positions = e.UsedPositions(all_positions);
-  Op& op = b.Add(
-      OpKind::kEmbeddingBackward, OpClass::kMemoryBound, "embedding.tokens.grad",
-      {In(ids), In(dy), add ? InOut(table) : Out(table), InOut(shared ? positions : kNoSlot)});
-  op.accumulate = add;
-  op.scale = e.TableScale();
-  op.shape = e.Shape(e.rows);
+  dy = TokensBackward(b, context, "embedding", {ids, table, shared ? positions : kNoSlot, dy}, add);
   if (positions != kNoSlot && !shared) {
     const bool partial = context.plan.sequence < context.model.PositionRows();
     if (!accumulate && partial) e.ZeroPositions(all_positions);

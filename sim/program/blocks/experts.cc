@@ -78,15 +78,12 @@ RowRange ExpertSizes::Room(std::int64_t piece) const {
 void Experts::Grouped(Product product, const std::string& name, std::int64_t piece, std::int16_t a,
                       std::int16_t b, std::int16_t c, std::int64_t out, std::int64_t in,
                       bool adds) {
-  const std::int16_t counts = e_.capacity > 0     ? kNoSlot
-                              : e_.follows_counts ? e_.all_counts
-                                                  : e_.counts;
   const char* const of_a = product == Product::kForward ? ".input" : ".output_grad";
   const char* const of_b = product == Product::kWeight ? ".input" : ".weight";
   a = b_.ForProduct(name + of_a, a);
   b = b_.ForProduct(name + of_b, b);
   Op& op = b_.Add(OpKind::kGroupedGemm, OpClass::kGemm, name,
-                  {In(a), In(b), In(counts), adds ? InOut(c) : Out(c)});
+                  {In(a), In(b), In(Counts()), adds ? InOut(c) : Out(c)});
   const std::int64_t rows = e_.Even(piece);
   op.accumulate = adds;
   op.trans_a = product == Product::kWeight;
@@ -96,6 +93,34 @@ void Experts::Grouped(Product product, const std::string& name, std::int64_t pie
   op.shape.cols = product == Product::kForward ? out : in;
   op.shape.inner = product == Product::kForward ? in : product == Product::kInput ? out : rows;
   FollowCounts(piece, op.shape);
+}
+
+OpShape Experts::BiasShape(std::int64_t piece, std::int64_t width) const {
+  OpShape shape{.rows = e_.Even(piece),
+                .cols = width,
+                .experts = static_cast<std::int32_t>(e_.here),
+                .capacity = e_.room};
+  FollowCounts(piece, shape);
+  return shape;
+}
+
+void Experts::Bias(const std::string& name, std::int64_t piece, LayerParameter bias,
+                   std::int16_t rows, std::int64_t width, double scale) {
+  if (!layer_.context.model.expert_bias) return;
+  Op& op = b_.Add(OpKind::kExpertBias, OpClass::kMemoryBound, name,
+                  {InOut(rows), In(layer_.Parameter("experts.bias", bias)), In(Counts())});
+  op.scale = static_cast<float>(scale);
+  op.shape = BiasShape(piece, width);
+}
+
+void Experts::BiasGradient(const std::string& name, std::int64_t piece, LayerParameter bias,
+                           std::int16_t d_rows, std::int64_t width, bool adds) {
+  const std::int16_t grad = layer_.Gradient("d_experts.bias", bias);
+  if (grad == kNoSlot) return;
+  Op& op = b_.Add(OpKind::kExpertBiasGrad, OpClass::kMemoryBound, name,
+                  {In(d_rows), In(Counts()), adds ? InOut(grad) : Out(grad)});
+  op.accumulate = adds;
+  op.shape = BiasShape(piece, width);
 }
 
 void Experts::Activation(const std::string& suffix, std::int64_t piece) {
@@ -134,13 +159,14 @@ void Experts::Route(std::int16_t in) {
   const std::int16_t logits = b_.Temporary("router.logits", e_.tokens * e_.experts);
   const NumberFormat products = b_.formats().products;
   b_.ComputeIn(b_.formats().attention);
-  b_.Linear("router", in, weight, kNoSlot, logits, e_.tokens, e_.experts, layer_.hidden);
+  b_.Linear("router", in, weight, layer_.Parameter("router.bias", kRouterBias), logits, e_.tokens,
+            e_.experts, layer_.hidden);
   b_.ComputeIn(products);
   Op& op = b_.Add(OpKind::kRoute, OpClass::kMemoryBound, "router.choice",
                   {In(logits), Out(e_.probs), Out(e_.weights), Out(e_.chosen), Out(e_.places),
-                   Out(e_.sources), Out(e_.counts), Out(e_.balance_counts)});
-  op.softmax_first = SoftmaxFirst();
-  op.shape = RouteShape();
+                   Out(e_.sources), Out(e_.counts), Out(e_.balance_counts),
+                   In(layer_.Parameter("router.choice.bias", kChoiceBias))});
+  SetRouter(op);
 }
 
 // All members learn how many pairs each has for each expert, and so does the host.
@@ -181,9 +207,14 @@ void Experts::Products(std::int16_t in) {
     }
     Grouped(Product::kForward, "experts.up" + suffix, p, Room(e_.dispatched, p, hidden), up,
             Room(e_.up, p, e_.up_width), e_.up_width, hidden);
+    Bias("experts.up.bias" + suffix, p, kExpertUpBias, Room(e_.up, p, e_.up_width), e_.up_width, 1);
     Activation(suffix, p);
     Grouped(Product::kForward, "experts.down" + suffix, p, Room(e_.activated, p, e_.ffn_width),
             down, Room(made, p, hidden), hidden, e_.ffn_width);
+    // Of the ranks that make a part each, each adds its share.
+    const int parts = layer_.context.plan.ExpertsSpanTp() ? 1 : layer_.tp;
+    Bias("experts.down.bias" + suffix, p, kExpertDownBias, Room(made, p, hidden), hidden,
+         1.0 / parts);
     Exchange("experts.return" + suffix, p, made, e_.out, /*home=*/true);
   });
 }

@@ -36,6 +36,12 @@ class Experts {
                std::int16_t b, std::int16_t c, std::int64_t out, std::int64_t in,
                bool adds = false);
   void Activation(const std::string& suffix, std::int64_t piece);
+  // Adds each expert's bias of `width`, times `scale`, to its rows; and its gradient. Nothing
+  // without one.
+  void Bias(const std::string& name, std::int64_t piece, LayerParameter bias, std::int16_t rows,
+            std::int64_t width, double scale);
+  void BiasGradient(const std::string& name, std::int64_t piece, LayerParameter bias,
+                    std::int16_t d_rows, std::int64_t width, bool adds);
 
   // Rows of tokens -> rows of experts; weights may be kNoSlot.
   void Gather(const std::string& name, std::int64_t piece, std::int16_t x, std::int16_t weights,
@@ -76,9 +82,18 @@ class Experts {
     shape.balance_rows = model.balance_tokens > 0 ? model.balance_tokens : e_.tokens;
     shape.expert_groups = static_cast<std::int32_t>(model.expert_groups);
     shape.group_limit = static_cast<std::int32_t>(model.groups_per_token);
+    // With a softmax a group is as good as its best expert (DeepSeek-AI 2024, s. 2.2.2).
+    if (model.expert_groups > 0 && model.router != RouterKind::kSigmoid) shape.group_top = 1;
     return shape;
   }
-  bool SoftmaxFirst() const { return layer_.context.model.router == RouterKind::kSoftmaxTopK; }
+  // How scores become weights.
+  void SetRouter(Op& route) const {
+    const ModelSpec& model = layer_.context.model;
+    route.softmax_first = model.router == RouterKind::kSoftmaxTopK;
+    route.sigmoid = model.router == RouterKind::kSigmoid;
+    route.parameter = static_cast<float>(model.expert_scale);
+    route.shape = RouteShape();
+  }
   // Follows the counts of `piece`, whose operand is the op's last.
   void FollowCounts(std::int64_t piece, OpShape& shape) const {
     if (!e_.follows_counts) return;
@@ -92,6 +107,11 @@ class Experts {
   void Products(std::int16_t in);
 
  private:
+  // Whose rows are whose.
+  std::int16_t Counts() const {
+    return e_.capacity > 0 ? kNoSlot : e_.follows_counts ? e_.all_counts : e_.counts;
+  }
+  OpShape BiasShape(std::int64_t piece, std::int64_t width) const;
   std::int16_t Part(std::int16_t tensor, RowRange range, std::int64_t width) {
     if (e_.pieces == 1 || tensor == kNoSlot) return tensor;
     return b_.View("piece", tensor, range.first * width, range.count * width);

@@ -62,6 +62,8 @@ void Backward::Piece(std::int64_t piece, const std::string& suffix, std::int16_t
                   experts.Room(e.activated, piece, e.ffn_width),
                   layer.Gradient("d_experts.down.weight", kExpertDownWeight), hidden, e.ffn_width,
                   accumulate_experts || piece > 0);
+  experts.BiasGradient("experts.down.bias_grad" + suffix, piece, kExpertDownBias, dy_rows, hidden,
+                       accumulate_experts || piece > 0);
   Op& op =
       ActivationGradient(ActivationName("experts") + suffix, experts.Room(e.up, piece, e.up_width),
                          d_rows, d_up_rows, e.Even(piece), e.ffn_width, e.all_counts);
@@ -103,6 +105,9 @@ void Backward::UpWeights() {
     experts.Grouped(Product::kWeight, "experts.up.weight_grad" + suffix, p,
                     experts.Room(d_up, p, e.up_width), experts.Room(e.dispatched, p, layer.hidden),
                     d_weight, e.up_width, layer.hidden, accumulate_experts || p > 0);
+    experts.BiasGradient("experts.up.bias_grad" + suffix, p, kExpertUpBias,
+                         experts.Room(d_up, p, e.up_width), e.up_width,
+                         accumulate_experts || p > 0);
   });
 }
 
@@ -117,12 +122,11 @@ void Backward::Router(std::int16_t d_weights) {
   Op& op = b.Add(OpKind::kRouteBackward, OpClass::kMemoryBound, "router.choice.grad",
                  {In(e.probs), In(e.weights), In(e.chosen), In(e.balance_counts), In(d_weights),
                   Out(d_logits)});
-  op.softmax_first = experts.SoftmaxFirst();
+  experts.SetRouter(op);
   const double loss_scale = plan.loss_scale > 0 ? plan.loss_scale : 1.0;
   op.scale = static_cast<float>(layer.context.model.balance_weight *
                                 static_cast<double>(plan.micro_batch) * loss_scale /
                                 static_cast<double>(plan.global_batch * plan.cp * plan.tp));
-  op.shape = experts.RouteShape();
   const NumberFormat products = b.formats().products;
   b.ComputeIn(b.formats().attention);
   AddGemm(b, "router.input_grad", d_logits, weight, d_norm2, false,
@@ -159,9 +163,9 @@ void Backward::WeightsOfInputs() {
   if (!experts.Exchanges()) UpWeights();
   const NumberFormat products = b.formats().products;
   b.ComputeIn(b.formats().attention);
-  b.LinearWeightGradient("router", d_logits, in.experts,
-                         layer.Gradient("d_router.weight", kRouterWeight), kNoSlot, e.tokens,
-                         e.experts, layer.hidden, accumulate);
+  b.LinearWeightGradient(
+      "router", d_logits, in.experts, layer.Gradient("d_router.weight", kRouterWeight),
+      layer.Gradient("d_router.bias", kRouterBias), e.tokens, e.experts, layer.hidden, accumulate);
   b.ComputeIn(products);
   if (!HasSharedExperts(layer)) return;
   b.LinearWeightGradient("shared.up", d_shared_up, in.shared,

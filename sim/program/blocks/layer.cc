@@ -23,8 +23,7 @@ void Residual(Layer& layer, const char* name, std::int16_t a, std::int16_t branc
 // From x to what attention adds, before the sum over ranks.
 SummedGemm AttentionBranch(Layer& layer) {
   layer.Norm1();
-  layer.whole_norm1 = layer.Gathered("norm1.gather", layer.norm1);
-  layer.Qkv(layer.whole_norm1);
+  layer.Qkv();
   layer.AttentionCore();
   const std::int16_t out_weight = layer.Parameter("out.weight", kOutWeight);
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);
@@ -120,8 +119,7 @@ void Mlp(Layer& layer, SummedGemm* beside, std::int16_t y) {
 void AttentionAgain(Layer& layer) {
   if (!layer.IsParallel()) return Attention(layer);
   layer.Norm1();
-  layer.whole_norm1 = layer.Gathered("norm1.gather", layer.norm1);
-  layer.Qkv(layer.whole_norm1);
+  layer.Qkv();
   layer.AttentionCore();
   // The output's adapter keeps what it makes of attention.
   layer.AdapterInner(kOutLinear, "attention.out", layer.attention_input, layer.inner[kOutLinear],
@@ -130,7 +128,7 @@ void AttentionAgain(Layer& layer) {
 
 }  // namespace
 
-Block LayerForward(const BlockContext& context, const BlockRequest& request) {
+BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& request) {
   Layer layer(context, NameOf(request), request.kind);
   layer.MakeTensors(KeptTensors(context.plan, request.recompute), Category::kActivations,
                     Category::kWorkspace);
@@ -141,7 +139,7 @@ Block LayerForward(const BlockContext& context, const BlockRequest& request) {
   if (layer.IsParallel()) {
     SummedGemm beside = AttentionBranch(layer);
     Mlp(layer, &beside, output());
-    return layer.b.Take();
+    return layer.b;
   }
   Attention(layer);
   if (request.kind == BlockKind::kExpertLayer) {
@@ -149,33 +147,41 @@ Block LayerForward(const BlockContext& context, const BlockRequest& request) {
   } else {
     Mlp(layer, nullptr, output());
   }
-  return layer.b.Take();
+  return layer.b;
 }
 
-Block LayerRecompute(const BlockContext& context, const BlockRequest& request) {
+BlockBuilder WriteLayerRecompute(const BlockContext& context, const BlockRequest& request) {
   const bool has_experts = request.kind == BlockKind::kExpertLayer;
   Layer layer(context, has_experts ? "expert_layer.recompute" : "layer.recompute", request.kind);
   layer.MakeTensors(RebuiltTensors(context.plan), Category::kRecompute, Category::kWorkspace);
   AttentionAgain(layer);
   if (has_experts) {
     ExpertsAgain(layer);
-    return layer.b.Take();
+    return layer.b;
   }
   // The norm of what the MLP adds needs all of the MLP.
   if (layer.context.model.post_norms) {
     Mlp(layer, nullptr, kNoSlot);
-    return layer.b.Take();
+    return layer.b;
   }
   if (!layer.whole_mlp) {
     if (!layer.HasOneNorm()) layer.Norm2();
-    return layer.b.Take();
+    return layer.b;
   }
   const std::int16_t in = MlpInput(layer);
   layer.MlpUp("", in, layer.inner[kUpLinear], layer.up, layer.rows);
   layer.Activation("", layer.up, layer.activated, layer.rows);
   layer.AdapterInner(kDownLinear, "mlp.down", layer.activated, layer.inner[kDownLinear],
                      layer.rows);
-  return layer.b.Take();
+  return layer.b;
+}
+
+Block LayerForward(const BlockContext& context, const BlockRequest& request) {
+  return WriteLayerForward(context, request).Take();
+}
+
+Block LayerRecompute(const BlockContext& context, const BlockRequest& request) {
+  return WriteLayerRecompute(context, request).Take();
 }
 
 }  // namespace foretrain

@@ -67,6 +67,7 @@ struct Backward {
   std::int16_t Norm2(std::int16_t dy, std::int16_t d_norm2);
   void QkvWeight(std::int16_t d_qkv, std::int16_t whole_norm1);
   std::int16_t AttentionCore(std::int16_t d_branch);
+  void Norm1(std::int16_t d_norm1, std::int16_t through, std::int16_t dx);
   void Attention(std::int16_t d_branch, std::int16_t through, std::int16_t d_norm1_part,
                  std::int16_t dx);
 
@@ -296,6 +297,7 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
                               layer.rows, accumulate);
   b.BiasGradient("attention.out", d_residual, layer.Gradient("d_out.bias", kOutBias),
                  layer.own_rows, layer.hidden, accumulate);
+  layer.SinkGradient(d_attention, accumulate);
   Input();
   if (layer.SharesSequence()) {
     layer.shared.Finish(d_qkv);
@@ -303,12 +305,23 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
     Op& op =
         b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
               {In(layer.qkv), In(layer.attention), In(layer.lse), In(d_attention), Out(d_qkv)});
-    op.parameter = static_cast<float>(layer.context.model.attention_scale);
+    SetScores(layer.context.model, op);
     op.shape = layer.AttentionShape();
   }
+  if (layer.context.model.IsLatent()) return d_qkv;
   layer.Rope("attention.rope.grad", d_qkv, /*inverse=*/true);
   HeadNorms(d_qkv);
   return d_qkv;
+}
+
+// The gradient of norm1's output -> dx.
+void Backward::Norm1(std::int16_t d_norm1, std::int16_t through, std::int16_t dx) {
+  const std::int16_t weight = layer.Parameter("norm1.weight", kNorm1Weight);
+  NormInputGradient("norm1.input_grad", d_norm1, layer.x, weight, layer.mean1, layer.rstd1, through,
+                    dx);
+  const std::int16_t d_weight = layer.Gradient("d_norm1.weight", kNorm1Weight);
+  NormWeightGradient("norm1.weight_grad", d_norm1, layer.x, layer.mean1, layer.rstd1, d_weight,
+                     layer.Gradient("d_norm1.bias", kNorm1Bias));
 }
 
 // d_branch, the gradient of what attention adds, -> dx, to which `through` is added. Without tensor
@@ -316,9 +329,13 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
 // with it they run beside the sum. d_norm1_part: what the MLP has made of norm1's gradient.
 void Backward::Attention(std::int16_t d_branch, std::int16_t through, std::int16_t d_norm1_part,
                          std::int16_t dx) {
-  const std::int16_t norm1_weight = layer.Parameter("norm1.weight", kNorm1Weight);
-  const std::int16_t qkv_weight = layer.Parameter("qkv.weight", kQkvWeight);
   const std::int16_t d_qkv = AttentionCore(d_branch);
+  if (layer.context.model.IsLatent()) {
+    LatentBackwardOf(layer, have, accumulate, d_qkv,
+                     [&](std::int16_t d_norm1) { Norm1(d_norm1, through, dx); });
+    return;
+  }
+  const std::int16_t qkv_weight = layer.Parameter("qkv.weight", kQkvWeight);
   const bool sums = layer.tp > 1;
   const std::int16_t whole_norm1 = sums ? Norm1Again() : kNoSlot;
   Input();
@@ -334,17 +351,13 @@ void Backward::Attention(std::int16_t d_branch, std::int16_t through, std::int16
   input.onto = d_norm1_part;
   const std::int16_t d_norm1 = layer.Sum(input);
   if (sums) QkvWeight(d_qkv, whole_norm1);
-  NormInputGradient("norm1.input_grad", d_norm1, layer.x, norm1_weight, layer.mean1, layer.rstd1,
-                    through, dx);
+  Norm1(d_norm1, through, dx);
   if (!sums) QkvWeight(d_qkv, Norm1Again());
-  const std::int16_t d_weight = layer.Gradient("d_norm1.weight", kNorm1Weight);
-  NormWeightGradient("norm1.weight_grad", d_norm1, layer.x, layer.mean1, layer.rstd1, d_weight,
-                     layer.Gradient("d_norm1.bias", kNorm1Bias));
 }
 
 }  // namespace
 
-Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
+BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest& request) {
   Layer layer(context, NameOf(request), request.kind);
   const bool full = request.recompute == RecomputeKind::kFull;
   const LayerTensors have =
@@ -359,18 +372,22 @@ Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
     const std::int16_t d_norm2 = ExpertsBackward(layer, have, request, dy);
     const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
     backward.Attention(d_residual, d_residual, kNoSlot, dx);
-    return layer.b.Take(request.pass);
+    return layer.b;
   }
   const std::int16_t d_norm2 = backward.Mlp(backward.OfBranch(layer.post2, dy));
   if (layer.HasOneNorm()) {
     backward.Attention(dy, dy, d_norm2, dx);
-    return layer.b.Take(request.pass);
+    return layer.b;
   }
   const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
   const std::int16_t d_branch =
       layer.IsParallel() ? dy : backward.OfBranch(layer.post1, d_residual);
   backward.Attention(d_branch, d_residual, kNoSlot, dx);
-  return layer.b.Take(request.pass);
+  return layer.b;
+}
+
+Block LayerBackward(const BlockContext& context, const BlockRequest& request) {
+  return WriteLayerBackward(context, request).Take(request.pass);
 }
 
 }  // namespace foretrain

@@ -24,8 +24,9 @@ LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
   if (recompute == RecomputeKind::kNone) return kAllTensors;
   if (recompute == RecomputeKind::kFull) return 0;
   const LayerTensors kept =
-      kAllTensors & ~(Only(kNorm1) | Only(kAttention) | Only(kLse) | Only(kNorm2) |
-                      Only(kActivated) | Only(kExpertActivated) | Only(kAttentionInput));
+      kAllTensors &
+      ~(Only(kNorm1) | Only(kAttention) | Only(kLse) | Only(kNorm2) | Only(kActivated) |
+        Only(kExpertActivated) | Only(kAttentionInput) | Only(kQueryNormed) | Only(kKeyNormed));
   return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
 }
 
@@ -46,7 +47,7 @@ Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
       own_rows(c.OwnRows()),
       hidden(c.model.hidden),
       qkv_width(c.model.QkvWidth() / c.plan.tp),
-      attention_width(c.model.heads * c.model.head_dim / c.plan.tp),
+      attention_width(c.model.AttentionWidth() / c.plan.tp),
       up_width(c.model.MlpUpWidth() / c.plan.tp),
       ffn_width(c.model.ffn_hidden / c.plan.tp),
       tp(c.plan.tp),
@@ -122,6 +123,7 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
              make(exact, "post2.mean", mean, kPostMean2),
              make(exact, "post2.rstd", own_rows, kPostRstd2)};
   }
+  MakeLatentTensors(make);
   up = make(activation, "up", mlp_rows * up_width, kUp);
   activated = make(OfProducts(), "activated", mlp_rows * ffn_width, kActivated);
   inner[kQkvLinear] = make(activation, "qkv.inner", rows * lora_rank, kQkvInner);
@@ -218,33 +220,28 @@ OpShape Layer::AttentionShape() const {
           .heads = static_cast<std::int32_t>(context.model.heads / tp),
           .kv_heads = static_cast<std::int32_t>(context.model.kv_heads / tp),
           .head_dim = static_cast<std::int32_t>(context.model.head_dim),
+          .value_dim = static_cast<std::int32_t>(context.model.value_head_dim),
+          .alibi_heads = static_cast<std::int32_t>(
+              context.model.positions == PositionKind::kAlibi ? context.model.heads : 0),
           .cp = SharesSequence() ? context.plan.cp : 0,
           .window = context.window};
 }
 
-void Layer::Qkv(std::int16_t in) {
+void Layer::Qkv() {
+  const std::int16_t out = SharesSequence() ? shared.Projection() : qkv;
+  if (context.model.IsLatent()) {
+    LatentQkv(out);
+    if (SharesSequence()) shared.Exchange(out);
+    return;
+  }
+  const std::int16_t in = whole_norm1 = Gathered("norm1.gather", norm1);
   const std::int16_t weight = Parameter("qkv.weight", kQkvWeight);
   const std::int16_t bias = Parameter("qkv.bias", kQkvBias);
-  const std::int16_t out = SharesSequence() ? shared.Projection() : qkv;
   b.Linear("attention.qkv", in, weight, bias, out, rows, qkv_width, hidden);
   AdapterForward(kQkvLinear, "attention.qkv", in, inner[kQkvLinear], out, rows);
   HeadNorms(out);
   Rope("attention.rope", out, /*inverse=*/false);
   if (SharesSequence()) shared.Exchange(out);
-}
-
-void Layer::Rope(const char* name, std::int16_t tensor, bool inverse) {
-  if (context.model.positions != PositionKind::kRope) return;
-  Op& op = b.Add(OpKind::kRope, OpClass::kMemoryBound, name, {InOut(tensor)});
-  op.inverse = inverse;
-  const ModelSpec& model = context.model;
-  const bool local = context.local && model.local_rope_theta > 0;
-  op.parameter = static_cast<float>(local ? model.local_rope_theta : model.rope_theta);
-  op.shape = AttentionShape();
-  op.shape.window = 0;
-  if (model.RotaryDim() < model.head_dim) {
-    op.shape.rotary = static_cast<std::int32_t>(model.rotary_dim);
-  }
 }
 
 void Layer::HeadNorms(std::int16_t qkv_of_rows) {
@@ -265,9 +262,10 @@ void Layer::AttentionCore() {
   } else {
     Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
                    {In(qkv), Out(attention), Out(lse)});
-    op.parameter = static_cast<float>(context.model.attention_scale);
+    SetScores(context.model, op);
     op.shape = AttentionShape();
   }
+  Sinks();
   if (quantizes) b.Cast("attention.core.cast", attention, attention_input);
 }
 

@@ -53,8 +53,15 @@ enum LayerTensor : int {
   kBranch2,  // what the MLP adds
   kPostMean2,
   kPostRstd2,
+  kQueryLatent,  // latent attention: inputs, outputs and rstd of the norms of what went down
+  kQueryNormed,
+  kQueryRstd,
+  kKeyLatent,
+  kKeyNormed,
+  kKeyRstd,
   kLayerTensorCount,
 };
+static_assert(kLayerTensorCount <= ContextAttention::kSavedIndex);
 
 // A set of them, a bit each.
 using LayerTensors = std::uint64_t;
@@ -158,6 +165,12 @@ struct Layer {
     std::int16_t branch = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
   };
   PostNorm post1, post2;
+  // Of latent attention, on own rows.
+  struct Latent {
+    std::int64_t width = 0;  // of the vector that is normed
+    std::int16_t in = kNoSlot, normed = kNoSlot, rstd = kNoSlot;
+  };
+  Latent query_latent, key_latent;
 
   BlockKind kind;
   std::vector<BlockParameter> parameters;  // of the kind, once one is asked for
@@ -191,8 +204,29 @@ struct Layer {
   bool IsParallel() const { return context.model.order != LayerOrder::kSequential; }
   bool HasOneNorm() const { return context.model.order == LayerOrder::kParallelOneNorm; }
   bool SharesSequence() const { return context.plan.cp > 1; }
-  // norm1 of all rows -> qkv, with rotary positions.
-  void Qkv(std::int16_t in);
+  // norm1 -> qkv, with rotary positions.
+  void Qkv();
+  // ---- latent attention (latent.cc)
+  bool HasLatentQueries() const { return context.model.query_rank > 0; }
+  std::int64_t QueryWidth() const { return context.model.heads * context.model.head_dim / tp; }
+  std::int64_t KeyUpWidth() const { return context.model.LatentKeyWidth() / tp; }
+  void MakeLatentTensors(const TensorMaker& make);
+  void LatentQkv(std::int16_t out);
+  void LatentNorm(const Latent& latent);
+  const char* LatentName(const Latent& latent) const {
+    return &latent == &query_latent ? "attention.q" : "attention.kv";
+  }
+  LayerParameter NormOf(const Latent& latent) const {
+    return &latent == &query_latent ? kQueryNorm : kKeyNorm;
+  }
+  // Turns the turned part of each of `heads` heads, which lie behind one another in a row.
+  void LatentRope(const char* name, std::int16_t tensor, std::int64_t heads, std::int64_t head_dim,
+                  bool inverse);
+  OpShape LatentShape() const;
+  // All rows of a tensor of `width` of which this rank has its own; and the sum over ranks of one
+  // of all rows, on this rank's own.
+  std::int16_t GatheredOf(const std::string& name, std::int16_t own, std::int64_t width);
+  std::int16_t SummedOf(const std::string& name, std::int16_t whole, std::int64_t width);
   void AttentionCore();
   void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner_out, std::int16_t out,
              std::int64_t count);
@@ -246,11 +280,16 @@ struct Layer {
     return quantizes ? b.formats().products : b.formats().activations;
   }
   OpShape AttentionShape() const;
+  // ---- sinks.cc: scores that take part in the softmax alone, behind attention without them;
+  // nothing without. SinkGradient: in the weight half.
+  void Sinks();
+  void SinkGradient(std::int16_t d_attention, bool accumulate);
   void Rope(const char* name, std::int16_t tensor, bool inverse);
   // Norms of the heads of q and k in `qkv`, in place.
   void HeadNorms(std::int16_t qkv);
 
  private:
+  OpShape SinkShape() const;
   void MakeExpertTensors(const TensorMaker& make);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,
                              SlotRole role);
@@ -276,6 +315,14 @@ struct Layer {
   std::array<AdapterParameters, kAdaptedLinearCount> adapters_;
   std::int16_t ScatteredPieces(const SummedGemm& gemm);
 };
+
+// How the model stretches rotary frequencies.
+RopeStretch StretchOf(const ModelSpec& model);
+
+// ---- latent.cc: from the gradient of qkv to those of the projections. `norm1_backward` gets the
+// gradient of norm1's output on own rows as soon as it is there.
+void LatentBackwardOf(Layer& layer, LayerTensors have, bool accumulate, std::int16_t d_qkv,
+                      const std::function<void(std::int16_t)>& norm1_backward);
 
 // ---- experts.cc: a mixture of experts in the place of the MLP
 

@@ -17,10 +17,9 @@ BlockParameter Weight(std::string name, std::int64_t out, std::int64_t in, Split
 std::vector<ModelTensor> QkvParts(const ModelSpec& m, bool bias) {
   const std::string suffix = bias ? ".bias" : ".weight";
   std::vector<ModelTensor> parts;
-  for (const auto& [name, heads] : {std::pair{"attention.q", m.heads},
-                                    {"attention.k", m.kv_heads},
-                                    {"attention.v", m.kv_heads}}) {
-    const std::int64_t out = heads * m.head_dim;
+  for (const auto& [name, out] : {std::pair{"attention.q", m.heads * m.head_dim},
+                                  {"attention.k", m.kv_heads * m.head_dim},
+                                  {"attention.v", m.kv_heads * m.ValueDim()}}) {
     parts.push_back({name + suffix, bias ? 1 : out, bias ? out : m.hidden});
   }
   return parts;
@@ -49,12 +48,34 @@ void AddMoreNorms(const ModelSpec& m, std::vector<BlockParameter>& list) {
   list[kPostNorm2Bias] = Vector("mlp.post_norm.bias", m.hidden);
 }
 
-std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
+// In place of qkv.
+void AddLatent(const ModelSpec& m, bool own_rows, std::vector<BlockParameter>& list) {
+  const std::int64_t rank = m.key_value_rank;
+  if (m.query_rank > 0) {
+    list[kQueryDown] = Weight("attention.q_down.weight", m.query_rank, m.hidden, Split::kNone);
+    list[kQueryNorm] = Vector("attention.q_down.norm.weight", m.query_rank);
+  }
+  list[kQueryUp] = Weight("attention.q_up.weight", m.heads * m.head_dim,
+                          m.query_rank > 0 ? m.query_rank : m.hidden, Split::kRows);
+  list[kKeyDown] =
+      Weight("attention.kv_down.weight", rank + m.rope_head_dim, m.hidden, Split::kNone);
+  list[kKeyNorm] = Vector("attention.kv_down.norm.weight", rank);
+  list[kKeyUp] = Weight("attention.kv_up.weight", m.LatentKeyWidth(), rank, Split::kRows);
+  for (const LayerParameter index : {kQueryDown, kQueryNorm, kKeyDown, kKeyNorm}) {
+    list[index].own_rows = own_rows;
+  }
+}
+
+std::vector<BlockParameter> LayerParameters(const ModelSpec& m, const Plan& plan) {
   std::vector<BlockParameter> list(kLayerParameterCount);
-  const std::int64_t attention = m.heads * m.head_dim;
   list[kNorm1Weight] = Vector("norm1.weight", m.hidden);
-  list[kQkvWeight] = {QkvParts(m, false), Split::kRows, true};
-  list[kOutWeight] = Weight("attention.out.weight", m.hidden, attention, Split::kCols);
+  if (m.IsLatent()) {
+    AddLatent(m, plan.sequence_parallel, list);
+  } else {
+    list[kQkvWeight] = {QkvParts(m, false), Split::kRows, true};
+  }
+  if (m.attention_sinks) list[kSinks] = Vector("attention.sinks", m.heads, Split::kCols);
+  list[kOutWeight] = Weight("attention.out.weight", m.hidden, m.AttentionWidth(), Split::kCols);
   if (m.order != LayerOrder::kParallelOneNorm) {
     list[kNorm2Weight] = Vector("norm2.weight", m.hidden);
     if (m.HasNormBias()) list[kNorm2Bias] = Vector("norm2.bias", m.hidden);
@@ -63,7 +84,7 @@ std::vector<BlockParameter> LayerParameters(const ModelSpec& m) {
   list[kDownWeight] = Weight("mlp.down.weight", m.hidden, m.ffn_hidden, Split::kCols);
   if (m.HasNormBias()) list[kNorm1Bias] = Vector("norm1.bias", m.hidden);
   AddMoreNorms(m, list);
-  if (m.attention_bias) list[kQkvBias] = {QkvParts(m, true), Split::kCols, false};
+  if (m.attention_bias && !m.IsLatent()) list[kQkvBias] = {QkvParts(m, true), Split::kCols, false};
   if (m.output_bias) list[kOutBias] = Vector("attention.out.bias", m.hidden);
   if (m.mlp_bias) {
     list[kUpBias] = {UpParts(m, true), Split::kCols, false};
@@ -83,22 +104,46 @@ void AddExpert(const ModelSpec& m, const std::string& prefix, std::int64_t width
   up.decays = down.decays = true;
 }
 
+// Down's is whole on all ranks, each of which adds its share of it.
+void AddExpertBias(const ModelSpec& m, const std::string& prefix, bool whole, BlockParameter& up,
+                   BlockParameter& down) {
+  if (m.IsGated()) up.parts.push_back({prefix + "mlp.gate.bias", 1, m.expert_ffn_hidden});
+  up.parts.push_back({prefix + "mlp.up.bias", 1, m.expert_ffn_hidden});
+  down.parts.push_back({prefix + "mlp.down.bias", 1, m.hidden});
+  up.split = whole ? Split::kNone : Split::kCols;
+}
+
 // A layer's, with experts for the MLP.
 std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan& plan,
                                                   int ep_rank) {
-  std::vector<BlockParameter> list = LayerParameters(m);
+  std::vector<BlockParameter> list = LayerParameters(m, plan);
   for (const LayerParameter index : {kUpWeight, kUpBias, kDownWeight, kDownBias}) list[index] = {};
   if (m.shared_ffn_hidden > 0) {
     AddExpert(m, "shared.", m.shared_ffn_hidden, false, list[kUpWeight], list[kDownWeight]);
   }
   list[kRouterWeight] = Weight("router.weight", m.experts, m.hidden, Split::kNone);
   list[kRouterWeight].own_rows = plan.tp > 1;
+  if (m.router_bias) {
+    list[kRouterBias] = Vector("router.bias", m.experts);
+    list[kRouterBias].own_rows = plan.tp > 1;
+  }
+  if (m.router == RouterKind::kSigmoid) {
+    list[kChoiceBias] = Vector("router.choice.bias", m.experts);
+    list[kChoiceBias].frozen = true;
+  }
   const std::int64_t here = m.experts / plan.ep;
   for (std::int64_t e = ep_rank * here; e < (ep_rank + 1) * here; ++e) {
-    AddExpert(m, "experts." + std::to_string(e) + ".", m.expert_ffn_hidden, plan.ExpertsSpanTp(),
-              list[kExpertUpWeight], list[kExpertDownWeight]);
+    const std::string prefix = "experts." + std::to_string(e) + ".";
+    AddExpert(m, prefix, m.expert_ffn_hidden, plan.ExpertsSpanTp(), list[kExpertUpWeight],
+              list[kExpertDownWeight]);
+    if (m.expert_bias) {
+      AddExpertBias(m, prefix, plan.ExpertsSpanTp(), list[kExpertUpBias], list[kExpertDownBias]);
+    }
   }
-  list[kExpertUpWeight].experts = list[kExpertDownWeight].experts = plan.DealsExperts();
+  for (const LayerParameter index :
+       {kExpertUpWeight, kExpertDownWeight, kExpertUpBias, kExpertDownBias}) {
+    list[index].experts = plan.DealsExperts();
+  }
   return list;
 }
 
@@ -153,11 +198,38 @@ std::vector<BlockParameter> WithAdapters(const ModelSpec& m, const Plan& plan, B
 }
 
 std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
+                                            int ep_rank);
+
+// Behind the head's own.
+void AddAhead(const ModelSpec& m, const Plan& plan, int ep_rank,
+              std::vector<BlockParameter>& list) {
+  const std::string prefix = "ahead.0.";
+  list.resize(kAheadLayer);
+  if (TwinOf(m) == kAheadTable) {
+    list[kAheadTable] = Weight(kTokenTableName, m.vocab, m.hidden,
+                               plan.vocab_parallel ? Split::kRows : Split::kNone);
+  }
+  list[kAheadTokenNorm] = Vector(prefix + "tokens.norm.weight", m.hidden);
+  list[kAheadHiddenNorm] = Vector(prefix + "hidden.norm.weight", m.hidden);
+  list[kAheadProjection] =
+      Weight(prefix + "projection.weight", m.hidden, 2 * m.hidden, Split::kNone);
+  list[kAheadFinalNorm] = Vector(prefix + "norm.weight", m.hidden);
+  for (int index = kAheadTokenNorm; index <= kAheadFinalNorm; ++index) {
+    list[static_cast<std::size_t>(index)].own_rows = plan.sequence_parallel;
+  }
+  for (BlockParameter& parameter : AllParametersOf(m, plan, AheadKind(m), ep_rank)) {
+    for (ModelTensor& part : parameter.parts) part.name = prefix + part.name;
+    list.push_back(std::move(parameter));
+  }
+}
+
+std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                             int ep_rank) {
   const Split table = plan.vocab_parallel ? Split::kRows : Split::kNone;
   if (IsLayer(kind)) {
-    std::vector<BlockParameter> list =
-        kind == BlockKind::kLayer ? LayerParameters(m) : ExpertLayerParameters(m, plan, ep_rank);
+    std::vector<BlockParameter> list = kind == BlockKind::kLayer
+                                           ? LayerParameters(m, plan)
+                                           : ExpertLayerParameters(m, plan, ep_rank);
     for (const LayerParameter index :
          {kNorm1Weight, kNorm1Bias, kNorm2Weight, kNorm2Bias, kOutBias, kDownBias, kPostNorm1Weight,
           kPostNorm1Bias, kPostNorm2Weight, kPostNorm2Bias}) {
@@ -192,6 +264,7 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     list[kHeadBias].decays = false;
   }
   list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
+  if (m.predict_ahead > 0) AddAhead(m, plan, ep_rank, list);
   return list;
 }
 
@@ -217,10 +290,15 @@ ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
                                      {BlockKind::kExpertLayer, model.layers - dense},
                                      {BlockKind::kHead, std::int64_t{1}}}) {
     if (copies == 0) continue;
-    for (const BlockParameter& parameter : ParametersOf(model, whole, kind)) {
-      if (parameter.parts.empty()) continue;
-      const bool again = kind == BlockKind::kHead && model.tied_embeddings &&
-                         parameter.parts.front().name == kTokenTableName;
+    const auto list = ParametersOf(model, whole, kind);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const BlockParameter& parameter = list[i];
+      // By any method.
+      const bool untrained = (IsLayer(kind) && i == kChoiceBias) ||
+                             (kind == BlockKind::kHead && i == int{kAheadLayer} + kChoiceBias);
+      if (parameter.parts.empty() || untrained) continue;
+      const bool again =
+          kind == BlockKind::kHead && parameter.parts.front().name == kTokenTableName;
       if (again) continue;
       const std::int64_t elements = copies * ElementsOf(parameter, /*tp=*/1);
       counts.all += elements;

@@ -76,6 +76,20 @@ enum LayerParameter : int {
   kRouterWeight,
   kExpertUpWeight,
   kExpertDownWeight,
+  kRouterBias,
+  kChoiceBias,  // of a sigmoid router's choice alone: no gradient trains it
+  kExpertUpBias,
+  kExpertDownBias,
+  // Of latent attention, in place of qkv: queries down (where the model has a rank for them), their
+  // norm, and up to heads; keys and values, with the turned key behind them, down, their norm and
+  // up. What goes down is whole on every tensor-parallel rank.
+  kQueryDown,
+  kQueryNorm,
+  kQueryUp,
+  kKeyDown,
+  kKeyNorm,
+  kKeyUp,
+  kSinks,
   // Low-rank adapters of the four linears, in the order of AdaptedLinear.
   kQkvA,
   kQkvB,
@@ -111,10 +125,30 @@ enum HeadParameter : int {
   kFinalNormBias,
   kHeadWeight,
   kHeadBias,
-  kHeadParameterCount
+  kHeadParameterCount,
+  // Of a layer that predicts one token further ahead: the tokens' vectors, unless the head's weight
+  // is them; norms of the next token's vector and of what the last layer made, what joins both, and
+  // a final norm; then its LayerParameters. The head's weight serves it too.
+  kAheadTable = kHeadParameterCount,
+  kAheadTokenNorm,
+  kAheadHiddenNorm,
+  kAheadProjection,
+  kAheadFinalNorm,
+  kAheadLayer,
 };
 
-// One entry per enumerator above. With tied embeddings the head's weight is still listed: it is the
+// Which of the head's parameters is the token table, or a copy of it; kHeadParameterCount: none.
+inline int TwinOf(const ModelSpec& model) {
+  if (model.tied_embeddings) return kHeadWeight;
+  return model.predict_ahead > 0 ? kAheadTable : kHeadParameterCount;
+}
+inline bool HasTwin(const ModelSpec& model) { return TwinOf(model) != kHeadParameterCount; }
+// Which layer it is that predicts ahead: of the last one's kind.
+inline BlockKind AheadKind(const ModelSpec& model) {
+  return model.experts > 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
+}
+
+// One entry per enumerator above, of the head up to what the model has. With tied embeddings the head's weight is still listed: it is the
 // token table, under the same name, and lowering decides whether it is one tensor or a copy.
 // `ep_rank`: place in the kEp group, which says whose experts they are; sizes are the same for all.
 std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind,

@@ -27,7 +27,7 @@ std::vector<Member> MembersOf(const ModelSpec& model, const Plan& plan, const St
   std::vector<Member> members;
   const auto list = ParametersOf(model, plan, stage.KindOf(block), ep_rank);
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool twin = stage.KindOf(block) == BlockKind::kHead && i == kHeadWeight;
+    const bool twin = stage.KindOf(block) == BlockKind::kHead && static_cast<int>(i) == stage.twin;
     if (list[i].parts.empty() || (twin && stage.shared_table)) continue;
     members.push_back({block, static_cast<int>(i), list[i]});
   }
@@ -135,9 +135,10 @@ class Builder {
     LeaveWhole();
     if (stage_.shared_table) {
       const int head_block = stage_.layers + 1;
-      auto& head = Ranges(head_block, kHeadParameterCount);
-      head[kHeadWeight] = Ranges(0, kEmbeddingParameterCount)[kTokenTable];
-      Note(head_block, head[kHeadWeight].bucket);
+      const auto twin = static_cast<std::size_t>(stage_.twin);
+      const ParameterRange table = Ranges(0, kEmbeddingParameterCount)[kTokenTable];
+      Ranges(head_block, stage_.twin + 1)[twin] = table;
+      Note(head_block, table.bucket);
     }
     for (const int block : stage_.blocks) {
       Ranges(block, static_cast<int>(ParametersOf(model, plan_, stage_.KindOf(block)).size()));
@@ -255,7 +256,8 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
     stage.chunks.push_back(chunk);
   }
   std::sort(stage.blocks.begin(), stage.blocks.end());
-  stage.tied = model.tied_embeddings;
+  stage.tied = HasTwin(model);
+  stage.twin = TwinOf(model);
   stage.shared_table = stage.tied && stage.HoldsEmbedding() && stage.HoldsHead();
   return stage;
 }

@@ -26,7 +26,8 @@ struct Stage {
   std::vector<int> blocks;    // of all chunks, ascending
   int layers = 0;             // of the model
   int dense_layers = 0;       // of them, before the first with experts
-  bool tied = false;          // the model's head uses the token table
+  bool tied = false;          // the head's block uses the token table
+  int twin = 0;               // as which of its parameters
   bool shared_table = false;  // both lie on this rank: one tensor, one gradient
 
   bool HoldsEmbedding() const { return blocks.front() == 0; }

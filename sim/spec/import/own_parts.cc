@@ -37,6 +37,19 @@ void ReadDeepSeekExperts(Config& config, ModelSpec& model) {
   }
 }
 
+// Scores are scaled by what stretched positions are, squared (yarn_apply_mscale in
+// modeling_rope_utils.py).
+void ReadScaleOfScores(Config& config, ModelSpec& model) {
+  if (model.rope_scaling == RopeScaling::kNone) return;
+  for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
+    auto rope = config.ObjectOr(field);
+    const double scale = rope ? rope->NumberOr("mscale_all_dim", 0, 0, 1e9) : 0;
+    if (scale == 0) continue;
+    const double more = YarnMagnitude(model.rope_factor, scale);
+    model.attention_scale = more * more / std::sqrt(static_cast<double>(model.head_dim));
+  }
+}
+
 void ReadLatentAttention(Config& config, ModelSpec& model) {
   config.MustBe("attention_bias", false, "latent attention has no biases");
   config.MustBe("mlp_bias", false, "experts have no biases");
@@ -49,6 +62,12 @@ void ReadLatentAttention(Config& config, ModelSpec& model) {
   model.head_dim = config.Count("qk_nope_head_dim") + model.rope_head_dim;
   model.value_head_dim = config.Count("v_head_dim");
   model.kv_heads = model.heads;
+  ReadScaleOfScores(config, model);
+  constexpr double kLatentEpsilon = 1e-6;  // the library's, whatever the file says
+  if (model.norm_epsilon != kLatentEpsilon) {
+    config.Note(fmt::format("norms of latent vectors have rms_norm_eps {} in place of {}",
+                            model.norm_epsilon, kLatentEpsilon));
+  }
 }
 
 }  // namespace
@@ -123,7 +142,10 @@ void MoreOfFalcon(Config& config, ModelSpec& model) {
   const bool bias = config.BoolOr("bias", false);
   model.attention_bias = model.output_bias = model.mlp_bias = bias;
   config.IgnoreIn({"multi_query", "parallel_attn", "num_ln_in_parallel_attn"});
-  if (config.BoolOr("alibi", false)) model.positions = PositionKind::kAlibi;
+  if (config.BoolOr("alibi", false)) {
+    model.positions = PositionKind::kAlibi;
+    config.Note("distances are taken from scores that are scaled already; the library scales both");
+  }
   if (second) {
     model.kv_heads = config.CountOr("num_kv_heads|n_head_kv", model.heads);
     model.order = config.CountOr("num_ln_in_parallel_attn", 2) == 1 ? LayerOrder::kParallelOneNorm

@@ -41,12 +41,40 @@ constexpr std::array kScalings = {
     Scaling{"llama3", RopeScaling::kLlama3},
 };
 
+// Numbers of the kinds that kernels compute; fields and what missing ones mean as in the library
+// (modeling_rope_utils.py).
+void ReadStretch(JsonFields& rope, ModelSpec& model) {
+  constexpr double kMost = 1e18;
+  const auto number = [&](std::string_view name, double otherwise) {
+    return rope.NumberOr(name, otherwise, 0, kMost);
+  };
+  model.rope_factor = number("factor", 1);
+  model.rope_original =
+      rope.IntegerOr("original_max_position_embeddings", model.max_sequence, 1, kMaxModelCount);
+  if (model.rope_scaling == RopeScaling::kLlama3) {
+    model.rope_low = number("low_freq_factor", 1);
+    model.rope_high = number("high_freq_factor", 4);
+  }
+  if (model.rope_scaling != RopeScaling::kYarn) return;
+  constexpr double kSlow = 1, kFast = 32;
+  model.rope_low = number("beta_slow", kSlow);
+  model.rope_high = number("beta_fast", kFast);
+  model.rope_whole_pairs = rope.BoolOr("truncate", true);
+  const double scale = number("mscale", 0), of_scores = number("mscale_all_dim", 0);
+  const double factor = model.rope_factor;
+  const double magnitude = scale > 0 && of_scores > 0
+                               ? YarnMagnitude(factor, scale) / YarnMagnitude(factor, of_scores)
+                               : YarnMagnitude(factor, 1);
+  model.rope_magnitude = number("attention_factor", magnitude);
+}
+
 void ReadScaling(Config& config, std::string_view field, JsonFields& rope, ModelSpec& model) {
   const std::string old_name = rope.StringOr("type", "default");
   const std::string kind = rope.StringOr("rope_type", old_name);
   for (const Scaling& scaling : kScalings) {
     if (scaling.name != kind) continue;
     model.rope_scaling = scaling.scaling;
+    if (scaling.scaling != RopeScaling::kNone) ReadStretch(rope, model);
     return;
   }
   config.Unsupported(field,
@@ -100,6 +128,10 @@ void ReadRopeParameters(Config& config, JsonFields& rope, ModelSpec& model) {
 }
 
 }  // namespace
+
+double YarnMagnitude(double factor, double scale) {
+  return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+}
 
 void ReadActivation(Config& config, std::string_view field, std::string_view otherwise,
                     ModelSpec& model) {

@@ -9,6 +9,9 @@
 
 namespace foretrain {
 
+// What yarn multiplies sines and cosines by: 0.1 scale ln(factor) + 1 (Peng et al. 2023, s. 3.4).
+double YarnMagnitude(double factor, double scale);
+
 // model.mlp of the function that the library calls `field`; gated or not as model.mlp is before.
 // Refuses functions that ModelSpec has not.
 void ReadActivation(Config& config, std::string_view field, std::string_view otherwise,

@@ -55,6 +55,46 @@ TEST(WorkOf, CausalAttentionCountsTheLowerTriangle) {
   ExpectWork(Make(OpKind::kAttentionBackward, shape), 5 * 96, 4 * 150);
 }
 
+// As above, with values of 3: Q K^T and, backward, dQ and dK of 4, P V and dP and dV of 3. 6 pairs
+// of 2 heads. qkv is 3 x (8 + 4 + 3), out 3 x 6.
+TEST(WorkOf, AttentionCountsValuesByTheirOwnWidth) {
+  const OpShape shape{.rows = 3,
+                      .batch = 1,
+                      .sequence = 3,
+                      .heads = 2,
+                      .kv_heads = 1,
+                      .head_dim = 4,
+                      .value_dim = 3};
+  ExpectWork(Make(OpKind::kAttentionForward, shape), 2 * 12 * (4 + 3), 4 * (45 + 18 + 6));
+  ExpectWork(Make(OpKind::kAttentionBackward, shape), 2 * 12 * (3 * 4 + 2 * 3),
+             4 * (2 * 45 + 2 * 18 + 6));
+}
+
+// Three rows of two heads of 4, 2 of which turn, and values of 3: queries 8, keys and values 2 * (2
+// + 3), the turned key 2: 20 numbers in and 8 + 8 + 6 out, or back, with 2 * 2 additions a row.
+TEST(WorkOf, LatentHeadsMoveEachNumberOnce) {
+  const OpShape shape{.rows = 3, .heads = 2, .head_dim = 4, .rotary = 2, .value_dim = 3};
+  ExpectWork(Make(OpKind::kLatentHeads, shape), 0, 4 * 3 * (20 + 22));
+  Op back = Make(OpKind::kLatentHeads, shape);
+  back.inverse = true;
+  ExpectWork(back, 3 * 4, 4 * 3 * (20 + 22));
+  // [3, 5 + 2] to its parts.
+  ExpectWork(Make(OpKind::kSplitColumns, {.rows = 3, .cols = 5, .inner = 2}), 0, 4 * 2 * 21);
+}
+
+// 3 rows of 2 heads of 4 outputs: each is scaled, of each head 6 operations; out and lse are read
+// and written. Backward: a dot product a head, out, dout and lse read.
+TEST(WorkOf, SinksTouchOutputsOnce) {
+  const OpShape shape{.rows = 3, .heads = 2, .head_dim = 4};
+  ExpectWork(Make(OpKind::kSinkForward, shape), 24 + 6 * 6, 4 * 2 * (24 + 6));
+  ExpectWork(Make(OpKind::kSinkBackward, shape), 2 * (24 + 6), 4 * (2 * 24 + 6));
+  // Biases of 2 experts' 5 rows of 3: added in place; and summed.
+  const OpShape rows{.rows = 5, .cols = 3, .experts = 2};
+  ExpectWork(Make(OpKind::kExpertBias, rows), 15, 4 * (2 * 15 + 6));
+  ExpectWork(Make(OpKind::kExpertBiasGrad, rows), 15, 4 * (15 + 6));
+  ExpectWork(Make(OpKind::kShiftTargets, {.rows = 5, .sequence = 5}), 0, 4 * 10);
+}
+
 // T = 7 tokens that see 3 each: 1 + 2 + 5 * 3 = 18 pairs. A window of the sequence is none.
 TEST(WorkOf, AttentionCountsThePairsOfItsWindow) {
   OpShape shape{

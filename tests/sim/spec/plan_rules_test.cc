@@ -21,7 +21,22 @@ struct Row {
   void (*mends)(Plan&);
   bool experts = false;  // of the model
   LayerOrder order = LayerOrder::kSequential;
+  void (*has)(ModelSpec&) = nullptr;  // what else the model has
 };
+
+// Latent attention in heads of 4.
+void Latent(ModelSpec& m) {
+  m.attention = AttentionKind::kLatent;
+  m.positions = PositionKind::kRope;
+  m.attention_bias = m.output_bias = false;
+  m.key_value_rank = 8;
+  m.rope_head_dim = m.value_head_dim = 2;
+}
+void Ahead(ModelSpec& m) {
+  m.norm = NormKind::kRmsNorm;
+  m.positions = PositionKind::kRope;
+  m.predict_ahead = 1;
+}
 
 Plan Base() {
   Plan plan;
@@ -351,11 +366,35 @@ const Row kRows[] = {
      [](Plan& p) { p.tp = p.tp_tiles = 2, p.sequence_parallel = true; },
      "tp_tiles 2 with sequence_parallel 1 and order parallel-one-norm",
      [](Plan& p) { p.tp_tiles = 1; }, false, LayerOrder::kParallelOneNorm},
+    {"overlap-trains-all-of-the-router",
+     [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kPipeDream2bw; },
+     "schedule pipedream-2bw with router sigmoid",
+     [](Plan& p) { p.schedule = ScheduleKind::k1f1b; }, true, LayerOrder::kSequential,
+     [](ModelSpec& m) { m.router = RouterKind::kSigmoid; }},
+    {"adapters-leave-latent-attention-out", [](Plan& p) { p.method = TrainingMethod::kLora; },
+     "method lora with latent attention of rank 8",
+     [](Plan& p) { p.method = TrainingMethod::kFull; }, false, LayerOrder::kSequential, Latent},
+    {"sinks-need-all-scores", [](Plan& p) { p.cp = 2, p.cp_kind = ContextParallelKind::kAllToAll; },
+     "cp_kind all-to-all with cp 2 and attention_sinks",
+     [](Plan& p) { p.cp_kind = ContextParallelKind::kRing; }, false, LayerOrder::kSequential,
+     [](ModelSpec& m) { m.attention_sinks = true; }},
+    {"ahead-needs-whole-sequences", [](Plan& p) { p.cp = 2; }, "cp 2 with predict_ahead 1",
+     [](Plan& p) { p.cp = 1; }, false, LayerOrder::kSequential, Ahead},
+    {"ahead-needs-all-logits", [](Plan& p) { p.loss_chunks = 2; },
+     "loss_chunks 2 with predict_ahead 1", [](Plan& p) { p.loss_chunks = 1; }, false,
+     LayerOrder::kSequential, Ahead},
+    {"adapters-leave-ahead-out", [](Plan& p) { p.method = TrainingMethod::kLora; },
+     "method lora with predict_ahead 1", [](Plan& p) { p.method = TrainingMethod::kFull; }, false,
+     LayerOrder::kSequential, Ahead},
+    {"ahead-needs-one-last-stage", [](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe; },
+     "schedule dualpipe with predict_ahead 1",
+     [](Plan& p) { p.schedule = ScheduleKind::kDualPipeV; }, false, LayerOrder::kSequential, Ahead},
 };
 
 ModelSpec ModelOf(const Row& row) {
   ModelSpec model = SmallGpt();
   model.order = row.order;
+  if (row.has != nullptr) row.has(model);
   if (row.experts) {
     model.experts = 4;
     model.experts_per_token = 2;

@@ -260,6 +260,34 @@ TEST(HuggingFace, LlamaBiasesOnAttentionAndMlpTogetherCoverAllProjections) {
   EXPECT_EQ(ParameterCount(imported->model), 8'030'261'248 + 32 * (6144 + 4096 + 28672 + 4096));
 }
 
+// 0.1 ln 40 + 1 = 1.368888; sines by the quotient of both scales' 1.0, scores by the square of
+// mscale_all_dim's.
+TEST(HuggingFace, ReadsTheNumbersOfStretchedPositions) {
+  const ModelSpec llama = Import("llama-3.1-8b.json").model;
+  EXPECT_EQ(llama.rope_factor, 8);
+  EXPECT_EQ(llama.rope_original, 8192);
+  EXPECT_EQ(llama.rope_low, 1);
+  EXPECT_EQ(llama.rope_high, 4);
+  const auto yarn =
+      ImportChanged("llama-3-8b.json", "rope_scaling",
+                    "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 16, "
+                    "\"original_max_position_embeddings\": 4096, \"truncate\": false}");
+  ASSERT_TRUE(yarn.has_value()) << yarn.error().message;
+  EXPECT_EQ(yarn->model.rope_low, 1);
+  EXPECT_EQ(yarn->model.rope_high, 16);
+  EXPECT_EQ(yarn->model.rope_original, 4096);
+  EXPECT_FALSE(yarn->model.rope_whole_pairs);
+  EXPECT_NEAR(yarn->model.rope_magnitude, 1.368888, 1e-6);
+  const auto scaled =
+      ImportChanged("llama-3-8b.json", "rope_scaling",
+                    "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"mscale\": 1.0, "
+                    "\"mscale_all_dim\": 1.0}");
+  ASSERT_TRUE(scaled.has_value()) << scaled.error().message;
+  EXPECT_EQ(scaled->model.rope_magnitude, 1);
+  EXPECT_EQ(scaled->model.rope_high, 32);
+  EXPECT_EQ(scaled->model.rope_original, 8192);
+}
+
 TEST(HuggingFace, ReadsHowRotaryPositionsAreScaledAndHowMuchOfAHeadTurns) {
   EXPECT_EQ(Import("llama-3.1-8b.json").model.rope_scaling, RopeScaling::kLlama3);
   const auto model = [](const char* line) {
@@ -393,10 +421,11 @@ TEST_F(ResolveModelTest, RefusesWithTheOriginAndTheReason) {
   ASSERT_FALSE(unknown.has_value());
   EXPECT_THAT(unknown.error().message,
               AllOf(HasSubstr("--model: model \"gpt2-xxl\""), HasSubstr("Did you mean")));
-  const auto latent = ResolveModel("deepseek-v3", "--model", catalogue_);
-  ASSERT_FALSE(latent.has_value());
-  EXPECT_EQ(latent.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(latent.error().message, AllOf(HasSubstr("deepseek-v3"), HasSubstr("attention latent")));
+  const auto other = ResolveModel("t5-11b", "--model", catalogue_);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(other.error().message, AllOf(HasSubstr("t5-11b"), HasSubstr("encoder-decoder")));
+  EXPECT_TRUE(ResolveModel("deepseek-v3", "--model", catalogue_).has_value());
   const auto broken = ResolveModel("{\"layers\": 1", "m.json", catalogue_);
   ASSERT_FALSE(broken.has_value());
   EXPECT_THAT(broken.error().message, HasSubstr("m.json: line 1"));

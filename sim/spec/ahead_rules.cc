@@ -1,0 +1,41 @@
+#include "sim/spec/ahead_rules.h"
+
+#include <fmt/format.h>
+
+namespace foretrain {
+
+// The token behind the last one of a rank's part lies on another rank.
+std::string AheadNeedsWholeSequences(const Plan& plan, const ModelSpec& model) {
+  if (model.predict_ahead == 0 || plan.cp == 1) return {};
+  return fmt::format(
+      "cp {} with predict_ahead {}: the token behind the last of a rank's part of a sequence lies "
+      "on another rank; use cp 1",
+      plan.cp, model.predict_ahead);
+}
+
+std::string AheadNeedsAllLogits(const Plan& plan, const ModelSpec& model) {
+  if (model.predict_ahead == 0 || plan.loss_chunks == 1) return {};
+  return fmt::format(
+      "loss_chunks {} with predict_ahead {}: chunks make gradients in the forward, before those of "
+      "the tokens further ahead; use loss_chunks 1",
+      plan.loss_chunks, model.predict_ahead);
+}
+
+std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model) {
+  if (plan.method != TrainingMethod::kLora || model.predict_ahead == 0) return {};
+  return fmt::format(
+      "method lora with predict_ahead {}: a layer that predicts ahead has no adapters; use method "
+      "full",
+      model.predict_ahead);
+}
+
+// Two ranks hold the last stage, and two the table that it shares with the first.
+std::string AheadNeedsOneLastStage(const Plan& plan, const ModelSpec& model) {
+  if (model.predict_ahead == 0 || plan.StageCopies() == 1) return {};
+  return fmt::format(
+      "schedule {} with predict_ahead {}: its stages lie on two ranks each, and so would the table "
+      "of tokens that the last one shares with the first; use schedule dualpipev",
+      Name(plan.schedule), model.predict_ahead);
+}
+
+}  // namespace foretrain
