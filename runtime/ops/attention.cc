@@ -41,10 +41,13 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
                                  .head_dim = s.head_dim,
                                  .dtype = op.Dtype(0),
                                  .window = s.window,
-                                 .scale = op.op.parameter};
+                                 .scale = op.op.parameter,
+                                 .random = RandomMaskOf(op, std::int64_t{op.tp} * s.heads)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_forward(queue, &args.attention_forward);
+                   const StepValues& values) {
+    FtAttentionForward forward = args.attention_forward;
+    forward.random = InStep(forward.random, values);
+    return api.attention_forward(queue, &forward);
   };
   return call;
 }
@@ -70,10 +73,13 @@ KernelCall MakeAttentionBackward(const BoundOp& op) {
                                   .head_dim = s.head_dim,
                                   .dtype = op.Dtype(0),
                                   .window = s.window,
-                                  .scale = op.op.parameter};
+                                  .scale = op.op.parameter,
+                                  .random = RandomMaskOf(op, std::int64_t{op.tp} * s.heads)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_backward(queue, &args.attention_backward);
+                   const StepValues& values) {
+    FtAttentionBackward backward = args.attention_backward;
+    backward.random = InStep(backward.random, values);
+    return api.attention_backward(queue, &backward);
   };
   return call;
 }

@@ -18,6 +18,13 @@ Runs RunsOf(const BoundOp& op, std::int64_t rows, int turn) {
   return {op.runs->OfRank((op.cp - turn + s.cp) % s.cp), SequenceRuns::kOfRank};
 }
 
+// Of the model's heads. Queries of all ranks: heads are shared out in place of tokens.
+std::int64_t FirstHead(const BoundOp& op) {
+  const OpShape& s = op.op.shape;
+  const bool by_heads = s.rows > s.batch * s.sequence;
+  return by_heads ? (std::int64_t{op.tp} * s.cp + op.cp) * s.heads : std::int64_t{op.tp} * s.heads;
+}
+
 // Whether operands `a` and `b` are one tensor.
 bool Same(const BoundOp& op, std::size_t a, std::size_t b) {
   return op.operands[a].slot == op.operands[b].slot;
@@ -49,10 +56,13 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
                                       .merge = op.op.accumulate,
                                       .dtype = op.Dtype(0),
                                       .window = s.window,
-                                      .scale = op.op.parameter};
+                                      .scale = op.op.parameter,
+                                      .random = RandomMaskOf(op, FirstHead(op))};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_part_forward(queue, &args.attention_part_forward);
+                   const StepValues& values) {
+    FtAttentionPartForward part = args.attention_part_forward;
+    part.random = InStep(part.random, values);
+    return api.attention_part_forward(queue, &part);
   };
   return call;
 }
@@ -86,10 +96,13 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .accumulate_dq = op.op.accumulate,
                                        .dtype = op.Dtype(0),
                                        .window = s.window,
-                                       .scale = op.op.parameter};
+                                       .scale = op.op.parameter,
+                                       .random = RandomMaskOf(op, FirstHead(op))};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_part_backward(queue, &args.attention_part_backward);
+                   const StepValues& values) {
+    FtAttentionPartBackward part = args.attention_part_backward;
+    part.random = InStep(part.random, values);
+    return api.attention_part_backward(queue, &part);
   };
   return call;
 }

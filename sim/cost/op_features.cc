@@ -12,14 +12,27 @@ OpFeatures GemmFeatures(const OpShape& shape) {
   return {{std::log(m), std::log(n), std::log(k)}, {m * n * k, 1, n * k, m * k, m * n}, 3};
 }
 
+// Products that the op's flop count.
+double GemmsOf(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kStandardAttentionForward:
+      return op.shape.inner == 0 ? 1 : 2;
+    case OpKind::kStandardAttentionBackward:
+      return 4;
+    case OpKind::kAttentionBackward:
+    case OpKind::kAttentionPartBackward:
+      return 5;
+    default:
+      return 2;
+  }
+}
+
 // Of parts, and within a window: as whole attention of a sequence with as many pairs of a query and
 // a key.
 OpFeatures AttentionPairFeatures(const Op& op) {
   const OpShape& shape = op.shape;
   const OpWork work = WorkOf(op);
-  const bool forward =
-      op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward;
-  const double gemms = forward ? 2 : 5;
+  const double gemms = GemmsOf(op);
   const double items = static_cast<double>(shape.batch) * shape.heads;
   const double pairs = work.flop / (gemms * 2 * items * shape.head_dim);
   return {{std::log(2 * pairs) / 2, std::log(items), std::log(static_cast<double>(shape.head_dim))},
@@ -41,7 +54,7 @@ OpFeatures AttentionFeatures(const Op& op) {
 
 OpFeatures FeaturesOf(const Op& op) {
   if (op.kind == OpKind::kGemm) return GemmFeatures(op.shape);
-  if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
+  if (op.kind >= OpKind::kAttentionForward && op.kind <= OpKind::kStandardAttentionBackward) {
     return AttentionFeatures(op);
   }
   if (op.kind == OpKind::kGroupedGemm) {

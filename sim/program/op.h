@@ -31,6 +31,10 @@ enum class OpKind : std::uint8_t {
   kRope,                    // qkv (in place)
   kAttentionForward,        // qkv, out, lse
   kAttentionBackward,       // qkv, out, lse, dout, dqkv
+  // with scores [batch, heads, sequence, sequence] that are written out; weights: their softmax,
+  // dropped: what dropout leaves of it, where there is any
+  kStandardAttentionForward,   // qkv, scores, weights, mask?, dropped?, out?
+  kStandardAttentionBackward,  // qkv, weights, mask?, dropped?, dout, d_scores, dqkv
   // context parallelism: queries against keys that come from other ranks. Rows are [q | k | v], or
   // [k | v] where the keys' tensor is another one than the queries'
   kAttentionPartForward,   // q, kv, out, lse
@@ -42,6 +46,9 @@ enum class OpKind : std::uint8_t {
   kSwigluForward,         // x, y
   kSwigluBackward,        // x, dy, dx
   kAdd,                   // a, b, bias?, out
+  kDropout,               // x, bias?, residual?, out, mask?
+  kDropoutMask,           // mask: again
+  kDropoutBackward,       // dy, mask, dx
   kSoftcap,               // x (in place)
   kAddNormForward,        // a, b, bias?, weight, norm_bias?, sum, y, mean?, rstd
   kCrossEntropyForward,   // logits, targets, lse, loss
@@ -86,7 +93,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 58;
+inline constexpr int kOpKindCount = 63;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -119,6 +126,7 @@ constexpr bool MembersAreAlike(GroupKind group) {
 //   kFp8Tensor   e4m3 or e5m2 with one scale a tensor, which is left out
 //   kFp8Block    likewise, one fp32 scale each 128 elements (DeepSeek-AI 2024, s. 3.3.2)
 //   kFp4         e2m1, one e4m3 scale each 16 elements (NVFP4)
+//   kMask        a byte, 1 of what dropout keeps
 enum class NumberFormat : std::uint8_t {
   kFp32,
   kBf16,
@@ -129,8 +137,9 @@ enum class NumberFormat : std::uint8_t {
   kFp8Tensor,
   kFp8Block,
   kFp4,
+  kMask,
 };
-inline constexpr int kNumberFormatCount = 9;
+inline constexpr int kNumberFormatCount = 10;
 std::string_view Name(NumberFormat format);  // "fp32", ...
 
 // Bits of a number, and the scales that lie behind them: one of `scale_bytes` each `block` numbers.
@@ -152,6 +161,7 @@ constexpr FormatLayout LayoutOf(NumberFormat format) {
     case NumberFormat::kInt8:
       return {8, kScaleBlock, 4};
     case NumberFormat::kFp8Tensor:
+    case NumberFormat::kMask:
       return {8};
     case NumberFormat::kFp8Block:
       return {8, 128, 4};
@@ -215,9 +225,12 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 //   norm, bias, add, activation     rows x cols (SwiGLU: cols = ffn width)
 //   attention, rope, head norms     rows = batch * sequence, heads, kv_heads, head_dim; rope: the
 //                                   leading `rotary` elements of a head alone, where not 0
+//   standard attention              as attention; inner: keys that the weights are multiplied with
+//                                   the values of, 0: weights alone
 //   attention parts                 rows queries against inner keys; batch, sequence: of one
 //                                   rank's share; either side is that share or all cp ones
 //   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
+//   dropout                         rows x cols; batch, sequence: of one rank's share; cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
 //   route and backward              rows x experts, per_token, capacity; elements: of expert rows;
 //                                   pieces, balance_rows, expert_groups, group_limit
@@ -277,7 +290,8 @@ struct Op {
   bool inverse = false;        // rope
   bool maximum = false;        // all-reduce: the largest, not the sum
   bool softmax_first = false;  // route: before the choice of experts
-  bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
+  // embedding, dropout: rows [t * rows, (t + 1) * rows) of tp coordinate t
+  bool own_rows = false;
   bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
   ActivationKind activation = ActivationKind::kGeluTanh;  // kGelu*, kSwiglu*
   bool state = false;           // copy: of fp32 state, whatever the model computes in
@@ -296,6 +310,10 @@ struct Op {
   // norm: epsilon; rope: theta; updates: clip norm, 0 = none; attention: scale of scores, 0 = 1 /
   // sqrt(head_dim); softcap and cross-entropy backward: cap, 0 = none
   float parameter = 0.0F;
+  // dropout, attention: probability with which a number is dropped, and which of the block's
+  // dropouts it is
+  float dropout = 0.0F;
+  std::int32_t dropout_site = 0;
   double duration_s = 0.0;  // kOpaque alone
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands

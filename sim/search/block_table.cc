@@ -83,7 +83,8 @@ BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
       place_key_(varying,
                  {"micro_batch", "sequence", "global_batch", "recompute", "recompute_layers",
                   "sequence_parallel", "vocab_parallel", "cp_kind", "loss_chunks", "mlp_tiles",
-                  "tp_tiles", "moe_pieces", "fuse", "reduction_time", "prefetch_depth",
+                  "tp_tiles", "moe_pieces", "fuse", "attention", "dropout", "attention_dropout",
+                  "reduction_time", "prefetch_depth",
                   "offload_optimizer", "offload_gradients", "offload_parameters",
                   "offload_activations", "bucket_bytes", "gather_bytes", "unsharded_bytes"}) {
   const bool is_cpu = costs.cluster().is_cpu;
@@ -182,7 +183,7 @@ BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingF
                          "offload_optimizer", "offload_gradients", "offload_parameters",
                          "offload_activations", "offload_fraction", "stream_optimizer",
                          "delayed_update", "clip_norm", "mlp_tiles", "tp_tiles", "moe_pieces",
-                         "capacity_factor", "expert_headroom"}) {}
+                         "capacity_factor", "expert_headroom", "attention", "attention_dropout"}) {}
 
 BlockKeys BlockTable::KeysOf(const Plan& plan) {
   const std::uint64_t places = times_.KeyOfPlaces(plan);

@@ -24,6 +24,14 @@ std::string VppNeedsInterleaving(const Plan& plan) {
       plan.vpp, Name(plan.schedule));
 }
 
+std::string ScoresNeedWholeSequences(const Plan& plan) {
+  if (plan.attention == AttentionAlgorithm::kFlash || plan.cp == 1) return {};
+  return fmt::format(
+      "attention standard with cp {}: queries meet the keys of other ranks part by part; use "
+      "attention flash or cp 1",
+      plan.cp);
+}
+
 // Largest divisor of `count` that is at most `wanted`; both >= 1.
 int DivisorBelow(int count, int wanted) {
   int divisor = std::min(count, wanted);
@@ -341,6 +349,7 @@ std::span<const PlanRule> PlanRules() {
       {"ep-needs-one-replica", EpNeedsOneReplica},
       {"context-needs-whole-chunks", ContextNeedsWholeChunks},
       {"ring-has-few-turns", RingHasFewTurns},
+      {"scores-need-whole-sequences", ScoresNeedWholeSequences},
       {"adapters-need-lora", AdaptersNeedLora},
       {"adapters-are-scaled", AdaptersAreScaled},
   };

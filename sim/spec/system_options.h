@@ -14,12 +14,10 @@
 
 namespace foretrain {
 
-// How attention is computed. kStandard writes scores and weights out, [batch, heads, sequence,
-// sequence] each; the others keep them in registers: FlashAttention-2, its first version (and
-// Triton's), cuDNN.
-enum class AttentionKernel : std::uint8_t { kFlash, kFlash1, kCudnn, kStandard };
-inline constexpr std::array<std::string_view, 4> kAttentionKernelNames = {"flash", "flash-1",
-                                                                          "cudnn", "standard"};
+// The kernel of flash attention: FlashAttention-2, its first version (and Triton's), cuDNN.
+enum class AttentionKernel : std::uint8_t { kFlash, kFlash1, kCudnn };
+inline constexpr std::array<std::string_view, 3> kAttentionKernelNames = {"flash", "flash-1",
+                                                                          "cudnn"};
 inline std::string_view Name(AttentionKernel kernel) {
   return kAttentionKernelNames[static_cast<std::size_t>(kernel)];
 }
@@ -38,8 +36,6 @@ struct SystemOptions {
   WeightStorage weights = WeightStorage::kMaster;
   GradientFormat gradients = GradientFormat::kFp32;
   AttentionKernel attention = AttentionKernel::kFlash;
-  // Masks of one byte an element after attention and MLP, and of the weights of standard attention.
-  bool dropout = false;
   bool fused_elementwise = true;  // SwiGLU and rotary embedding in one kernel each
   bool fused_norm = true;         // RMSNorm likewise
   bool fused_loss = true;         // cross-entropy in one pass each way, in 16 bits

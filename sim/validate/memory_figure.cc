@@ -12,23 +12,17 @@ constexpr double kContextBytes = 1.1 * static_cast<double>(kGiB);
 // NCCL: two directions of 4 MiB buffers a channel and peer, 16 to 32 channels.
 constexpr double kCommunicatorBytes = 0.25 * static_cast<double>(kGiB);
 constexpr double kHalfBytes = 2;
-constexpr double kScoreBytes = 5;      // scores 2, weights behind dropout 2, mask 1
 constexpr double kEagerLossBytes = 6;  // a logit
 
 double Tokens(const Plan& plan) {
   return static_cast<double>(plan.micro_batch) * static_cast<double>(plan.LocalSequence());
 }
 
-double ScoresOfLayer(const ModelSpec& model, const Plan& plan) {
-  return kScoreBytes * static_cast<double>(model.heads) * static_cast<double>(plan.sequence) *
-         Tokens(plan) / plan.tp;
-}
-
 // What eager kernels keep of one layer without recomputation.
 double EagerOfLayer(const ModelSpec& model, const Plan& plan, const SystemOptions& system) {
   const double split = plan.sequence_parallel ? plan.tp : 1;
   const double rows = Tokens(plan) * static_cast<double>(model.hidden) / split;
-  double sum = system.dropout ? 2 * rows : 0;
+  double sum = 0;
   if (!system.fused_elementwise && model.mlp == MlpKind::kSwiglu) {
     const auto turned = static_cast<double>((model.heads + model.kv_heads) * model.head_dim);
     sum += kHalfBytes * (static_cast<double>(model.ffn_hidden) + turned) * Tokens(plan) / plan.tp;
@@ -43,14 +37,8 @@ std::int64_t KeptByKernels(const ModelSpec& model, const Plan& plan, const Syste
   const double in_flight =
       static_cast<double>(std::min<std::int64_t>(plan.MicroBatches(), plan.pp));
   const double layers = in_flight * static_cast<double>((model.layers + plan.pp - 1) / plan.pp);
-  const bool standard = system.attention == AttentionKernel::kStandard;
   double sum = 0;
-  if (plan.recompute == RecomputeKind::kNone) {
-    sum += layers * EagerOfLayer(model, plan, system);
-    if (standard) sum += layers * ScoresOfLayer(model, plan);
-  } else if (standard) {
-    sum += ScoresOfLayer(model, plan);
-  }
+  if (plan.recompute == RecomputeKind::kNone) sum += layers * EagerOfLayer(model, plan, system);
   if (!system.fused_loss) {
     sum += kEagerLossBytes * static_cast<double>(model.vocab) * Tokens(plan) / plan.tp;
   }

@@ -13,9 +13,6 @@ namespace foretrain {
 // Bytes that the system's kernels keep on the fullest rank beside the program, of the activations
 // that its first stage holds at once, min(m, pp) micro-batches of its layers; with s tokens, b
 // samples, a heads, f the MLP's width, t = tp, 2 bytes a number:
-//   standard attention  scores, weights and masks, 5 a s^2 b / t a layer [Korthikanti et al. 2022,
-//                       eq. 1]; with recomputation of one layer alone
-//   dropout             masks of 1 byte, 2 s b h a layer; of no layer with full recomputation
 //   eager SwiGLU, rope  2 f s b / t and 2 (heads + kv_heads) head_dim s b / t a layer kept besides
 //   eager RMSNorm       its input in fp32, twice 4 s b h a layer
 //   eager loss          logits in 16 bits and their softmax in fp32, 6 s b V / t once

@@ -141,6 +141,8 @@ Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
   if (plan.vpp == 1 && plan.schedule == ScheduleKind::kInterleaved) {
     plan.schedule = ScheduleKind::k1f1b;
   }
+  if (run.attention == "standard") plan.attention = AttentionAlgorithm::kStandard;
+  if (run.attention == "flash" || plan.cp > 1) plan.attention = AttentionAlgorithm::kFlash;
   FT_TRY(SetOffload(run.offload, plan));
   FT_TRY(SetPrecision(run.dtype, preset.system, plan));
   const bool away = plan.offload_parameters != OffloadTarget::kNone;
@@ -255,10 +257,6 @@ Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
   RunCase out;
   out.preset = preset.name;
   out.system = preset.system;
-  if (run.attention == "standard") out.system.attention = AttentionKernel::kStandard;
-  if (run.attention == "flash" && preset.system.attention == AttentionKernel::kStandard) {
-    out.system.attention = AttentionKernel::kFlash;
-  }
   FT_ASSIGN(out.model, ModelOf(run, family, out));
   FT_ASSIGN(out.cluster, ClusterOf(run, sources.catalogue));
   const std::int64_t ranks = std::int64_t{run.dp} * run.tp * run.pp * run.cp;

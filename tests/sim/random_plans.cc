@@ -194,6 +194,15 @@ void ChooseFormats(std::uint64_t index, PlannedModel& out) {
   choose(&Plan::gradients, static_cast<GradientFormat>(pick(0, 1)));
 }
 
+// Dropout, and attention that writes its scores out, in a third of the plans each.
+void DropNumbers(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(~index * 11);
+  const auto third = [&] { return std::uniform_int_distribution<int>(0, 2)(random) == 0; };
+  if (third()) out.plan.dropout = 0.1;
+  if (third()) out.plan.attention_dropout = 0.1;
+  if (third() && out.plan.cp == 1) out.plan.attention = AttentionAlgorithm::kStandard;
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -286,6 +295,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
   GatherTogether(index, plan);
   ChooseFormats(index, out);
+  DropNumbers(index, out);
   return out;
 }
 

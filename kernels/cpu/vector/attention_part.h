@@ -26,6 +26,7 @@ FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
   whole.kv_heads = g.kv_heads;
   whole.head_dim = g.head_dim;
   whole.scale = g.scale;
+  whole.random = g.random;
   return whole;
 }
 
@@ -41,6 +42,7 @@ FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
   whole.kv_heads = g.kv_heads;
   whole.head_dim = g.head_dim;
   whole.scale = g.scale;
+  whole.random = g.random;
   return whole;
 }
 
@@ -106,6 +108,8 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
       for (int64_t c = 0; c < queries; c += kLanes) {
         ForwardSoftmax(block, view, c);
       }
+      ForwardDrop(g.random, block, view,
+                  {shift / Greatest(1, g.sample_rows), head, position, keys.position + j});
       CopyRows(Floats(g.v) + at, g.kv_stride, view.keys, g.head_dim, block.values, block.width);
       ForwardValues(block, view);
     }
@@ -130,7 +134,6 @@ inline void AttentionPartForward(const FtAttentionPartForward& g, float* scratch
 FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAttentionBackward& whole,
                                  const BackwardBlock& block, const FtRun& run, int64_t shift,
                                  int64_t head, int64_t key_position, int64_t keys) {
-  const float scale = ScoreScale(g.scale, g.head_dim);
   const int64_t window = WindowOf(g.window);
   const int64_t ahead = run.position - key_position;  // of the run's first query
   const int64_t end = Least(run.rows, keys - 1 + window - ahead);
@@ -144,7 +147,9 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
       const int64_t rows = Least(kStripRows, queries - q);
       BackwardScores(whole, block, view, q, rows);
       for (int64_t one = q; one < q + rows; ++one) {
-        BackwardSoftmax(block, view, one, scale);
+        BackwardSoftmaxDropped(whole, block, view, one,
+                               {shift / Greatest(1, g.sample_rows), head, run.position + i,
+                                key_position});
       }
       BackwardQueries(whole, block, view, q, rows, dq + q * g.q_stride, /*add=*/true);
     }

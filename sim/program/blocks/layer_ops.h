@@ -53,6 +53,11 @@ enum LayerTensor : int {
   kBranch2,  // what the MLP adds
   kPostMean2,
   kPostRstd2,
+  kScoreWeights,  // standard attention: the scores' softmax, and what dropout does to it
+  kScoreMask,
+  kScoreDropped,
+  kBranchMask1,  // what dropout keeps of what attention adds
+  kBranchMask2,  // and of what the MLP adds, or both where they stand beside each other
   kLayerTensorCount,
 };
 
@@ -158,6 +163,12 @@ struct Layer {
     std::int16_t branch = kNoSlot, mean = kNoSlot, rstd = kNoSlot;
   };
   PostNorm post1, post2;
+  // Dropout and standard attention (layer_dropout.cc, standard_attention.cc).
+  struct ScoreTensors {
+    std::int16_t weights = kNoSlot, mask = kNoSlot, dropped = kNoSlot;
+  };
+  ScoreTensors scores;
+  std::int16_t branch_mask1 = kNoSlot, branch_mask2 = kNoSlot;
 
   BlockKind kind;
   ExpertTensors experts;
@@ -193,6 +204,17 @@ struct Layer {
   // norm1 of all rows -> qkv, with rotary positions.
   void Qkv(std::int16_t in);
   void AttentionCore();
+  // The gradient of qkv, where the sequence is not shared out.
+  void AttentionCoreGradient(std::int16_t d_attention, std::int16_t d_qkv);
+  // What AttentionCoreGradient reads and a forward with `have` did not keep.
+  void AttentionCoreAgain(LayerTensors have);
+  // out = through + dropout(branch + bias); `mask` as made by MakeDropoutTensors.
+  void AddBranch(const char* name, std::int16_t through, std::int16_t branch, std::int16_t bias,
+                 std::int16_t out, std::int16_t mask);
+  // The mask that AddBranch of what the MLP adds makes, alone.
+  void MlpMaskAgain();
+  // Of AddBranch's out -> of its branch.
+  std::int16_t BranchGradient(const char* name, std::int16_t d_out, std::int16_t mask);
   void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner_out, std::int16_t out,
              std::int64_t count);
   void Activation(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
@@ -251,6 +273,11 @@ struct Layer {
 
  private:
   void MakeExpertTensors(const TensorMaker& make);
+  void MakeScoreTensors(const TensorMaker& make);
+  void MakeDropoutTensors(const TensorMaker& make);
+  void StandardCore(std::int16_t out);
+  Op& AddDropout(OpKind op_kind, const std::string& name,
+                 std::initializer_list<Operand> operands, std::int16_t mask);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,
                              SlotRole role);
   // wide: kNoSlot, or where the output lies until it is cast to `out`.

@@ -297,6 +297,9 @@ const Row kRows[] = {
      [](Plan& p) {
        p.stage_layers = {1, 3};
      }},
+    {"scores-need-whole-sequences",
+     [](Plan& p) { p.cp = 2, p.attention = AttentionAlgorithm::kStandard; },
+     "attention standard with cp 2", [](Plan& p) { p.cp = 1; }},
     {"adapters-need-lora", [](Plan& p) { p.lora_rank = 4; },
      "lora_rank 4 with method full: there are no adapters; use method lora or lora_rank 8",
      [](Plan& p) { p.method = TrainingMethod::kLora; }},

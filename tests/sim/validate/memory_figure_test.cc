@@ -24,19 +24,6 @@ Plan SmallPlan() {
   return plan;
 }
 
-// Korthikanti et al. 2022, eq. 1: 5 a s^2 b / t = 5 * 4 * 256 / 2 = 2560 bytes a layer; dropout
-// behind attention and MLP 2 s b h = 256.
-TEST(MemoryFigure, KeepsScoresOfAllLayersOrOfTheOneThatRunsAgain) {
-  SystemOptions system;
-  system.attention = AttentionKernel::kStandard;
-  Plan plan = SmallPlan();
-  EXPECT_EQ(KeptByKernels(SmallModel(), plan, system), 2 * 2560);
-  system.dropout = true;
-  EXPECT_EQ(KeptByKernels(SmallModel(), plan, system), 2 * (2560 + 256));
-  plan.recompute = RecomputeKind::kFull;
-  EXPECT_EQ(KeptByKernels(SmallModel(), plan, system), 2560);
-}
-
 // 6 s b V / t = 6 * 16 * 128 / 2.
 TEST(MemoryFigure, KeepsLogitsOfAnEagerLossTwice) {
   SystemOptions system;

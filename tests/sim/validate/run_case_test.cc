@@ -53,7 +53,7 @@ TEST(RunCase, TakesThePlanOfTheRowAndTheRestOfThePreset) {
   EXPECT_TRUE(plan.vocab_parallel);  // megatron-sp
   EXPECT_EQ(plan.recompute, RecomputeKind::kSelective);
   EXPECT_EQ(plan.schedule, ScheduleKind::k1f1b);
-  EXPECT_EQ(of->system.attention, AttentionKernel::kStandard);
+  EXPECT_EQ(of->plans[0].attention, AttentionAlgorithm::kStandard);
   EXPECT_TRUE(of->model.tied_embeddings);
   EXPECT_TRUE(of->open.empty());
 }
