@@ -8,13 +8,18 @@ namespace foretrain {
 namespace {
 
 constexpr double kMostHostSeconds = 0.1;
-constexpr double kMostSlack = 1.0;
+constexpr std::int64_t kMostLateOps = 1'000'000;
+constexpr std::int64_t kMostBucketBytes = std::int64_t{1} << 40;
 constexpr double kLeastShare = 0.001;
 
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 5> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 9> kFlags = {{
+    {"caching_allocator", &SystemOptions::caching_allocator},
+    {"holds_gradients", &SystemOptions::holds_gradients},
+    {"ddp_buckets", &SystemOptions::ddp_buckets},
+    {"flat_gather", &SystemOptions::flat_gather},
     {"fused_elementwise", &SystemOptions::fused_elementwise},
     {"fused_norm", &SystemOptions::fused_norm},
     {"fused_loss", &SystemOptions::fused_loss},
@@ -56,16 +61,25 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
     options.network_share = option.Number("value", kLeastShare, 1);
     return fmt::format("{:g}", options.network_share);
   }
-  if (name == "allocator_slack") {
-    options.allocator_slack = option.Number("value", 0, kMostSlack);
-    return fmt::format("{:g}", options.allocator_slack);
+  if (name == "memory_rank") {
+    options.memory_rank = static_cast<MemoryRank>(option.Choice("value", kMemoryRankNames));
+    return std::string(Name(options.memory_rank));
+  }
+  if (name == "late_free_ops") {
+    options.late_free_ops = static_cast<int>(option.Integer("value", 0, kMostLateOps));
+    return std::to_string(options.late_free_ops);
+  }
+  if (name == "reduce_bucket_bytes") {
+    options.reduce_bucket_bytes = option.Integer("value", 0, kMostBucketBytes);
+    return std::to_string(options.reduce_bucket_bytes);
   }
   option.Refuse(
       "value",
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
       "fused_loss, "
-      "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure or "
-      "allocator_slack");
+      "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure, "
+      "memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, late_free_ops or "
+      "reduce_bucket_bytes");
   return {};
 }
 

@@ -222,7 +222,10 @@ Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const P
   }
   std::optional<Error> first;
   for (Plan& plan : plans) {
-    plan.stage_layers = StageLayers(out.model.layers, plan.Stages(), family.end_blocks_count);
+    plan.stage_layers =
+        family.stages_by_parameters
+            ? StageLayersByParameters(out.model, plan.Stages())
+            : StageLayers(out.model.layers, plan.Stages(), family.end_blocks_count);
     const auto valid = ValidatePlan(plan, out.model);
     if (valid.has_value()) {
       out.plans.push_back(plan);

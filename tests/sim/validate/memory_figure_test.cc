@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/units.h"
+#include "sim/memory/device_overhead.h"
 
 namespace foretrain {
 namespace {
@@ -31,11 +32,22 @@ TEST(MemoryFigure, KeepsLogitsOfAnEagerLossTwice) {
   EXPECT_EQ(KeptByKernels(SmallModel(), SmallPlan(), system), 6144);
 }
 
-// 10 GiB in use, a quarter held besides, 1.1 of context, groups tp and world at 0.25 each.
+// 10 GiB in segments, 1.1 of context, groups tp and world at 0.25 each, 32 MiB of workspace.
 TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
-  SystemOptions system;
-  system.allocator_slack = 0.25;
-  EXPECT_NEAR(GibFromBytes(ShownBytes(SmallPlan(), system, 10 * kGiB)), 12.5 + 1.1 + 0.5, 1e-6);
+  EXPECT_NEAR(GibFromBytes(ShownBytes({}, SmallPlan(), 10 * kGiB)), 10 + 1.1 + 0.5 + 1.0 / 32,
+              1e-6);
+}
+
+// tp 2, pp 2, dp 2: tensor, two neighbours, data and world.
+TEST(DeviceOverhead, CountsACommunicatorForEachGroup) {
+  Plan plan = SmallPlan();
+  EXPECT_EQ(CommunicatorsOf(plan), 2);
+  plan.pp = plan.dp = 2;
+  EXPECT_EQ(CommunicatorsOf(plan), 5);
+  EXPECT_EQ(DeviceOverheadOf({}, Plan{}, false).communicators, 0);
+  ClusterSpec host;
+  host.is_cpu = true;
+  EXPECT_EQ(DeviceOverheadOf(host, plan, true).Total(), 0);
 }
 
 }  // namespace
