@@ -105,7 +105,8 @@ class Predict final : public Command {
 
   std::vector<NamedPeak> Peaks(const ForecastContext& context, const Forecast& forecast) const {
     const Plan& plan = forecast.program.plan;
-    const DeviceOverhead outside = DeviceOverheadOf(context.cluster, plan, /*profiled=*/false);
+    const DeviceOverhead outside = DeviceOverheadOf(
+        context.cluster, plan, preset_ ? preset_->system.own_communicators : 0, /*profiled=*/false);
     std::vector<NamedPeak> peaks;
     for (std::size_t i = 0; i < forecast.memory.size(); ++i) {
       const RankProgram& rank = forecast.program.ranks[i];

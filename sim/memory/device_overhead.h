@@ -19,14 +19,20 @@ struct DeviceOverhead {
   std::int64_t Total() const { return context + communicators + workspaces + profiler; }
 };
 
-// Groups that a rank has a communicator for: tensor, context, expert and data parallelism, either
-// neighbour in the pipeline, and the world's.
-int CommunicatorsOf(const Plan& plan);
+// Groups that rank 0 has a communicator for: tensor, context, expert and data parallelism, either
+// neighbour in the pipeline, and the world's; and those of them that have ranks on several nodes.
+struct Communicators {
+  int all = 0;
+  int between_nodes = 0;
+};
+Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan);
 
-//   device    none of it on CPUs, whose memory the host's allocator gives
+//   cluster   none of it on CPUs, whose memory the host's allocator gives
+//   own       groups that the system makes beside those, as large as the world
 //   profiled  whether activities are recorded
 //
-// O(1); safe from any thread.
-DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan, bool profiled);
+// O(ranks); safe from any thread.
+DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan, int own,
+                                bool profiled);
 
 }  // namespace foretrain

@@ -62,6 +62,7 @@ class Replay {
     int first = -1, last = -1;  // ops
     int with = -1;              // a tensor at whose end it ends too
     bool moved = false;         // by another queue than the one that frees it
+    bool shared = false;        // lies in the buffer of all gathers
   };
   static std::size_t Index(int i) { return static_cast<std::size_t>(i); }
 
@@ -97,11 +98,20 @@ class Replay {
       const Binding& binding = BindingOf(instruction, operand.slot);
       if (binding.buffer < 0) continue;
       Tensor& tensor = tensors_[Index(binding.buffer)];
+      if (IsSharedGather(op, operand)) {
+        tensor.shared = true;
+        gathered_bytes_ = std::max(gathered_bytes_, tensor.bytes);
+      }
       if (tensor.first < 0) tensor.first = number;
       tensor.last = number;
       tensor.moved = tensor.moved || (IsCommunication(op.kind) && op.queue != Queue::kCompute);
       HoldGradient(instruction, block.slots[Index(operand.slot)], operand, number);
     }
+  }
+
+  bool IsSharedGather(const Op& op, const Operand& operand) const {
+    return system_.shared_gathers && op.kind == OpKind::kAllGather && op.queue == Queue::kTp &&
+           operand.access != Access::kRead;
   }
 
   // A gradient that a product makes and an addition to the sum takes.
@@ -162,6 +172,7 @@ class Replay {
       Tensor& tensor = tensors_[Index(t)];
       if (tensor.with >= 0) tensor.last = std::max(tensor.last, tensors_[Index(tensor.with)].last);
       if (tensor.first < 0 || tensor.bytes == 0 || IsState(t) || IsElsewhere(t)) continue;
+      if (tensor.shared) continue;
       moments_[Index(tensor.first)].begin.push_back(t);
       const int late = tensor.moved ? system_.late_free_ops : 0;
       moments_[Index(std::min(ops_ - 1, tensor.last + late))].end.push_back(t);
@@ -182,6 +193,7 @@ class Replay {
     }
     const bool copies = system_.ddp_buckets && plan_.zero_stage == 0 && plan_.DataParallel() > 1;
     if (copies) allocator.Allocate(BytesIn(ActivationFormat(plan_), Parameters()));
+    if (gathered_bytes_ > 0) allocator.Allocate(gathered_bytes_);
     if (system_.reduce_bucket_bytes > 0) allocator.Allocate(system_.reduce_bucket_bytes);
   }
 
@@ -215,6 +227,7 @@ class Replay {
   std::vector<Tensor> tensors_;
   std::vector<std::pair<int, int>> held_gradients_;  // tensor, micro-batch
   std::vector<Moment> moments_;
+  std::int64_t gathered_bytes_ = 0;  // the largest of those that share a buffer
   int ops_ = 0;
 };
 

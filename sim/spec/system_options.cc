@@ -9,13 +9,15 @@ namespace {
 
 constexpr double kMostHostSeconds = 0.1;
 constexpr std::int64_t kMostLateOps = 1'000'000;
+constexpr std::int64_t kMostCommunicators = 1000;
 constexpr std::int64_t kMostBucketBytes = std::int64_t{1} << 40;
 constexpr double kLeastShare = 0.001;
 
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 9> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 10> kFlags = {{
+    {"shared_gathers", &SystemOptions::shared_gathers},
     {"caching_allocator", &SystemOptions::caching_allocator},
     {"holds_gradients", &SystemOptions::holds_gradients},
     {"ddp_buckets", &SystemOptions::ddp_buckets},
@@ -69,6 +71,10 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
     options.late_free_ops = static_cast<int>(option.Integer("value", 0, kMostLateOps));
     return std::to_string(options.late_free_ops);
   }
+  if (name == "own_communicators") {
+    options.own_communicators = static_cast<int>(option.Integer("value", 0, kMostCommunicators));
+    return std::to_string(options.own_communicators);
+  }
   if (name == "reduce_bucket_bytes") {
     options.reduce_bucket_bytes = option.Integer("value", 0, kMostBucketBytes);
     return std::to_string(options.reduce_bucket_bytes);
@@ -78,7 +84,8 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
       "fused_loss, "
       "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure, "
-      "memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, late_free_ops or "
+      "memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, shared_gathers, own_communicators, "
+      "late_free_ops or "
       "reduce_bucket_bytes");
   return {};
 }

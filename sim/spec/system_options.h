@@ -70,6 +70,9 @@ struct SystemOptions {
   bool ddp_buckets = false;
   // With ZeRO 1 and 2, updated parameters are gathered as lists of parts and in one flat tensor.
   bool flat_gather = false;
+  // Gathered rows of tensor parallelism lie in one buffer that all gathers share.
+  bool shared_gathers = false;
+  int own_communicators = 0;  // process groups beside those of the plan's degrees
   // Ops of the program by which memory that another queue has used is free later: the host runs
   // ahead of the device, and the allocator waits for the device.
   int late_free_ops = 0;

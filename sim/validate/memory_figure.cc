@@ -41,8 +41,10 @@ std::int64_t KeptByKernels(const ModelSpec& model, const Plan& plan, const Syste
   return static_cast<std::int64_t>(sum);
 }
 
-std::int64_t ShownBytes(const ClusterSpec& cluster, const Plan& plan, std::int64_t reserved) {
-  return reserved + DeviceOverheadOf(cluster, plan, /*profiled=*/false).Total();
+std::int64_t ShownBytes(const ClusterSpec& cluster, const Plan& plan, const SystemOptions& system,
+                        std::int64_t reserved) {
+  return reserved +
+         DeviceOverheadOf(cluster, plan, system.own_communicators, /*profiled=*/false).Total();
 }
 
 std::int64_t MemoryFigureOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
@@ -51,7 +53,7 @@ std::int64_t MemoryFigureOf(const ModelSpec& model, const Plan& plan, const Syst
     return bytes + KeptByKernels(model, plan, system);
   }
   const RankCoordinates at{.pp = system.memory_rank == MemoryRank::kFirst ? 0 : pp};
-  const std::int64_t outside = DeviceOverheadOf(cluster, plan, /*profiled=*/false).Total();
+  const std::int64_t outside = ShownBytes(cluster, plan, system, 0);
   const std::int64_t room = std::max<std::int64_t>(1, cluster.device.memory_bytes - outside);
   const std::int64_t reserved = PredictReserved(model, plan, at, system, room).reserved;
   return system.memory_figure == MemoryFigure::kReserved ? reserved : reserved + outside;

@@ -21,7 +21,8 @@ namespace foretrain {
 std::int64_t KeptByKernels(const ModelSpec& model, const Plan& plan, const SystemOptions& system);
 
 // What nvidia-smi shows where the allocator's segments have `reserved` bytes.
-std::int64_t ShownBytes(const ClusterSpec& cluster, const Plan& plan, std::int64_t reserved);
+std::int64_t ShownBytes(const ClusterSpec& cluster, const Plan& plan, const SystemOptions& system,
+                        std::int64_t reserved);
 
 // The figure that the system's source states, where the closed form of the fullest rank is `bytes`
 // on stage `pp`.

@@ -20,7 +20,7 @@ RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel&
   out.peak_gib = GibFromBytes(
       MemoryFigureOf(run.model, plan, run.system, run.cluster, bytes, fullest.pp));
   const std::int64_t used = bytes + KeptByKernels(run.model, plan, run.system);
-  out.fits = ShownBytes(run.cluster, plan, used) <= run.cluster.device.memory_bytes;
+  out.fits = ShownBytes(run.cluster, plan, run.system, used) <= run.cluster.device.memory_bytes;
   // Pieces that hide collectives are priced as the whole product.
   Plan priced = plan;
   if (run.system.tp_overlap > 0) priced.tp_tiles = 1;
