@@ -49,12 +49,17 @@ Result<DeviceProfile> LoadProfile(const ClusterFlags& flags, const ClusterSpec& 
 }
 
 Result<ForecastContext> MakeContext(const ModelFlags& model_flags,
-                                    const ClusterFlags& cluster_flags) {
+                                    const ClusterFlags& cluster_flags,
+                                    const std::optional<Preset>& preset) {
   FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
   FT_ASSIGN(const ModelSpec model, model_flags.Resolve(catalogue));
   FT_ASSIGN(const ClusterSpec cluster, cluster_flags.Resolve(catalogue));
   std::string origin;
-  FT_ASSIGN(const DeviceProfile profile, LoadProfile(cluster_flags, cluster, origin));
+  FT_ASSIGN(DeviceProfile profile, LoadProfile(cluster_flags, cluster, origin));
+  if (preset && !cluster.is_cpu) {
+    LaySystem(preset->system, profile);
+    origin += "; kernels and host of preset " + preset->name;
+  }
   FT_ASSIGN(CostModel costs, CostModel::Make(cluster, profile));
   return ForecastContext{model, cluster, std::move(costs), origin};
 }

@@ -2,6 +2,7 @@
 // printing: app/report.h.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "app/plan_flags.h"
@@ -19,7 +20,9 @@ struct ForecastContext {
   std::string profile_origin;  // "measured 2026-11-20 (FILE)" or "assumed: ...", for people
 };
 
-Result<ForecastContext> MakeContext(const ModelFlags& model, const ClusterFlags& cluster);
+// `preset` says what software runs on accelerators; ours where there is none.
+Result<ForecastContext> MakeContext(const ModelFlags& model, const ClusterFlags& cluster,
+                                    const std::optional<Preset>& preset = std::nullopt);
 
 // Where `calibrate` keeps this machine's profile: $XDG_CONFIG_HOME or ~/.config,
 // foretrain/local.json.

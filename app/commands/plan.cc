@@ -41,7 +41,8 @@ class PlanCommand final : public Command {
   }
 
   Result<Exit> Run() override {
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
     PlanReport report;
     FT_TRY(ReadGoal(report.goal));
     SearchOptions options;

@@ -38,7 +38,8 @@ class Predict final : public Command {
   }
 
   Result<Exit> Run() override {
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
+    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     FT_ASSIGN(preset_, plan_.ResolvePreset());
     FT_ASSIGN(const Forecast forecast,

@@ -186,6 +186,7 @@ Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleT
   DeviceProfile profile = DeriveProfile(options.cluster);
   profile.machine = options.machine;
   profile.date = options.date;
+  profile.kernels.reset();  // rates are measured here
   profile.assumptions = "measured; figures that are not are marked as assumed";
   std::map<int, double> stretches;
   for (const SampleTable::Series& series : table.series()) {

@@ -16,13 +16,7 @@ constexpr std::string_view kFile = "sim/cost/architectures.json";
 constexpr std::array<std::string_view, kProvenanceCount> kProvenanceNames = {
     "measured", "interpolated", "extrapolated", "default"};
 
-struct FigureField {
-  std::string_view name;
-  Figure Architecture::*figure;
-  double low = 0, high = 0;
-};
-
-constexpr std::array<FigureField, 11> kFields = {{
+constexpr std::array<ArchitectureField, 11> kFields = {{
     {"gemm_efficiency", &Architecture::gemm_efficiency, 0.01, 1.0},
     {"tile_s", &Architecture::tile_s, 0.0, 1e-3},
     {"l2_bytes_per_s", &Architecture::l2_bytes_per_s, 1e9, 1e16},
@@ -36,7 +30,7 @@ constexpr std::array<FigureField, 11> kFields = {{
     {"flash1_share", &Architecture::flash1_share, 0.01, 1.0},
 }};
 
-Result<Figure> ReadFigure(JsonFields& fields, const FigureField& field) {
+Result<Figure> ReadFigure(JsonFields& fields, const ArchitectureField& field) {
   JsonFields figure = fields.Object(field.name);
   Figure out;
   out.value = figure.Number("value", field.low, field.high);
@@ -48,6 +42,8 @@ Result<Figure> ReadFigure(JsonFields& fields, const FigureField& field) {
 
 }  // namespace
 
+std::span<const ArchitectureField> ArchitectureFields() { return kFields; }
+
 Result<std::vector<Architecture>> ArchitecturesFromJson(std::string_view text,
                                                         std::string_view file) {
   FT_ASSIGN(const JsonValue value, ParseJson(text, file));
@@ -57,7 +53,7 @@ Result<std::vector<Architecture>> ArchitecturesFromJson(std::string_view text,
     Architecture architecture;
     architecture.name = entry.String("name", 64);
     architecture.devices = entry.Strings("devices", 64);
-    for (const FigureField& field : kFields) {
+    for (const ArchitectureField& field : kFields) {
       FT_ASSIGN(architecture.*field.figure, ReadFigure(entry, field));
     }
     FT_TRY(entry.Finish());

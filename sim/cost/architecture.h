@@ -2,12 +2,13 @@
 // devices that were not measured. Leaves out the times that are made of them (kernel_model.h).
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "sim/cost/device_profile.h"
+#include "sim/cost/figure.h"
 
 namespace foretrain {
 
@@ -32,6 +33,14 @@ struct Architecture {
 // remedy.
 Result<std::vector<Architecture>> ArchitecturesFromJson(std::string_view text,
                                                         std::string_view file);
+
+// Its figures by name, with the range that each may have.
+struct ArchitectureField {
+  std::string_view name;
+  Figure Architecture::*figure;
+  double low = 0, high = 0;
+};
+std::span<const ArchitectureField> ArchitectureFields();
 
 // Those that are part of the program (sim/cost/architectures.json).
 Result<std::vector<Architecture>> BuiltInArchitectures();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <set>
 
+#include "base/checked.h"
 #include "sim/cost/op_features.h"
 #include "sim/spec/refuse.h"
 
@@ -54,11 +55,10 @@ bool IsOnHost(const Op& op, const ClusterSpec& cluster) {
 
 }  // namespace
 
-Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfile& profile,
-                                  const std::optional<KernelModel>& kernels) {
+Result<CostModel> CostModel::Make(const ClusterSpec& cluster, const DeviceProfile& profile) {
   FT_TRY(ValidateCluster(cluster));
   FT_TRY(ValidateProfile(profile));
-  CostModel model(cluster, profile, kernels);
+  CostModel model(cluster, profile);
   model.MakeLevels();
   model.MakeTables();
   return model;
@@ -183,8 +183,8 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   const OpWork work = WorkOf(op);
   const double bytes = work.bytes;
   Estimate estimate{0, Provenance::kDefault, kDefaultError};
-  if (kernels_.has_value()) {
-    if (const auto seconds = KernelSeconds(*kernels_, op, bytes)) {
+  if (profile_.kernels.has_value()) {
+    if (const auto seconds = KernelSeconds(*profile_.kernels, profile_.system, op, bytes)) {
       estimate.seconds = *seconds;
       return estimate;
     }
@@ -280,9 +280,18 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
   return estimate;
 }
 
+// What the system hides of a collective, or slows it down by.
+CostModel::Estimate CostModel::InSystem(const Op& op, const GroupPlace& place,
+                                        Estimate estimate) const {
+  const SystemOptions& system = profile_.system;
+  if (op.op_class == OpClass::kTpComm) estimate.seconds *= 1 - system.tp_overlap;
+  if (op.op_class == OpClass::kDpComm && place.nodes > 1) estimate.seconds /= system.network_share;
+  return estimate;
+}
+
 CostModel::Estimate CostModel::Base(const Op& op, const GroupPlace& place) const {
   if (op.kind == OpKind::kOpaque) return {op.duration_s, Provenance::kMeasured, 0};
-  if (IsCommunication(op.kind)) return Communication(op, place);
+  if (IsCommunication(op.kind)) return InSystem(op, place, Communication(op, place));
   if (IsOnHost(op, cluster_)) return FromRates(op);
   bool borrowed = false;
   const Table* table = FindTable(op, &borrowed);
@@ -356,16 +365,25 @@ WireDemand CostModel::DemandOf(const Op& op, const GroupPlace& place, double sec
   return demand;
 }
 
-OpCost CostModel::CostOf(const Op& op, const GroupPlace& place) const {
+OpCost CostModel::CostOf(const Op& op, const GroupPlace& place,
+                         const GroupPlace* scattered) const {
+  if (scattered != nullptr && (op.kind == OpKind::kSend || op.kind == OpKind::kRecv)) {
+    Op part = op, whole = op;
+    part.shape.elements = CeilDiv(op.shape.elements, scattered->members);
+    whole.kind = OpKind::kAllGather;
+    OpCost cost = CostOf(part, place);
+    const double gather_s = Communication(whole, *scattered).seconds;
+    for (double& seconds : cost.seconds) seconds += gather_s;
+    return cost;
+  }
   const Estimate base = Base(op, place);
   OpCost cost;
   cost.provenance = base.provenance;
   cost.error = base.error;
   cost.load = LoadOf(op);
   cost.demand = DemandOf(op, place, base.seconds);
-  cost.launch_s = kernels_.has_value() ? kernels_->system.host_op_s
-                                       : Overhead(OverheadKind::kLaunch,
-                                                  cluster_.is_cpu ? cluster_.devices_per_node : 1);
+  cost.launch_s =
+      Overhead(OverheadKind::kLaunch, cluster_.is_cpu ? cluster_.devices_per_node : 1);
   const bool communicates = IsCommunication(op.kind);
   cost.measured_threads = levels_.back();
   if (communicates) cost.measured_threads = std::max(levels_.back(), 1.0 * place.members);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -11,7 +10,6 @@
 #include "sim/cost/communication_cost.h"
 #include "sim/cost/device_profile.h"
 #include "sim/cost/interpolate.h"
-#include "sim/cost/kernel_model.h"
 #include "sim/cost/program_costs.h"
 #include "sim/program/program.h"
 
@@ -32,11 +30,9 @@ struct OpCost {
 
 class CostModel {
  public:
-  // `kernels` stands in for the profile's rates where an op of compute has no points.
   // Errors: kInvalidArgument, an invalid cluster, or a profile that ValidateProfile refuses.
   // O(points^2).
-  static Result<CostModel> Make(const ClusterSpec& cluster, const DeviceProfile& profile,
-                                const std::optional<KernelModel>& kernels = std::nullopt);
+  static Result<CostModel> Make(const ClusterSpec& cluster, const DeviceProfile& profile);
 
   // Concurrencies at which ops have a cost. On a CPU: busy threads of the machine, as measured. On
   // an accelerator: busy queues of the device, {1, 2}, where compute slows down beside
@@ -53,10 +49,24 @@ class CostModel {
   //              TimeOfCommunication
   // as TimeSurface makes of it. Higher concurrencies multiply that by the slowdown measured there,
   // interpolated alike, or where the kind has none by the mean one of its class. A layout or
-  // accumulation without points borrows another's. A kind without points costs kernel_s + max(flop
-  // / rate, bytes / memory rate), a GEMM gemm_fill_s more. kOpaque costs what it says, at every
-  // level. O(points of the kind); safe from any thread.
-  OpCost CostOf(const Op& op, const GroupPlace& place = {}) const;
+  // accumulation without points borrows another's. A kind without points costs what KernelSeconds
+  // says where the profile has kernels, else kernel_s + max(flop / rate, bytes / memory rate), a
+  // GEMM gemm_fill_s more. kOpaque costs what it says, at every level.
+  //
+  // Of the profile's system: tp_overlap hides a share of the collectives of tensor parallelism,
+  // network_share slows those of data parallelism between nodes. `scattered`, where the tensor-parallel
+  // group lies: what a send carries goes in parts, one of each of its members, and is gathered
+  // among them behind it; null: no send is cut.
+  //
+  // O(points of the kind); safe from any thread.
+  OpCost CostOf(const Op& op, const GroupPlace& place = {},
+                const GroupPlace* scattered = nullptr) const;
+
+  // Whether the plan's sends between stages are scattered: the system's scatter_gather, where
+  // tensor-parallel ranks hold the same.
+  bool Scatters(const Plan& plan) const {
+    return profile_.system.scatter_gather && plan.tp > 1 && !plan.sequence_parallel;
+  }
 
   // By how much the slowest of `devices` devices, for which all wait, is slower than the slowest of
   // as many as the rates hold for (networks.csv, straggler_from and straggler_sigma): the expected
@@ -90,12 +100,8 @@ class CostModel {
     double error = 0;
   };
 
-  CostModel(const ClusterSpec& cluster, const DeviceProfile& profile,
-            const std::optional<KernelModel>& kernels)
-      : cluster_(cluster),
-        profile_(profile),
-        kernels_(kernels),
-        fabric_(MakeFabric(cluster, profile.rates)) {}
+  CostModel(const ClusterSpec& cluster, const DeviceProfile& profile)
+      : cluster_(cluster), profile_(profile), fabric_(MakeFabric(cluster, profile.rates)) {}
 
   void MakeLevels();
   void MakeTables();
@@ -106,6 +112,7 @@ class CostModel {
   Estimate FromTable(const Table& table, const Op& op) const;
   Estimate FromRates(const Op& op) const;
   Estimate Communication(const Op& op, const GroupPlace& place) const;
+  Estimate InSystem(const Op& op, const GroupPlace& place, Estimate estimate) const;
   // Without measurements.
   CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
   Estimate Base(const Op& op, const GroupPlace& place) const;
@@ -116,7 +123,6 @@ class CostModel {
 
   ClusterSpec cluster_;
   DeviceProfile profile_;
-  std::optional<KernelModel> kernels_;
   Fabric fabric_;
   std::vector<double> levels_{1.0};
   std::map<Key, Table> tables_;

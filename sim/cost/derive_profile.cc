@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 
+#include "base/checked.h"
 #include "sim/cost/fabric.h"
 
 namespace foretrain {
@@ -154,9 +155,38 @@ DeviceProfile DeriveCpu(const ClusterSpec& cluster) {
   return profile;
 }
 
+// Rates that agree with the kernels. What lies between two kernels is in the time of each.
+void AddKernels(const KernelModel& kernels, const DeviceSpec& device, ProfileRates& rates) {
+  const Architecture& of = kernels.architecture;
+  for (const auto& [format, rate] : kGemmRates) {
+    if (LayoutOf(format).bits > 16) continue;
+    rates.*rate = {of.gemm_efficiency.value * PeakOf(device, format).flop_per_s,
+                   of.gemm_efficiency.provenance};
+  }
+  rates.memory_bytes_per_s = {of.memory_efficiency.value * kernels.memory_bytes_per_s,
+                              of.memory_efficiency.provenance};
+  rates.kernel_s = of.kernel_s;
+  rates.gap_s = Assumed(0);
+}
+
+// In one sentence, for people.
+std::string AssumptionsOf(const DeviceProfile& profile) {
+  if (profile.kernels.has_value()) {
+    const Architecture& of = profile.kernels->architecture;
+    return fmt::format(
+        "{}: not calibrated; kernels of {} GPUs, GEMMs at {:.2f} and memory at {:.2f} of the "
+        "published peaks: defaults that nothing on this machine has proven",
+        profile.device, of.name, of.gemm_efficiency.value, of.memory_efficiency.value);
+  }
+  return fmt::format(
+      "{}: not calibrated; GEMMs at {:.2f} and memory at {:.2f} of the published peaks, "
+      "attention at {:.2f} and {:.2f}: defaults that nothing on this machine has proven",
+      profile.device, kGemmEfficiency, kMemoryEfficiency, kAttentionForward, kAttentionBackward);
+}
+
 }  // namespace
 
-DeviceProfile DeriveProfile(const ClusterSpec& cluster) {
+DeviceProfile DeriveProfile(const ClusterSpec& cluster, const SystemOptions& system) {
   if (cluster.is_cpu) return DeriveCpu(cluster);
   const DeviceSpec& device = cluster.device;
   DeviceProfile profile;
@@ -176,7 +206,6 @@ DeviceProfile DeriveProfile(const ClusterSpec& cluster) {
   rates.attention_backward_flop_per_s = Assumed(kAttentionBackward * attention_peak);
   rates.memory_bytes_per_s = Assumed(kMemoryEfficiency * device.memory_bytes_per_s);
   rates.kernel_s = Assumed(3e-6);
-  rates.launch_s = Assumed(4e-6);
   rates.gap_s = Assumed(1.5e-6);
   rates.wake_s = Assumed(2e-6);
   rates.copy_bytes_per_s = Assumed(HostCopyRate(cluster));
@@ -184,11 +213,12 @@ DeviceProfile DeriveProfile(const ClusterSpec& cluster) {
   rates.overlap_slowdown = Assumed(kOverlapSlowdown);
   AddNetwork(cluster, rates);
   AddHost(cluster, rates);
-  profile.assumptions = fmt::format(
-      "{}: not calibrated; GEMMs at {:.2f} and memory at {:.2f} of the published peaks, "
-      "attention at {:.2f} and {:.2f}: defaults that nothing on this machine has proven",
-      device.name, kGemmEfficiency, kMemoryEfficiency, kAttentionForward, kAttentionBackward);
-  profile.assumptions += stand_ins;
+  LaySystem(system, profile);
+  const auto architectures = BuiltInArchitectures();
+  FT_CHECK(architectures.has_value());
+  profile.kernels = KernelModelOf(device, *architectures);
+  if (profile.kernels) AddKernels(*profile.kernels, device, rates);
+  profile.assumptions = AssumptionsOf(profile) + stand_ins;
   return profile;
 }
 

@@ -87,4 +87,12 @@ Figure BestGemmRate(const DeviceProfile& profile) {
   return best.value > 0 ? best : profile.rates.gemm_flop_per_s;
 }
 
+void LaySystem(const SystemOptions& system, DeviceProfile& profile) {
+  profile.system = system;
+  profile.rates.launch_s = {system.host_op_s, Provenance::kDefault};
+  std::erase_if(profile.overheads, [](const OverheadPoint& point) {
+    return point.kind == OverheadKind::kLaunch;
+  });
+}
+
 }  // namespace foretrain

@@ -4,24 +4,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "sim/cost/provenance.h"
+#include "sim/cost/figure.h"
+#include "sim/cost/kernel_model.h"
 #include "sim/program/op.h"
 #include "sim/spec/cluster_spec.h"
+#include "sim/spec/system_options.h"
 
 namespace foretrain {
-
-// A figure and where it comes from.
-struct Figure {
-  double value = 0;
-  Provenance provenance = Provenance::kDefault;
-
-  bool operator==(const Figure&) const = default;
-};
 
 // The time of one op as it was measured. What identifies it is what its time depends on: kind,
 // shape, flags, group and `concurrency`.
@@ -118,6 +113,10 @@ struct DeviceProfile {
   std::string date;     // of the measurement, ISO 8601; empty: derived
   std::string assumptions;
   ProfileRates rates;
+  // Of a GPU of a known architecture: stands before the rates where an op of compute has no points.
+  std::optional<KernelModel> kernels;
+  // What the software does that runs on it; its host_op_s is in rates.launch_s.
+  SystemOptions system;
   ReferenceGemm reference;
   std::vector<OverheadPoint> overheads;
   std::vector<ProfilePoint> points;
@@ -131,6 +130,10 @@ Figure GemmRate(const ProfileRates& rates, NumberFormat format);
 
 // The point that a measurement of `op` makes; times are left to the caller.
 ProfilePoint PointOf(const Op& op, int group = 1, int nodes = 1, int concurrency = 1);
+
+// Gives the profile the habits of a system: its options, and its host's time to issue an op in the
+// place of what the profile has of that.
+void LaySystem(const SystemOptions& system, DeviceProfile& profile);
 
 // Whether two points measure the same, whatever came out.
 bool SameKey(const ProfilePoint& a, const ProfilePoint& b);

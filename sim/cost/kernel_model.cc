@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 namespace foretrain {
 namespace {
@@ -40,12 +41,18 @@ double MemorySeconds(const KernelModel& model, double bytes) {
   return model.architecture.kernel_s.value + bytes / Bandwidth(model);
 }
 
+bool IsForward(OpKind kind) {
+  return kind == OpKind::kAttentionForward || kind == OpKind::kAttentionPartForward;
+}
+
 // Of `work` = 2 flop for each pair of a query and a key and each element of a head.
-double FusedAttentionSeconds(const KernelModel& model, const Op& op, double bytes, bool forward) {
+double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, const Op& op,
+                             double bytes) {
+  const bool forward = IsForward(op.kind);
   const Architecture& of = model.architecture;
-  const bool cudnn = model.system.attention == AttentionKernel::kCudnn;
+  const bool cudnn = kernel == AttentionKernel::kCudnn;
   const double first =
-      model.system.attention == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
+      kernel == AttentionKernel::kFlash1 ? of.flash1_share.value : 1.0;
   const double share = first * (forward ? (cudnn ? of.cudnn_forward : of.flash_forward).value
                                         : (cudnn ? of.cudnn_backward : of.flash_backward).value);
   const double width = op.shape.head_dim;
@@ -56,22 +63,19 @@ double FusedAttentionSeconds(const KernelModel& model, const Op& op, double byte
   return of.kernel_s.value + std::max(flop_s, bytes / Bandwidth(model));
 }
 
-double AttentionSeconds(const KernelModel& model, const Op& op, double bytes) {
+double AttentionSeconds(const KernelModel& model, const SystemOptions& system, const Op& op,
+                         double bytes) {
   switch (op.kind) {
     case OpKind::kStandardAttentionForward:
     case OpKind::kStandardAttentionBackward:
       return StandardAttentionSeconds(model, op);
     default:
-      break;
+      return FusedAttentionSeconds(model, system.attention, op, bytes);
   }
-  const bool forward =
-      op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward;
-  return FusedAttentionSeconds(model, op, bytes, forward);
 }
 
 // Reads and writes of eager kernels over those of a fused one.
-double PassesOf(const KernelModel& model, const Op& op) {
-  const SystemOptions& has = model.system;
+double PassesOf(const SystemOptions& has, const Op& op) {
   switch (op.kind) {
     case OpKind::kSwigluForward:  // silu 1 + 1, product 2 + 1; fused 2 + 1
       return has.fused_elementwise ? 1 : 5.0 / 3;
@@ -94,8 +98,8 @@ double PassesOf(const KernelModel& model, const Op& op) {
 
 // Bytes a logit of a cross-entropy in eager kernels: to fp32 2 + 4, the largest 4, difference 4 +
 // 4, exponential 4 + 4, sum 4, quotient 4 + 4; backward product 4 + 4, back to 16 bits 4 + 2.
-std::optional<double> EagerLossBytes(const KernelModel& model, const Op& op) {
-  if (model.system.fused_loss) return std::nullopt;
+std::optional<double> EagerLossBytes(const SystemOptions& system, const Op& op) {
+  if (system.fused_loss) return std::nullopt;
   const double logits = static_cast<double>(op.shape.rows) * static_cast<double>(op.shape.vocab);
   switch (op.kind) {
     case OpKind::kCrossEntropyForward:
@@ -191,7 +195,8 @@ double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
          2 * product(s, d, s);
 }
 
-std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes) {
+std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
+                                    const Op& op, double bytes) {
   if (IsHostOrCopy(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
   if (IsGemm(op.kind)) {
     if (!IsShort(op.format)) return std::nullopt;
@@ -199,25 +204,24 @@ std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, doub
   }
   if (op.kind >= OpKind::kAttentionForward && op.kind <= OpKind::kAttentionPartBackward) {
     if (!IsShort(op.formats[0])) return std::nullopt;
-    return AttentionSeconds(model, op, bytes);
+    return AttentionSeconds(model, system, op, bytes);
   }
-  if (const auto eager = EagerLossBytes(model, op)) return MemorySeconds(model, *eager);
-  return MemorySeconds(model, bytes * PassesOf(model, op));
+  if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager);
+  return MemorySeconds(model, bytes * PassesOf(system, op));
 }
 
-std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
-                                         const std::vector<Architecture>& architectures,
-                                         const SystemOptions& system) {
-  const Architecture* architecture = FindArchitecture(architectures, gpu.device.name);
-  const DeviceSpec& device = gpu.device;
+std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
+                                         const std::vector<Architecture>& architectures) {
+  const Architecture* architecture = FindArchitecture(architectures, device.name);
   const double half = std::max(device.bf16_flop_per_s, device.fp16_flop_per_s);
-  if (architecture == nullptr || gpu.multiprocessors < 1 || half <= 0 ||
+  if (architecture == nullptr || device.multiprocessors < 1 || half <= 0 ||
       device.fp32_flop_per_s <= 0) {
     return std::nullopt;
   }
-  return KernelModel{.architecture = *architecture,
-                     .system = system,
-                     .multiprocessors = gpu.multiprocessors,
+  Architecture of = *architecture;
+  of.devices.clear();  // it is this one's
+  return KernelModel{.architecture = std::move(of),
+                     .multiprocessors = device.multiprocessors,
                      .half_flop_per_s = half,
                      .fp8_flop_per_s = std::max(half, device.fp8_flop_per_s),
                      .simt_flop_per_s = kSimtShare * device.fp32_flop_per_s,

@@ -9,14 +9,13 @@
 #include "base/result.h"
 #include "sim/cost/architecture.h"
 #include "sim/program/op.h"
-#include "sim/spec/catalogue.h"
+#include "sim/spec/cluster_spec.h"
 #include "sim/spec/system_options.h"
 
 namespace foretrain {
 
 struct KernelModel {
   Architecture architecture;
-  SystemOptions system;
   int multiprocessors = 1;
   double half_flop_per_s = 0;     // dense peak at 16 bits
   double fp8_flop_per_s = 0;      // dense peak at 8 bits; as at 16 where there is none
@@ -26,21 +25,20 @@ struct KernelModel {
   bool operator==(const KernelModel&) const = default;
 };
 
-// The model of `gpu`; nothing where its architecture, multiprocessors or peaks are not known.
-std::optional<KernelModel> KernelModelOf(const GpuEntry& gpu,
-                                         const std::vector<Architecture>& architectures,
-                                         const SystemOptions& system);
+// The model of `device`; nothing where its architecture, multiprocessors or peaks are not known.
+std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
+                                         const std::vector<Architecture>& architectures);
 
-// Seconds of a compute op that moves `bytes`; nothing for ops that are no kernel of arithmetic and
+// Seconds of a compute op that moves `bytes`, by the kernels that `system` has; nothing for ops that are no kernel of arithmetic and
 // for products and attention of more than 16 bits.
 //
 //   GEMM       kernel_s + max(waves * tile, bytes / bandwidth), the best of eight tile shapes and
 //              four splits of k: GemmSeconds
 //   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); of ops that write
-//              their scores out
-//              StandardAttentionSeconds
+//              their scores out StandardAttentionSeconds
 //   all else   kernel_s + bytes * passes / bandwidth, passes for what the system does not fuse
-std::optional<double> KernelSeconds(const KernelModel& model, const Op& op, double bytes);
+std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
+                                    const Op& op, double bytes);
 
 // `batch` products [m, k] x [k, n] in `format`, of 16 bits or fewer.
 //

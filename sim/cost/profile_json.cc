@@ -207,6 +207,41 @@ Result<void> ReadRates(JsonFields fields, ProfileRates& rates) {
   return fields.Finish();
 }
 
+constexpr std::array<Field<KernelModel, double>, 4> kPeaks{{
+    {"half_flop_per_s", &KernelModel::half_flop_per_s},
+    {"fp8_flop_per_s", &KernelModel::fp8_flop_per_s},
+    {"simt_flop_per_s", &KernelModel::simt_flop_per_s},
+    {"memory_bytes_per_s", &KernelModel::memory_bytes_per_s},
+}};
+
+Result<void> ReadKernels(JsonFields fields, std::optional<KernelModel>& to) {
+  KernelModel& kernels = to.emplace();
+  kernels.architecture.name = fields.String("architecture", 64);
+  kernels.multiprocessors = static_cast<int>(fields.Integer("multiprocessors", 1, kMostRanks));
+  for (const auto& [name, member] : kPeaks) kernels.*member = fields.Number(name, 1e-3, kFastest);
+  static const auto kProvenances = Names<Provenance, kProvenanceCount>();
+  for (const ArchitectureField& field : ArchitectureFields()) {
+    JsonFields figure = fields.Object(field.name);
+    Figure& out = kernels.architecture.*field.figure;
+    out.value = figure.Number("value", field.low, field.high);
+    out.provenance = static_cast<Provenance>(figure.Choice("provenance", kProvenances));
+    FT_TRY(figure.Finish());
+  }
+  return fields.Finish();
+}
+
+void WriteKernels(const KernelModel& kernels, JsonWriter& json) {
+  json.Name("kernels").BeginObject().Field("architecture", kernels.architecture.name);
+  json.Field("multiprocessors", kernels.multiprocessors);
+  for (const auto& [name, member] : kPeaks) json.Field(name, kernels.*member);
+  for (const ArchitectureField& field : ArchitectureFields()) {
+    const Figure& figure = kernels.architecture.*field.figure;
+    json.Name(field.name).BeginObject().Field("value", figure.value);
+    json.Field("provenance", Name(figure.provenance)).EndObject();
+  }
+  json.EndObject();
+}
+
 Result<void> ReadReference(JsonFields fields, ReferenceGemm& reference) {
   reference.rows = fields.Integer("rows", 1, kMaxProduct);
   reference.cols = fields.Integer("cols", 1, kMaxProduct);
@@ -252,7 +287,14 @@ std::string ProfileToJson(const DeviceProfile& profile) {
   };
   write(kRates);
   write(kLaterRates);
-  json.EndObject().Name("overheads").BeginArray();
+  json.EndObject();
+  if (profile.kernels.has_value()) WriteKernels(*profile.kernels, json);
+  if (profile.system != SystemOptions{}) {
+    json.Name("system").BeginObject();
+    WriteSystemOptions(profile.system, json);
+    json.EndObject();
+  }
+  json.Name("overheads").BeginArray();
   for (const OverheadPoint& point : profile.overheads) {
     json.BeginObject().Field("kind", Name(point.kind));
     WriteTimes(point, json);
@@ -282,6 +324,13 @@ Result<DeviceProfile> ProfileFromJson(std::string_view text, std::string_view fi
     FT_TRY(ReadReference(std::move(*reference), profile.reference));
   }
   FT_TRY(ReadRates(fields.Object("rates"), profile.rates));
+  if (auto kernels = fields.ObjectOr("kernels")) {
+    FT_TRY(ReadKernels(std::move(*kernels), profile.kernels));
+  }
+  if (auto system = fields.ObjectOr("system")) {
+    (void)ReadSystemOptions(*system, profile.system);
+    FT_TRY(system->Finish());
+  }
   FT_TRY(ReadTables(fields, profile));
   FT_TRY(fields.Finish());
   if (const auto valid = ValidateProfile(profile); !valid) {

@@ -19,15 +19,19 @@ std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 // Rows of a program, each made once.
 class Rows {
  public:
-  Rows(const CostModel& model, int ranks, ProgramCosts& costs)
-      : model_(model), straggling_(model.Straggling(ranks)), costs_(costs) {}
+  Rows(const CostModel& model, const Program& program, ProgramCosts& costs)
+      : model_(model), straggling_(model.Straggling(program.plan.World())), costs_(costs) {
+    if (!model.Scatters(program.plan)) return;
+    scattered_ = PlaceOfGroup(model.cluster(), program.plan, {}, GroupKind::kTp,
+                              GroupMembers(program.plan, {}, GroupKind::kTp));
+  }
 
   std::int32_t Of(std::int32_t block, std::int32_t number, const Op& op, const GroupPlace& place) {
     const auto key = std::tuple(block, number, place);
     const auto [found, is_new] =
         rows_.try_emplace(key, static_cast<std::int32_t>(costs_.launch_s.size()));
     if (!is_new) return found->second;
-    OpCost cost = model_.CostOf(op, place);
+    OpCost cost = model_.CostOf(op, place, scattered_.has_value() ? &*scattered_ : nullptr);
     if (IsCompute(op.op_class) && op.kind != OpKind::kOpaque) {
       for (double& seconds : cost.seconds) seconds *= straggling_;
     }
@@ -44,6 +48,7 @@ class Rows {
  private:
   const CostModel& model_;
   double straggling_;
+  std::optional<GroupPlace> scattered_;
   ProgramCosts& costs_;
   std::map<std::tuple<std::int32_t, std::int32_t, GroupPlace>, std::int32_t> rows_;
 };
@@ -113,7 +118,7 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
   }
   ProgramCosts costs;
   costs.levels = levels_;
-  Rows rows(*this, program.plan.World(), costs);
+  Rows rows(*this, program, costs);
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
     RankRows rank_rows(program, rank, cluster_, rows);

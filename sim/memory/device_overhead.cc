@@ -37,20 +37,20 @@ Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan) {
   return out;
 }
 
-DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan, int own,
+DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan, std::int64_t own,
                                 bool profiled) {
   if (cluster.is_cpu) return {};
   const auto bytes = [](double gib) {
     return static_cast<std::int64_t>(gib * static_cast<double>(kGiB));
   };
-  Communicators groups = CommunicatorsOf(cluster, plan);
-  if (plan.World() > 1) {
-    groups.all += own;
-    if (plan.World() > cluster.devices_per_node) groups.between_nodes += own;
-  }
+  const Communicators groups = CommunicatorsOf(cluster, plan);
+  const bool far = plan.World() > cluster.devices_per_node;
+  const std::int64_t more = plan.World() > 1 ? own : 0;
+  const std::int64_t between_nodes = groups.between_nodes + (far ? more : 0);
+  const std::int64_t within = groups.all - groups.between_nodes + (far ? 0 : more);
   return {.context = bytes(kContextGib),
-          .communicators = (groups.all - groups.between_nodes) * bytes(kNodeCommunicatorGib) +
-                           groups.between_nodes * bytes(kNetworkCommunicatorGib),
+          .communicators = within * bytes(kNodeCommunicatorGib) +
+                           between_nodes * bytes(kNetworkCommunicatorGib),
           .workspaces = kWorkspaceBytes,
           .profiler = profiled ? kProfilerBytes : 0};
 }

@@ -32,7 +32,7 @@ Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan);
 //   profiled  whether activities are recorded
 //
 // O(ranks); safe from any thread.
-DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan, int own,
+DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan, std::int64_t own,
                                 bool profiled);
 
 }  // namespace foretrain

@@ -174,8 +174,9 @@ class Replay {
       if (tensor.first < 0 || tensor.bytes == 0 || IsState(t) || IsElsewhere(t)) continue;
       if (tensor.shared) continue;
       moments_[Index(tensor.first)].begin.push_back(t);
-      const int late = tensor.moved ? system_.late_free_ops : 0;
-      moments_[Index(std::min(ops_ - 1, tensor.last + late))].end.push_back(t);
+      const std::int64_t late = tensor.moved ? system_.late_free_ops : 0;
+      const std::int64_t end = std::min<std::int64_t>(ops_ - 1, tensor.last + late);
+      moments_[static_cast<std::size_t>(end)].end.push_back(t);
     }
   }
 

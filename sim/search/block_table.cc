@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -136,6 +137,8 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
   std::array<double, kQueueCount> free{};
   std::vector<double> written(block.slots.size(), 0.0);
   double launches_s = 0, communication_s = 0;
+  const std::optional<GroupPlace> scattered =
+      costs_.Scatters(plan) ? std::optional(PlaceOf(plan, GroupKind::kTp)) : std::nullopt;
   PassFigures out;
   for (const Op& op : block.ops) {
     double& queue_free = free[static_cast<std::size_t>(op.queue)];
@@ -143,7 +146,7 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
     for (const Operand& operand : OperandsOf(block, op)) {
       if (operand.slot != kNoSlot) ready = std::max(ready, written[BaseOf(block, operand.slot)]);
     }
-    const OpCost cost = costs_.CostOf(op, PlaceOf(plan, op.group));
+    const OpCost cost = costs_.CostOf(op, PlaceOf(plan, op.group), scattered ? &*scattered : nullptr);
     double length = is_cpu ? cost.seconds.back() : cost.seconds.front();
     if (IsCompute(op.op_class)) length *= straggling;
     const double start = ready > queue_free ? ready + wake_s_ : queue_free;

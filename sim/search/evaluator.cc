@@ -142,6 +142,11 @@ Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass&
          .shared_table = shared});
   }
   if (chunk.head) add(BlockKind::kHead, 1, {.kind = BlockKind::kHead, .shared_table = shared});
+  if (times_.blocking_sends()) {
+    const double send_s = SendSeconds(plan);
+    for (double& seconds : out.seconds) seconds += send_s;
+    out.seconds[kW] -= send_s;
+  }
   const ChunkBytes bytes = memory.Of(chunk);
   out.saved = bytes.saved;
   out.owed = bytes.owed;
@@ -267,7 +272,7 @@ void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& o
   seconds_.clear();
   for (const ClassFigures& figures : classes_) seconds_.push_back(figures.seconds);
   const auto m = static_cast<double>(plan.MicroBatches());
-  const double send_s = SendSeconds(plan);
+  const double send_s = times_.blocking_sends() ? 0 : SendSeconds(plan);
   const bool split = SplitsBackward(plan.schedule);
   const double directions = plan.StageCopies();
   // Of all ranks: the longest by itself, and the one that ends last with what it does then.

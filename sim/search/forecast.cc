@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "sim/memory/linked_peak.h"
+#include "sim/program/wait_for_sends.h"
 #include "sim/search/search.h"
 
 namespace foretrain {
@@ -27,6 +28,7 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
                               RankChoice ranks, bool timeline) {
   Forecast out;
   FT_ASSIGN(out.program, Compile(model, plan, {.ranks = ranks}));
+  if (costs.profile().system.blocking_sends) WaitForSends(out.program);
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
   SimulateOptions options;
   options.timeline = timeline;

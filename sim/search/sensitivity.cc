@@ -47,6 +47,17 @@ std::vector<Figure*> RatesOf(ProfileRates& rates, Resource resource) {
   return {};
 }
 
+std::vector<double*> PeaksOf(KernelModel& kernels, Resource resource) {
+  switch (resource) {
+    case Resource::kArithmetic:
+      return {&kernels.half_flop_per_s, &kernels.fp8_flop_per_s, &kernels.simt_flop_per_s};
+    case Resource::kMemory:
+      return {&kernels.memory_bytes_per_s};
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 std::string_view Name(Resource resource) {
@@ -58,6 +69,9 @@ std::string_view Name(Resource resource) {
 DeviceProfile WithRate(const DeviceProfile& profile, Resource resource, double factor) {
   DeviceProfile out = profile;
   for (Figure* rate : RatesOf(out.rates, resource)) rate->value *= factor;
+  if (out.kernels.has_value()) {
+    for (double* peak : PeaksOf(*out.kernels, resource)) *peak *= factor;
+  }
   for (ProfilePoint& point : out.points) {
     if (ResourceOf(point) != resource) continue;
     for (double* seconds : {&point.seconds, &point.p10_s, &point.p90_s}) *seconds /= factor;

@@ -22,7 +22,6 @@ struct GpuEntry {
   std::string architecture;
   DeviceSpec device;
   std::int64_t l2_bytes = 0;
-  int multiprocessors = 0;              // 0: unknown
   std::string compute_capability;       // "9.0", "gfx942"
   double measured_bf16_flop_per_s = 0;  // best matrix product that the source measured; 0: unknown
   std::string notes;

@@ -32,6 +32,7 @@ DeviceSpec ReadDevice(JsonFields& fields) {
   device.torus_axes = count("torus_axes", 0, 0, 3);
   device.pcie_bytes_per_s = rate("pcie_bytes_per_s");
   device.devices_per_pcie_switch = count("devices_per_pcie_switch", 1, 1, kMaxRanks);
+  device.multiprocessors = count("multiprocessors", 0, 0, kMaxRanks);
   device.peer_access = fields.BoolOr("peer_access", true);
   device.source = fields.StringOr("source", "", std::size_t{64} << 10);
   return device;
@@ -182,6 +183,7 @@ void WriteJson(JsonWriter& writer, const ClusterSpec& cluster) {
       .Field("torus_axes", device.torus_axes)
       .Field("pcie_bytes_per_s", device.pcie_bytes_per_s)
       .Field("devices_per_pcie_switch", device.devices_per_pcie_switch)
+      .Field("multiprocessors", device.multiprocessors)
       .Field("peer_access", device.peer_access)
       .Field("source", device.source)
       .EndObject();

@@ -31,6 +31,7 @@ struct DeviceSpec {
   bool link_reduces = false;        // switches between devices sum what passes (NVLink SHARP)
   int torus_axes = 0;               // links are two an axis of a torus; 0: they are not
   double pcie_bytes_per_s = 0;      // per direction
+  int multiprocessors = 0;          // 0: unknown
   int devices_per_pcie_switch = 1;  // that share one PCIe connection to the host
   bool peer_access = true;  // devices reach each other through PCIe; false: only the host's memory
   std::string source;

@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <type_traits>
 #include <utility>
 
 namespace foretrain {
 namespace {
 
 constexpr double kMostHostSeconds = 0.1;
-constexpr std::int64_t kMostLateOps = 1'000'000;
-constexpr std::int64_t kMostCommunicators = 1000;
-constexpr std::int64_t kMostBucketBytes = std::int64_t{1} << 40;
 constexpr double kLeastShare = 0.001;
 
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
@@ -29,64 +28,79 @@ constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 10> kFl
     {"scatter_gather", &SystemOptions::scatter_gather},
 }};
 
+struct ShareField {
+  std::string_view name;
+  double SystemOptions::*share;
+  double low = 0, high = 0;
+};
+constexpr std::array<ShareField, 3> kShares = {{
+    {"host_op_s", &SystemOptions::host_op_s, 0, kMostHostSeconds},
+    {"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
+    {"network_share", &SystemOptions::network_share, kLeastShare, 1},
+}};
+
+// Of an option that is one of several names.
+struct ChoiceField {
+  std::string_view name;
+  std::span<const std::string_view> names;
+  std::size_t (*get)(const SystemOptions&);
+  void (*set)(SystemOptions&, std::size_t);
+};
+template <auto kMember>
+constexpr ChoiceField Choice(std::string_view name, std::span<const std::string_view> names) {
+  return {name, names,
+          [](const SystemOptions& of) { return static_cast<std::size_t>(of.*kMember); },
+          [](SystemOptions& of, std::size_t value) {
+            of.*kMember = static_cast<std::remove_reference_t<decltype(of.*kMember)>>(value);
+          }};
+}
+constexpr std::array<ChoiceField, 5> kChoices = {{
+    Choice<&SystemOptions::attention>("attention", kAttentionKernelNames),
+    Choice<&SystemOptions::weights>("weights", kWeightNames),
+    Choice<&SystemOptions::gradients>("gradients", kGradientNames),
+    Choice<&SystemOptions::memory_figure>("memory_figure", kMemoryFigureNames),
+    Choice<&SystemOptions::memory_rank>("memory_rank", kMemoryRankNames),
+}};
+
+// From 0 to `most`.
+struct CountField {
+  std::string_view name;
+  std::int64_t SystemOptions::*count;
+  std::int64_t most;
+};
+constexpr std::array<CountField, 3> kCounts = {{
+    {"late_free_ops", &SystemOptions::late_free_ops, 1'000'000},
+    {"own_communicators", &SystemOptions::own_communicators, 1000},
+    {"reduce_bucket_bytes", &SystemOptions::reduce_bucket_bytes, std::int64_t{1} << 40},
+}};
+
 std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& options) {
-  if (name == "attention") {
-    options.attention = static_cast<AttentionKernel>(option.Choice("value", kAttentionKernelNames));
-    return std::string(Name(options.attention));
-  }
-  if (name == "weights") {
-    options.weights = static_cast<WeightStorage>(option.Choice("value", kWeightNames));
-    return std::string(kWeightNames[static_cast<std::size_t>(options.weights)]);
-  }
-  if (name == "gradients") {
-    options.gradients = static_cast<GradientFormat>(option.Choice("value", kGradientNames));
-    return std::string(kGradientNames[static_cast<std::size_t>(options.gradients)]);
-  }
-  if (name == "memory_figure") {
-    options.memory_figure = static_cast<MemoryFigure>(option.Choice("value", kMemoryFigureNames));
-    return std::string(Name(options.memory_figure));
+  for (const ChoiceField& field : kChoices) {
+    if (name != field.name) continue;
+    field.set(options, option.Choice("value", field.names));
+    return std::string(field.names[field.get(options)]);
   }
   for (const auto& [flag, member] : kFlags) {
     if (name != flag) continue;
     options.*member = option.Bool("value");
     return options.*member ? "on" : "off";
   }
-  if (name == "host_op_s") {
-    options.host_op_s = option.Number("value", 0, kMostHostSeconds);
-    return fmt::format("{:g}", options.host_op_s);
+  for (const ShareField& field : kShares) {
+    if (name != field.name) continue;
+    options.*field.share = option.Number("value", field.low, field.high);
+    return fmt::format("{:g}", options.*field.share);
   }
-  if (name == "tp_overlap") {
-    options.tp_overlap = option.Number("value", 0, 1);
-    return fmt::format("{:g}", options.tp_overlap);
-  }
-  if (name == "network_share") {
-    options.network_share = option.Number("value", kLeastShare, 1);
-    return fmt::format("{:g}", options.network_share);
-  }
-  if (name == "memory_rank") {
-    options.memory_rank = static_cast<MemoryRank>(option.Choice("value", kMemoryRankNames));
-    return std::string(Name(options.memory_rank));
-  }
-  if (name == "late_free_ops") {
-    options.late_free_ops = static_cast<int>(option.Integer("value", 0, kMostLateOps));
-    return std::to_string(options.late_free_ops);
-  }
-  if (name == "own_communicators") {
-    options.own_communicators = static_cast<int>(option.Integer("value", 0, kMostCommunicators));
-    return std::to_string(options.own_communicators);
-  }
-  if (name == "reduce_bucket_bytes") {
-    options.reduce_bucket_bytes = option.Integer("value", 0, kMostBucketBytes);
-    return std::to_string(options.reduce_bucket_bytes);
+  for (const CountField& field : kCounts) {
+    if (name != field.name) continue;
+    options.*field.count = option.Integer("value", 0, field.most);
+    return std::to_string(options.*field.count);
   }
   option.Refuse(
       "value",
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
-      "fused_loss, "
-      "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure, "
-      "memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, shared_gathers, own_communicators, "
-      "late_free_ops or "
-      "reduce_bucket_bytes");
+      "fused_loss, host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, "
+      "memory_figure, memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
+      "shared_gathers, own_communicators, late_free_ops or reduce_bucket_bytes");
   return {};
 }
 
@@ -101,6 +115,16 @@ std::vector<SystemOptionSource> ReadSystemOptions(JsonFields& fields, SystemOpti
     if (const auto finished = option.Finish(); !finished.has_value()) break;
   }
   return sources;
+}
+
+void WriteSystemOptions(const SystemOptions& options, JsonWriter& json) {
+  const auto write = [&json](std::string_view name, const auto& value) {
+    json.Name(name).BeginObject().Field("value", value).Field("source", "profile").EndObject();
+  };
+  for (const ChoiceField& field : kChoices) write(field.name, field.names[field.get(options)]);
+  for (const auto& [flag, member] : kFlags) write(flag, options.*member);
+  for (const ShareField& field : kShares) write(field.name, options.*field.share);
+  for (const CountField& field : kCounts) write(field.name, options.*field.count);
 }
 
 }  // namespace foretrain

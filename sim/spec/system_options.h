@@ -72,10 +72,10 @@ struct SystemOptions {
   bool flat_gather = false;
   // Gathered rows of tensor parallelism lie in one buffer that all gathers share.
   bool shared_gathers = false;
-  int own_communicators = 0;  // process groups beside those of the plan's degrees
+  std::int64_t own_communicators = 0;  // process groups beside those of the plan's degrees
   // Ops of the program by which memory that another queue has used is free later: the host runs
   // ahead of the device, and the allocator waits for the device.
-  int late_free_ops = 0;
+  std::int64_t late_free_ops = 0;
   std::int64_t reduce_bucket_bytes = 0;  // that gradients are copied to for their sum
 
   bool operator==(const SystemOptions&) const = default;
@@ -91,5 +91,8 @@ struct SystemOptionSource {
 // Reads the object of options, each {"value": ..., "source": ...}. Errors stay in `fields`, which
 // the caller finishes.
 std::vector<SystemOptionSource> ReadSystemOptions(JsonFields& fields, SystemOptions& options);
+
+// All options in the same form, into an object that is open.
+void WriteSystemOptions(const SystemOptions& options, JsonWriter& json);
 
 }  // namespace foretrain

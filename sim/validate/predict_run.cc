@@ -5,8 +5,7 @@
 #include "base/units.h"
 #include "sim/cost/derive_profile.h"
 #include "sim/memory/peak_memory.h"
-#include "sim/search/closed_form.h"
-#include "sim/search/plan_seconds.h"
+#include "sim/search/evaluator.h"
 #include "sim/validate/memory_figure.h"
 
 namespace foretrain {
@@ -24,12 +23,7 @@ RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel&
   // Pieces that hide collectives are priced as the whole product.
   Plan priced = plan;
   if (run.system.tp_overlap > 0) priced.tp_tiles = 1;
-  PlanSeconds seconds(costs, priced, run.system);
-  const SystemHabits habits{run.system.host_op_s, run.system.blocking_sends,
-                            run.system.scatter_gather,
-                            costs.profile().rates.overlap_slowdown.value};
-  const OpSeconds of_op = [&seconds](const Op& op) { return seconds(op); };
-  out.step_s = EstimateStep(run.model, priced, of_op, habits).step_s;
+  out.step_s = Evaluator(run.model, costs, AllPlanFields()).Evaluate(priced).step_s;
   return out;
 }
 
@@ -46,9 +40,8 @@ bool Better(const RunPrediction& a, const RunPrediction& b) {
 
 Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& sources) {
   FT_ASSIGN(const RunCase of, CaseOf(run, sources));
-  FT_ASSIGN(const GpuEntry gpu, FindGpu(sources.catalogue, run.gpu));
-  const std::optional<KernelModel> kernels = KernelModelOf(gpu, sources.architectures, of.system);
-  FT_ASSIGN(const CostModel costs, CostModel::Make(of.cluster, DeriveProfile(of.cluster), kernels));
+  FT_ASSIGN(const CostModel costs,
+            CostModel::Make(of.cluster, DeriveProfile(of.cluster, of.system)));
   RunPrediction best;
   for (std::size_t i = 0; i < of.plans.size(); ++i) {
     RunPrediction one = PredictPlan(of, of.plans[i], costs);

@@ -1,7 +1,6 @@
 #include "sim/program/lower/block_memory.h"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "sim/program/blocks/block_builder.h"
@@ -51,16 +50,6 @@ std::vector<Tenant> Touch(const Block& block) {
   return slots;
 }
 
-// (role, index) of the tensors that another pass of the block touches.
-std::set<std::pair<SlotRole, int>> TouchedBy(const PassBlocks& blocks, Pass pass) {
-  std::set<std::pair<SlotRole, int>> touched;
-  const Block other = blocks(pass);
-  for (const TensorSlot& slot : other.slots) {
-    if (slot.base == kNoSlot) touched.emplace(slot.role, slot.index);
-  }
-  return touched;
-}
-
 // Whether a tensor of this role is there before, or still there after, a pass of its block.
 struct Life {
   bool enters = false;
@@ -78,7 +67,7 @@ Life LifeOf(const TensorSlot& slot, Pass pass, bool later) {
       return {false, true};
     case SlotRole::kSaved: {
       const bool held = pass == Pass::kBackwardInput && slot.index >= kFirstHeld;
-      return {!makes_saved && !held, makes_saved || later};
+      return {!makes_saved && !held, later};
     }
     case SlotRole::kInput:
     case SlotRole::kOutputGradient:
@@ -97,6 +86,15 @@ bool IsBegun(const LowerContext& context, int block, int bucket) {
     const std::vector<int>& buckets = context.BucketsOf(later);
     return later > block && std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
   });
+}
+
+// Whether the block's forward has gone on to gradients of the bucket: those of the head's weight
+// and bias.
+bool IsBegunByForward(const LowerContext& context, const InstructionKey& key, int bucket) {
+  if (key.pass == Pass::kForward || !HeadForwardMakesGradients(context.plan)) return false;
+  if (context.stage.KindOf(key.block) != BlockKind::kHead) return false;
+  return context.RangeOf(key.block, kHeadWeight).bucket == bucket ||
+         (context.model.head_bias && context.RangeOf(key.block, kHeadBias).bucket == bucket);
 }
 
 // Whether an earlier piece of the block has touched other tensors of the bucket.
@@ -144,10 +142,8 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     const bool parameters = role == SlotRole::kParameter;
     tenant.category = parameters ? Category::kCommunication : Category::kGradients;
     // A forward that goes on to gradients has made the head's own.
-    const bool by_forward = key.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
-                            context.stage.KindOf(key.block) == BlockKind::kHead &&
-                            context.RangeOf(key.block, kHeadWeight).bucket == bucket;
-    const bool begun = IsBegun(context, key.block, bucket) || by_forward || use.earlier;
+    const bool begun = IsBegun(context, key.block, bucket) ||
+                       IsBegunByForward(context, key, bucket) || use.earlier;
     tenant.enters = parameters || begun;
     tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later ||
                    !EndsParameterCopy(context, key, bucket);
@@ -179,17 +175,12 @@ std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKe
   const bool recomputed =
       RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull &&
       key.pass != Pass::kForward;
-  std::set<std::pair<SlotRole, int>> later;
-  if (key.pass == Pass::kForward || key.pass == Pass::kRecompute) {
-    later = TouchedBy(blocks, Pass::kBackward);
-  } else if (key.pass == Pass::kBackwardInput) {
-    later = TouchedBy(blocks, Pass::kBackwardWeight);
-  }
+  const SlotNames later = TouchedAfter(context, key, blocks);
   std::vector<Tenant> tenants;
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
     const TensorSlot& slot = block.slots[s];
-    if (slot.base != kNoSlot) continue;
-    Life life = LifeOf(slot, key.pass, later.count({slot.role, slot.index}) > 0);
+    if (slot.base != kNoSlot || touched[s].first < 0) continue;
+    Life life = LifeOf(slot, key.pass, later.contains({slot.role, slot.index}));
     life.enters = life.enters || piece.uses[s].earlier;
     // A frozen embedding reads no gradient.
     const bool unread = slot.role == SlotRole::kInputGradient && key.block == 1 &&
@@ -246,6 +237,23 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key,
 }
 
 }  // namespace
+
+SlotNames TouchedAfter(const LowerContext& context, const InstructionKey& key,
+                       const PassBlocks& blocks) {
+  SlotNames touched;
+  const auto add = [&](Pass pass) {
+    if (HasPass(context.plan, context.stage.KindOf(key.block), pass)) {
+      touched.merge(TouchedSlots(blocks(pass)));
+    }
+  };
+  const bool forward = key.pass == Pass::kForward;
+  if (forward || key.pass == Pass::kRecompute) add(Pass::kBackward);
+  if (forward && RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull) {
+    add(Pass::kRecompute);
+  }
+  if (key.pass == Pass::kBackwardInput) add(Pass::kBackwardWeight);
+  return touched;
+}
 
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key) {
   return MemoryOfBlock(context, key,

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "sim/program/blocks/touched_slots.h"
 #include "sim/program/lower/skeleton.h"
 
 namespace foretrain {
@@ -18,5 +19,9 @@ StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key,
 
 // The same for piece key.part of that pass (blocks/pieces.h).
 StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key);
+
+// What passes of the block behind the one that `key` runs touch: what that one must leave.
+SlotNames TouchedAfter(const LowerContext& context, const InstructionKey& key,
+                       const PassBlocks& blocks);
 
 }  // namespace foretrain

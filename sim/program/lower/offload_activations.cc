@@ -5,6 +5,7 @@
 
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/offload_copies.h"
 #include "sim/program/lower/recompute.h"
@@ -15,14 +16,20 @@ namespace {
 constexpr int kInputIndex =
     kFirstHeld;  // of a layer's input among what is away; saved ones lie below
 
-// What a layer's forward leaves for its backward: its input and its saved tensors.
+// What a layer's forward leaves for its backward: its input and its saved tensors, but for those
+// that nothing reads again because weights are frozen.
 std::vector<TensorSlot> KeptSlots(const LowerContext& context, int block) {
+  const auto passes = [&](Pass pass) {
+    return BuildBlock(
+        {context.model, context.plan, context.stage.shared_table},
+        {.pass = pass, .recompute = RecomputeOf(context.plan, context.stage, block)});
+  };
+  const SlotNames read =
+      TouchedAfter(context, {InstructionKind::kBlock, Pass::kForward, block}, passes);
   std::vector<TensorSlot> kept;
-  const Block forward = BuildBlock(
-      {context.model, context.plan, context.stage.shared_table},
-      {.pass = Pass::kForward, .recompute = RecomputeOf(context.plan, context.stage, block)});
-  for (const TensorSlot& slot : forward.slots) {
-    if (slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved) kept.push_back(slot);
+  for (const TensorSlot& slot : passes(Pass::kForward).slots) {
+    if (slot.role != SlotRole::kInput && slot.role != SlotRole::kSaved) continue;
+    if (read.contains({slot.role, slot.index})) kept.push_back(slot);
   }
   return kept;
 }

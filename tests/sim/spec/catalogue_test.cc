@@ -182,7 +182,7 @@ TEST(Catalogue, ReadsTheRatesOfAGpuInBaseUnits) {
   EXPECT_EQ(gpu->device.memory_bytes, 80 * kGiB);
   EXPECT_DOUBLE_EQ(gpu->device.link_bytes_per_s, 450e9);
   EXPECT_EQ(gpu->l2_bytes, 50 * kMiB);
-  EXPECT_EQ(gpu->multiprocessors, 132);
+  EXPECT_EQ(gpu->device.multiprocessors, 132);
   EXPECT_DOUBLE_EQ(gpu->measured_bf16_flop_per_s, 794.5e12);
   EXPECT_EQ(gpu->unusable, "");
 }

@@ -1,0 +1,44 @@
+#include "sim/program/wait_for_sends.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace foretrain {
+namespace {
+
+bool Waits(ScheduleKind schedule) {
+  return schedule == ScheduleKind::kGpipe || schedule == ScheduleKind::k1f1b ||
+         schedule == ScheduleKind::kInterleaved;
+}
+
+void WaitForSends(const Program& program, RankProgram& rank) {
+  const auto last_op = [&](const Instruction& instruction) {
+    const Block& block = program.blocks[static_cast<std::size_t>(instruction.block)];
+    return instruction.first_op + static_cast<std::int32_t>(block.ops.size()) - 1;
+  };
+  std::vector<std::int32_t> sends;  // since the last pass
+  for (const Instruction& instruction : rank.step) {
+    if (instruction.key.kind == InstructionKind::kSend) {
+      sends.push_back(last_op(instruction));
+    } else if (instruction.key.kind == InstructionKind::kBlock) {
+      for (const std::int32_t send : sends) {
+        rank.edges.push_back({send, instruction.first_op, 0});
+      }
+      sends.clear();
+    }
+  }
+  const auto order = [](const Edge& edge) { return std::tuple(edge.to, edge.from, edge.distance); };
+  std::sort(rank.edges.begin(), rank.edges.end(),
+            [&](const Edge& a, const Edge& b) { return order(a) < order(b); });
+  const auto same = [&](const Edge& a, const Edge& b) { return order(a) == order(b); };
+  rank.edges.erase(std::unique(rank.edges.begin(), rank.edges.end(), same), rank.edges.end());
+}
+
+}  // namespace
+
+void WaitForSends(Program& program) {
+  if (!Waits(program.plan.schedule)) return;
+  for (RankProgram& rank : program.ranks) WaitForSends(program, rank);
+}
+
+}  // namespace foretrain

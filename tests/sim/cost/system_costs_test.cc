@@ -1,0 +1,108 @@
+// What the software on a device makes of its speed: the system options of a profile.
+#include <gtest/gtest.h>
+
+#include "sim/cost/cost_model.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile_json.h"
+#include "sim/spec/catalogue.h"
+#include "tests/sim/cost/profiles.h"
+
+namespace foretrain {
+namespace {
+
+ClusterSpec A100s(int nodes) {
+  const auto catalogue = BuiltInCatalogue();
+  EXPECT_TRUE(catalogue.has_value());
+  const auto gpu = FindGpu(*catalogue, "A100-80GB-SXM");
+  EXPECT_TRUE(gpu.has_value());
+  return *MakeCluster(*gpu, nodes, 8, 25e9);
+}
+
+CostModel Make(const ClusterSpec& cluster, const SystemOptions& system) {
+  auto costs = CostModel::Make(cluster, DeriveProfile(cluster, system));
+  EXPECT_TRUE(costs.has_value()) << costs.error().message;
+  return *std::move(costs);
+}
+
+GroupPlace OfOneNode(int members) {
+  GroupPlace place;
+  place.members = place.per_node = place.per_island = members;
+  return place;
+}
+
+// 108 tiles of 256 x 128 fill an A100 once: 2 * 256 * 128 * 4096 flop on one of 108 units of 312
+// TFLOP/s at the efficiency, with what a tile and a kernel take beside.
+TEST(SystemCosts, PriceProductsOfKnownArchitecturesByTheirTiles) {
+  const CostModel costs = Make(A100s(1), {});
+  ASSERT_TRUE(costs.profile().kernels.has_value());
+  const Architecture& of = costs.profile().kernels->architecture;
+  Op gemm = GemmOp(256 * 12, 128 * 9, 4096);
+  gemm.format = NumberFormat::kBf16;
+  gemm.formats.fill(NumberFormat::kBf16);
+  const double tile_s = 2.0 * 256 * 128 * 4096 * 108 / (312e12 * of.gemm_efficiency.value);
+  EXPECT_NEAR(costs.CostOf(gemm).Alone(), of.kernel_s.value + of.tile_s.value + tile_s, 1e-9);
+  // Attention that writes its scores out is limited by them.
+  Op attention;
+  attention.kind = OpKind::kAttentionForward;
+  attention.formats.fill(NumberFormat::kBf16);
+  attention.shape = {.batch = 1, .sequence = 8192, .heads = 8, .kv_heads = 8, .head_dim = 128};
+  Op standard = attention;
+  standard.kind = OpKind::kStandardAttentionForward;
+  standard.shape.inner = 8192;
+  EXPECT_GT(costs.CostOf(standard).Alone(), 3 * costs.CostOf(attention).Alone());
+}
+
+TEST(SystemCosts, TakeTheHostsTimeOfAnOpFromTheSystem) {
+  SystemOptions slow;
+  slow.host_op_s = 70e-6;
+  EXPECT_DOUBLE_EQ(Make(A100s(1), slow).CostOf(AllReduceOp(8)).launch_s, 70e-6);
+  DeviceProfile measured = DeriveProfile(A100s(1));
+  measured.overheads = {{OverheadKind::kLaunch, 1, 9e-6, 9e-6, 9e-6, 10}};
+  LaySystem(slow, measured);
+  EXPECT_DOUBLE_EQ(CostModel::Make(A100s(1), measured)->CostOf(AllReduceOp(8)).launch_s, 70e-6);
+}
+
+TEST(SystemCosts, HideAndSlowCollectives) {
+  SystemOptions system;
+  system.tp_overlap = 0.75;
+  system.network_share = 0.2;
+  const CostModel plain = Make(A100s(2), {}), other = Make(A100s(2), system);
+  Op sum = AllReduceOp(std::int64_t{1} << 28);
+  sum.op_class = OpClass::kTpComm;
+  const GroupPlace node = OfOneNode(8);
+  EXPECT_NEAR(other.CostOf(sum, node).Alone(), plain.CostOf(sum, node).Alone() / 4, 1e-12);
+  sum.op_class = OpClass::kDpComm;
+  EXPECT_DOUBLE_EQ(other.CostOf(sum, node).Alone(), plain.CostOf(sum, node).Alone());
+  GroupPlace nodes = node;
+  nodes.members = 16;
+  nodes.nodes = 2;
+  EXPECT_NEAR(other.CostOf(sum, nodes).Alone(), plain.CostOf(sum, nodes).Alone() * 5, 1e-9);
+}
+
+// A quarter of the bytes, and the gathering of the whole among four.
+TEST(SystemCosts, SendPartsAndGatherThem) {
+  const CostModel costs = Make(A100s(2), {});
+  Op send = AllReduceOp(std::int64_t{1} << 24), part = send, whole = send;
+  send.kind = part.kind = OpKind::kSend;
+  part.shape.elements /= 4;
+  whole.kind = OpKind::kAllGather;
+  GroupPlace pair;
+  pair.members = pair.nodes = 2;
+  const GroupPlace tensor = OfOneNode(4);
+  EXPECT_NEAR(costs.CostOf(send, pair, &tensor).Alone(),
+              costs.CostOf(part, pair).Alone() + costs.CostOf(whole, tensor).Alone(), 1e-12);
+}
+
+TEST(SystemCosts, AreKeptWithTheProfile) {
+  SystemOptions system;
+  system.attention = AttentionKernel::kFlash1;
+  system.host_op_s = 70e-6;
+  system.blocking_sends = true;
+  const DeviceProfile profile = DeriveProfile(A100s(2), system);
+  const auto again = ProfileFromJson(ProfileToJson(profile), "p.json");
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_EQ(*again, profile);
+}
+
+}  // namespace
+}  // namespace foretrain
