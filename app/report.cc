@@ -215,6 +215,33 @@ std::string StepText(const StepMetrics& step, bool spans) {
   return out;
 }
 
+std::int64_t NamedPeak::InAll() const {
+  std::int64_t sum = peak.total;
+  for (const OutsideBytes& one : outside) sum += one.bytes;
+  return sum;
+}
+
+namespace {
+
+void AddOutsideRows(const std::vector<NamedPeak>& peaks, Table& table) {
+  if (peaks.empty() || peaks.front().outside.empty()) return;
+  for (std::size_t i = 0; i < peaks.front().outside.size(); ++i) {
+    std::vector<std::string> row = {peaks.front().outside[i].name};
+    bool any = false;
+    for (const NamedPeak& peak : peaks) {
+      any = any || peak.outside[i].bytes > 0;
+      row.push_back(FormatBytes(peak.outside[i].bytes));
+    }
+    if (any) table.AddRow(row);
+  }
+  table.AddLine();
+  std::vector<std::string> all = {"of the device"};
+  for (const NamedPeak& peak : peaks) all.push_back(FormatBytes(peak.InAll()));
+  table.AddRow(all);
+}
+
+}  // namespace
+
 std::string MemoryText(const std::vector<NamedPeak>& peaks) {
   std::vector<TableColumn> columns = {{"memory at the peak"}};
   for (const NamedPeak& peak : peaks) columns.push_back({peak.name, Align::kRight});
@@ -233,6 +260,7 @@ std::string MemoryText(const std::vector<NamedPeak>& peaks) {
   std::vector<std::string> total = {"total"};
   for (const NamedPeak& peak : peaks) total.push_back(FormatBytes(peak.peak.total));
   table.AddRow(total);
+  AddOutsideRows(peaks, table);
   return table.Text(2);
 }
 
@@ -334,7 +362,10 @@ void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<N
       json.Field(Name(static_cast<Category>(c)),
                  GibFromBytes(peak.peak.bytes[static_cast<std::size_t>(c)]));
     }
-    json.Field("total", GibFromBytes(peak.peak.total)).EndObject();
+    json.Field("total", GibFromBytes(peak.peak.total));
+    for (const OutsideBytes& one : peak.outside) json.Field(one.name, GibFromBytes(one.bytes));
+    if (!peak.outside.empty()) json.Field("of the device", GibFromBytes(peak.InAll()));
+    json.EndObject();
   }
   json.EndObject();
 }

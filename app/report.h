@@ -26,10 +26,20 @@ std::string StepText(const StepMetrics& step, bool spans = true);
 // One more such line.
 std::string FigureLine(const std::string& name, const std::string& value);
 
-// Bytes by category and stage: one column a rank given, rows that are not zero, and the total.
+// What a device holds beside the program's tensors at the peak: rows of one name in all columns.
+struct OutsideBytes {
+  std::string name;  // "device context"
+  std::int64_t bytes = 0;
+};
+
+// Bytes by category and stage: one column a rank given, rows that are not zero, and the total; then
+// what lies outside, and the sum of both.
 struct NamedPeak {
   std::string name;  // "stage 0"
   PeakMemory peak;
+  std::vector<OutsideBytes> outside = {};
+
+  std::int64_t InAll() const;
 };
 std::string MemoryText(const std::vector<NamedPeak>& peaks);
 

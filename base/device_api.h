@@ -27,7 +27,7 @@ typedef enum FtStatus {
   FT_FAILED = 3
 } FtStatus;
 
-// FT_FP8 (e4m3) and FT_I8 are formats of storage: see FtAdamW and FtQuantize.
+// FT_FP8 (e4m3) and FT_I8 are formats of storage: see FtAdamW and FtQuantize; FT_U8 that of masks.
 typedef enum FtDtype {
   FT_F32 = 0,
   FT_BF16 = 1,
@@ -35,7 +35,8 @@ typedef enum FtDtype {
   FT_I32 = 3,
   FT_F64 = 4,
   FT_FP8 = 5,
-  FT_I8 = 6
+  FT_I8 = 6,
+  FT_U8 = 7
 } FtDtype;
 
 // Numbers that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may be shorter.
@@ -93,6 +94,10 @@ typedef enum FtKernel {
   FT_KERNEL_SHIFT_TARGETS,
   FT_KERNEL_EXPERT_BIAS,
   FT_KERNEL_EXPERT_BIAS_GRAD,
+  FT_KERNEL_DROPOUT,
+  FT_KERNEL_DROPOUT_BACKWARD,
+  FT_KERNEL_STANDARD_ATTENTION_FORWARD,
+  FT_KERNEL_STANDARD_ATTENTION_BACKWARD,
   FT_KERNEL_COUNT
 } FtKernel;
 
@@ -109,6 +114,17 @@ typedef struct FtEvent FtEvent;
 typedef struct FtRun {
   int64_t row, position, rows;
 } FtRun;
+
+// What dropout keeps: the number at column c of row r of head h of sample s where word c % 4 of the
+// Philox4x32-10 block (Salmon et al. 2011) of counter (c / 4, r, s, h) and of `key` is at least
+// probability * 2^32. What is kept is divided by 1 - probability. Positions of tokens are rows, and
+// of keys columns; samples and heads are counted from the first ones of the call, so that whoever
+// has a number draws the same for it. probability 0: all is kept.
+typedef struct FtRandomMask {
+  uint64_t key;
+  int64_t first_sample, first_head;
+  float probability;
+} FtRandomMask;
 
 // c[m, n] (+)= scale * op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias
 // may be NULL; a scale of 0 is 1.
@@ -351,6 +367,7 @@ typedef struct FtAttentionForward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
+  FtRandomMask random;  // of the weights
 } FtAttentionForward;
 
 // dq, dk, dv: slices laid out like q, k, v (same row_stride), overwritten.
@@ -371,6 +388,7 @@ typedef struct FtAttentionBackward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
+  FtRandomMask random;  // of the weights
 } FtAttentionBackward;
 
 // One part of causal attention: queries of some runs of rows against keys of others, each against
@@ -395,6 +413,7 @@ typedef struct FtAttentionPartForward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
+  FtRandomMask random;  // of the weights
 } FtAttentionPartForward;
 
 // What flows to the queries and keys of a part; out and lse are those of all parts together. dq is
@@ -419,7 +438,49 @@ typedef struct FtAttentionPartBackward {
   float scale;
   int32_t value_dim, alibi_heads, first_head;
   float softcap;
+  FtRandomMask random;  // of the weights
 } FtAttentionPartBackward;
+
+// Causal attention whose scores are written out: scores, weights (their softmax, 0 past the query)
+// and dropped (weights that `random` keeps, divided) [batch, heads, sequence, sequence], mask of
+// bytes likewise. mask and dropped NULL: nothing is dropped; out NULL: the weights alone. All else
+// as FtAttentionForward has it.
+typedef struct FtStandardAttentionForward {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* scores;
+  void* weights;
+  uint8_t* mask;
+  void* dropped;
+  void* out;
+  int64_t batch, sequence, row_stride;
+  int32_t heads, kv_heads, head_dim;
+  FtDtype dtype;
+  int64_t window;
+  float scale;
+  FtRandomMask random;
+} FtStandardAttentionForward;
+
+// dq, dk, dv from what the forward left; d_scores, as large as the weights, is written.
+typedef struct FtStandardAttentionBackward {
+  const void* q;
+  const void* k;
+  const void* v;
+  const void* weights;
+  const uint8_t* mask;
+  const void* dropped;
+  const void* dout;
+  void* d_scores;
+  void* dq;
+  void* dk;
+  void* dv;
+  int64_t batch, sequence, row_stride;
+  int32_t heads, kv_heads, head_dim;
+  FtDtype dtype;
+  float scale;
+  float probability;
+} FtStandardAttentionBackward;
 
 // to[row * to_stride + col] = from[row * from_stride + col] for rows x cols; they do not overlap.
 typedef struct FtCopyRows {
@@ -469,6 +530,34 @@ typedef struct FtSoftcap {
   float cap;
   FtDtype dtype;
 } FtSoftcap;
+
+// out[rows, cols] = residual + kept(x + bias[cols]), mask[rows, cols] = 1 where `random` keeps, else
+// 0. Row r is that of token first_row + r of the call's samples, `sequence` tokens each; runs as in
+// FtEmbeddingForward. bias, residual and mask may be NULL; out may be x or residual. Without x the
+// mask alone is written.
+typedef struct FtDropout {
+  const void* x;
+  const void* bias;
+  const void* residual;
+  void* out;
+  uint8_t* mask;
+  int64_t rows, cols, sequence, first_row;
+  FtRandomMask random;
+  const FtRun* runs;
+  int64_t run_count;
+  FtDtype dtype;
+  FtDtype bias_dtype;
+} FtDropout;
+
+// dx = dy / (1 - probability) where the mask is 1, else 0; dx may be dy.
+typedef struct FtDropoutBackward {
+  const void* dy;
+  const uint8_t* mask;
+  void* dx;
+  int64_t elements;
+  float probability;
+  FtDtype dtype;
+} FtDropoutBackward;
 
 // out[rows, cols] = a + b + bias[cols]; bias may be NULL; out may be a or b.
 typedef struct FtAdd {
@@ -911,6 +1000,10 @@ typedef struct FtDeviceApi {
   FtStatus (*shift_targets)(FtQueue*, const FtShiftTargets*);
   FtStatus (*expert_bias)(FtQueue*, const FtExpertBias*);
   FtStatus (*expert_bias_grad)(FtQueue*, const FtExpertBiasGrad*);
+  FtStatus (*dropout)(FtQueue*, const FtDropout*);
+  FtStatus (*dropout_backward)(FtQueue*, const FtDropoutBackward*);
+  FtStatus (*standard_attention_forward)(FtQueue*, const FtStandardAttentionForward*);
+  FtStatus (*standard_attention_backward)(FtQueue*, const FtStandardAttentionBackward*);
 
   // capture: NULL where the executor's own clock is the measurement
   FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);

@@ -45,6 +45,7 @@ struct ExecutorOptions {
   std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
   std::int64_t first_step = 0;    // number of the first step: the data's, AdamW's and the spans'
   OptimizerSettings optimizer;
+  std::uint64_t seed = 0;  // of dropout
   std::function<float(std::int64_t step)> learning_rate;  // null: 0
   // How long a rank waits for its peers, and a process for a rank in which nothing happens; > 0.
   std::int64_t timeout_ns = 600'000'000'000;

@@ -76,6 +76,7 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
                          BatchSource& batches, RunSink& sink, std::function<bool()> stop) {
   ExecutorOptions options = job.executor;
   options.learning_rate = [rate = job.learning_rate](std::int64_t step) { return rate.At(step); };
+  options.seed = job.seed;
   // Where the peak cannot be counted from here, a larger one of before may hide that of the run.
   ResetPeakResident();
   const std::int64_t before_bytes = ResidentBytes();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
@@ -8,6 +9,8 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "sim/cost/plan_place.h"
+#include "sim/memory/device_overhead.h"
+#include "sim/memory/reserved_peak.h"
 
 namespace foretrain {
 namespace {
@@ -35,8 +38,8 @@ class Predict final : public Command {
   }
 
   Result<Exit> Run() override {
-    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
+    FT_ASSIGN(preset_, plan_.ResolvePreset());
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset_));
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     SimulateOptions options;
     options.last_step = store_.empty();
@@ -90,19 +93,39 @@ class Predict final : public Command {
     return PlacesOf(context.cluster, context.costs.fabric(), forecast.program.plan);
   }
 
-  static std::vector<NamedPeak> Peaks(const Forecast& forecast) {
+  // What the allocator holds beside what is in use: gaps between buffers of the arena or, of a
+  // preset with a caching allocator, its segments.
+  std::int64_t HeldUnused(const RankProgram& rank, const Plan& plan, const ForecastContext& context,
+                          std::int64_t used) const {
+    if (preset_ && preset_->system.caching_allocator) {
+      const std::int64_t reserved =
+          PredictReserved(context.model, plan, rank.Coordinates(), preset_->system, 0).reserved;
+      return std::max<std::int64_t>(0, reserved - used);
+    }
+    return rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)] - used;
+  }
+
+  std::vector<NamedPeak> Peaks(const ForecastContext& context, const Forecast& forecast) const {
+    const Plan& plan = forecast.program.plan;
+    const DeviceOverhead outside = DeviceOverheadOf(
+        context.cluster, plan, preset_ ? preset_->system.own_communicators : 0, /*profiled=*/false);
     std::vector<NamedPeak> peaks;
     for (std::size_t i = 0; i < forecast.memory.size(); ++i) {
       const RankProgram& rank = forecast.program.ranks[i];
-      if (rank.Coordinates().FirstOfStage()) {
-        peaks.push_back({"stage " + std::to_string(rank.pp), forecast.memory[i]});
-      }
+      if (!rank.Coordinates().FirstOfStage()) continue;
+      const PeakMemory& peak = forecast.memory[i];
+      peaks.push_back({"stage " + std::to_string(rank.pp),
+                       peak,
+                       {{"held by the allocator", HeldUnused(rank, plan, context, peak.total)},
+                        {"device context", outside.context},
+                        {"communicators", outside.communicators},
+                        {"library workspaces", outside.workspaces}}});
     }
     return peaks;
   }
 
-  static void Print(const ForecastContext& context, const Forecast& forecast,
-                    const Metrics& metrics, RunId run) {
+  void Print(const ForecastContext& context, const Forecast& forecast, const Metrics& metrics,
+             RunId run) const {
     const Plan& plan = forecast.program.plan;
     std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
                 foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
@@ -118,7 +141,7 @@ class Predict final : public Command {
     std::printf("%s\n",
                 FigureLine("uncertainty of the ops", "+-" + FormatPercent(forecast.relative_error))
                     .c_str());
-    std::fputs(MemoryText(Peaks(forecast)).c_str(), stdout);
+    std::fputs(MemoryText(Peaks(context, forecast)).c_str(), stdout);
     std::fputs(OffloadText(OffloadFiguresOf(forecast.program)).c_str(), stdout);
     std::puts("");
     std::fputs(
@@ -144,11 +167,11 @@ class Predict final : public Command {
     if (run != 0) std::printf("\nstored as run %lld\n", static_cast<long long>(run));
   }
 
-  static void PrintJson(const ForecastContext& context, const Forecast& forecast,
-                        const Metrics& metrics, RunId run) {
+  void PrintJson(const ForecastContext& context, const Forecast& forecast, const Metrics& metrics,
+                 RunId run) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(forecast.program.plan));
-    WriteFigures(json, *metrics.overall, Peaks(forecast));
+    WriteFigures(json, *metrics.overall, Peaks(context, forecast));
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteOffload(json, OffloadFiguresOf(forecast.program));
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
@@ -168,6 +191,7 @@ class Predict final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  std::optional<Preset> preset_;
   std::string store_;
   bool listing_ = false;
   bool ops_ = false;

@@ -30,8 +30,13 @@ bool TakesShortTensors(FtKernel kernel) {
   }
 }
 
+bool TakesMasks(FtKernel kernel) {
+  return kernel >= FT_KERNEL_DROPOUT && kernel <= FT_KERNEL_STANDARD_ATTENTION_BACKWARD;
+}
+
 std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
   if (kernel < FT_KERNEL_GEMM || kernel >= FT_KERNEL_COUNT) return 0;
+  if (dtype == FT_U8) return TakesMasks(kernel) ? 1 : 0;
   if (dtype == FT_BF16 || dtype == FT_F16) return TakesShortTensors(kernel) ? 1 : 0;
   return dtype == FT_F32 ? 1 : 0;
 }
@@ -47,6 +52,8 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetLatentEntries(api);
   SetAttentionEntries(api);
   SetAttentionPartEntries(api);
+  SetStandardAttentionEntries(api);
+  SetDropoutEntries(api);
   SetActivationEntries(api);
   SetCrossEntropyEntries(api);
   SetRouterEntries(api);

@@ -18,12 +18,13 @@ std::size_t Index(std::int64_t index) { return static_cast<std::size_t>(index); 
 class Planner {
  public:
   Planner(const Program& program, const RankProgram& rank, const RankArena& arena,
-          CommunicatorSet& communicators, const OptimizerSettings& optimizer)
+          CommunicatorSet& communicators, const OptimizerSettings& optimizer, std::uint64_t seed)
       : program_(program),
         rank_(rank),
         arena_(arena),
         communicators_(communicators),
         optimizer_(optimizer),
+        seed_(seed),
         refs_(OpRefs(program, rank)) {
     plan_.rank = rank.rank;
     plan_.dp = rank.dp;
@@ -79,10 +80,13 @@ class Planner {
       const Block& block = program_.blocks[Index(rank_.step[Index(ref.instruction)].block)];
       const auto operands =
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
-      FT_ASSIGN(KernelCall call, MakeKernelCall({op, operands, at, rank_.tp,
-                                                 rank_.step[Index(ref.instruction)].key.micro_batch,
-                                                 rank_.cp, RunsOf(op), ExpertMember(), bytes},
-                                                optimizer_));
+      const InstructionKey& key = rank_.step[Index(ref.instruction)].key;
+      const RandomPlace random = RandomPlaceOf(
+          op, seed_, key.block, program_.plan.FirstSample(rank_.dp, key.micro_batch));
+      FT_ASSIGN(KernelCall call,
+                MakeKernelCall({op, operands, at, rank_.tp, key.micro_batch, rank_.cp, RunsOf(op),
+                                random, ExpertMember(), bytes},
+                               optimizer_));
       planned.work = Work::kKernel;
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
@@ -271,6 +275,7 @@ class Planner {
   const RankArena& arena_;
   CommunicatorSet& communicators_;
   const OptimizerSettings& optimizer_;
+  const std::uint64_t seed_;
   const std::vector<OpRef> refs_;
   std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, std::size_t> runs_;
   RankPlan plan_;
@@ -332,9 +337,10 @@ Result<void> CheckProgram(const Program& program, const FtDeviceApi& api) {
 }
 
 Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankArena& arena,
-                          CommunicatorSet& communicators, const OptimizerSettings& optimizer) {
+                          CommunicatorSet& communicators, const OptimizerSettings& optimizer,
+                          std::uint64_t seed) {
   const RankProgram& rank = program.ranks[Index(rank_index)];
-  return Planner(program, rank, arena, communicators, optimizer).Run();
+  return Planner(program, rank, arena, communicators, optimizer, seed).Run();
 }
 
 std::string OpText(const Program& program, const RankProgram& rank, OpId op) {

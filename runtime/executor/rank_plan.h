@@ -120,10 +120,11 @@ const FtDeviceApi& HostApi(const FtDeviceApi& device);
 // not linked or has only representatives of its ranks.
 Result<void> CheckProgram(const Program& program, const FtDeviceApi& api);
 
-// Makes one rank ready. Errors: kInvalidArgument, an op without an operand it needs or a group
+// Makes one rank ready; `seed` is that of dropout. Errors: kInvalidArgument, an op without an operand it needs or a group
 // without this rank.
 Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankArena& arena,
-                          CommunicatorSet& communicators, const OptimizerSettings& optimizer);
+                          CommunicatorSet& communicators, const OptimizerSettings& optimizer,
+                          std::uint64_t seed);
 
 // "backward layer 3 mb 1, mlp.up".
 std::string OpText(const Program& program, const RankProgram& rank, OpId op);

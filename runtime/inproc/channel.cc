@@ -102,6 +102,7 @@ std::int64_t BytesOf(FtDtype dtype) {
       return 8;
     case FT_FP8:
     case FT_I8:
+    case FT_U8:
       return 1;
   }
   return 0;

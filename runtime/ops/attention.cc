@@ -70,10 +70,13 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
                                  .value_dim = s.value_dim,
                                  .alibi_heads = s.alibi_heads,
                                  .first_head = FirstHead(op),
-                                 .softcap = op.op.cap};
+                                 .softcap = op.op.cap,
+                                 .random = RandomMaskOf(op, FirstHead(op))};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_forward(queue, &args.attention_forward);
+                   const StepValues& values) {
+    FtAttentionForward forward = args.attention_forward;
+    forward.random = InStep(forward.random, values);
+    return api.attention_forward(queue, &forward);
   };
   return call;
 }
@@ -103,10 +106,13 @@ KernelCall MakeAttentionBackward(const BoundOp& op) {
                                   .value_dim = s.value_dim,
                                   .alibi_heads = s.alibi_heads,
                                   .first_head = FirstHead(op),
-                                  .softcap = op.op.cap};
+                                  .softcap = op.op.cap,
+                                  .random = RandomMaskOf(op, FirstHead(op))};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_backward(queue, &args.attention_backward);
+                   const StepValues& values) {
+    FtAttentionBackward backward = args.attention_backward;
+    backward.random = InStep(backward.random, values);
+    return api.attention_backward(queue, &backward);
   };
   return call;
 }

@@ -53,10 +53,13 @@ KernelCall MakeAttentionPartForward(const BoundOp& op) {
                                       .value_dim = s.value_dim,
                                       .alibi_heads = s.alibi_heads,
                                       .first_head = FirstHead(op),
-                                      .softcap = op.op.cap};
+                                      .softcap = op.op.cap,
+                                      .random = RandomMaskOf(op, FirstHead(op))};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_part_forward(queue, &args.attention_part_forward);
+                   const StepValues& values) {
+    FtAttentionPartForward part = args.attention_part_forward;
+    part.random = InStep(part.random, values);
+    return api.attention_part_forward(queue, &part);
   };
   return call;
 }
@@ -94,10 +97,13 @@ KernelCall MakeAttentionPartBackward(const BoundOp& op) {
                                        .value_dim = s.value_dim,
                                        .alibi_heads = s.alibi_heads,
                                        .first_head = FirstHead(op),
-                                       .softcap = op.op.cap};
+                                       .softcap = op.op.cap,
+                                       .random = RandomMaskOf(op, FirstHead(op))};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.attention_part_backward(queue, &args.attention_part_backward);
+                   const StepValues& values) {
+    FtAttentionPartBackward part = args.attention_part_backward;
+    part.random = InStep(part.random, values);
+    return api.attention_part_backward(queue, &part);
   };
   return call;
 }

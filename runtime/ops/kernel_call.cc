@@ -49,6 +49,14 @@ constexpr std::array kRows = {
            MakeAttentionPartForward, 0b1111, attention_part_forward),
     FT_ROW(OpKind::kAttentionPartBackward, FT_KERNEL_ATTENTION_PART_BACKWARD,
            MakeAttentionPartBackward, 0b1111111, attention_part_backward),
+    FT_ROW(OpKind::kStandardAttentionForward, FT_KERNEL_STANDARD_ATTENTION_FORWARD,
+           MakeStandardAttentionForward, 0b111, standard_attention_forward),
+    FT_ROW(OpKind::kStandardAttentionBackward, FT_KERNEL_STANDARD_ATTENTION_BACKWARD,
+           MakeStandardAttentionBackward, 0b1110011, standard_attention_backward),
+    FT_ROW(OpKind::kDropout, FT_KERNEL_DROPOUT, MakeDropout, 0b1001, dropout),
+    FT_ROW(OpKind::kDropoutMask, FT_KERNEL_DROPOUT, MakeDropoutMask, 0b1, dropout),
+    FT_ROW(OpKind::kDropoutBackward, FT_KERNEL_DROPOUT_BACKWARD, MakeDropoutBackward, 0b111,
+           dropout_backward),
     FT_ROW(OpKind::kKeyColumns, FT_KERNEL_COPY_ROWS, MakeKeyColumns, 0b11, copy_rows),
     FT_ROW(OpKind::kHeadParts, FT_KERNEL_COPY_ROWS, MakeHeadParts, 0b11, copy_rows),
     FT_ROW(OpKind::kSplitColumns, FT_KERNEL_COPY_ROWS, MakeSplitColumns, 0b111, copy_rows),
@@ -163,6 +171,8 @@ std::optional<FtDtype> DtypeOf(NumberFormat format) {
       return FT_BF16;
     case NumberFormat::kFp16:
       return FT_F16;
+    case NumberFormat::kMask:
+      return FT_U8;
     default:
       return std::nullopt;
   }

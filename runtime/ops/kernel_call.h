@@ -35,6 +35,13 @@ class SequenceRuns;
 // What the device table calls it; nothing where it has no name for it.
 std::optional<FtDtype> DtypeOf(NumberFormat format);
 
+// Where an op's random numbers come from.
+struct RandomPlace {
+  std::uint64_t stream = 0;  // of the run's seed, the block and the op's dropout_site
+  std::int64_t first_sample = 0;
+};
+RandomPlace RandomPlaceOf(const Op& op, std::uint64_t seed, int block, std::int64_t first_sample);
+
 // An op with the addresses of its operands, in the op's order; null where one is left out.
 struct BoundOp {
   const Op& op;
@@ -51,6 +58,10 @@ struct BoundOp {
   // the rows of all lie in it, which outlives the call.
   int cp = 0;
   const SequenceRuns* runs = nullptr;
+
+  // Of an op that drops: the stream of its random numbers, and the first sample and head that it has
+  // of the step's batch.
+  RandomPlace random = {};
 
   // Place among the ranks that experts are dealt to, and the bytes of each operand.
   int member = 0;
@@ -120,6 +131,10 @@ union KernelArgs {
   FtAttentionBackward attention_backward;
   FtAttentionPartForward attention_part_forward;
   FtAttentionPartBackward attention_part_backward;
+  FtStandardAttentionForward standard_attention_forward;
+  FtStandardAttentionBackward standard_attention_backward;
+  FtDropout dropout;
+  FtDropoutBackward dropout_backward;
   FtCopyRows copy_rows;
   HeadPartsCall head_parts;
   SplitColumnsCall split_columns;
@@ -174,8 +189,7 @@ std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op. One per family, in the file of that name:
 // runtime/ops/linear.cc, embedding.cc, norm.cc, head_norm.cc, attention.cc, context_attention.cc,
-// activation.cc,
-// loss.cc, moe.cc, optimizer.cc, quantize.cc.
+// standard_attention.cc, dropout.cc, activation.cc, loss.cc, moe.cc, optimizer.cc, quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
 KernelCall MakeEmbeddingForward(const BoundOp& op);
@@ -191,6 +205,11 @@ KernelCall MakeAttentionForward(const BoundOp& op);
 KernelCall MakeAttentionBackward(const BoundOp& op);
 KernelCall MakeAttentionPartForward(const BoundOp& op);
 KernelCall MakeAttentionPartBackward(const BoundOp& op);
+KernelCall MakeStandardAttentionForward(const BoundOp& op);
+KernelCall MakeStandardAttentionBackward(const BoundOp& op);
+KernelCall MakeDropout(const BoundOp& op);
+KernelCall MakeDropoutMask(const BoundOp& op);
+KernelCall MakeDropoutBackward(const BoundOp& op);
 KernelCall MakeKeyColumns(const BoundOp& op);
 KernelCall MakeHeadParts(const BoundOp& op);
 KernelCall MakeSplitColumns(const BoundOp& op);
@@ -228,6 +247,11 @@ KernelCall MakeCountSkipped(const BoundOp& op);
 KernelCall MakeQuantize(const BoundOp& op);
 KernelCall MakeDequantize(const BoundOp& op);
 KernelCall MakeFill(const BoundOp& op);
+
+// What dropout of attention's weights keeps, before the step is known; none where nothing drops.
+FtRandomMask RandomMaskOf(const BoundOp& op, std::int64_t first_head);
+// The same in the step of `values`.
+FtRandomMask InStep(FtRandomMask mask, const StepValues& values);
 
 // The call for any arithmetic op; one without `launch` for communication, host work and kOpaque.
 //

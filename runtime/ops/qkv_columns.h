@@ -20,14 +20,12 @@ struct QkvColumns {
   std::int64_t stride;
 };
 
-// The first head of an attention op among all heads of the model, whose slopes tell them apart: tp
-// ranks have parts of them and, where a part goes by heads over cp ranks, those parts of it.
+// The first head of an attention op among all heads of the model: tp ranks have parts of them and,
+// where a part goes by heads over cp ranks (queries of all tokens), those parts of it.
 inline std::int32_t FirstHead(const BoundOp& op) {
   const OpShape& s = op.op.shape;
-  if (s.alibi_heads == 0) return 0;
-  const int parts = s.alibi_heads / s.heads;
-  const bool by_heads = s.cp > 0 && s.rows == s.batch * s.sequence * s.cp;
-  return (by_heads ? op.tp * s.cp + op.cp : op.tp) % parts * s.heads;
+  const bool by_heads = s.rows > s.batch * s.sequence;
+  return (by_heads ? op.tp * s.cp + op.cp : op.tp) * s.heads;
 }
 
 }  // namespace foretrain

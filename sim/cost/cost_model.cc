@@ -194,9 +194,13 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
     flop_s = work.flop / GemmRate(rates, op.format).value;
     fixed_s += rates.gemm_fill_s.value;
-  } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward) {
+  } else if (op.kind == OpKind::kAttentionForward ||
+             op.kind == OpKind::kStandardAttentionForward ||
+             op.kind == OpKind::kAttentionPartForward) {
     flop_s = AttentionSeconds(op, work.flop, rates.attention_forward_flop_per_s, rates);
-  } else if (op.kind == OpKind::kAttentionBackward || op.kind == OpKind::kAttentionPartBackward) {
+  } else if (op.kind == OpKind::kAttentionBackward ||
+             op.kind == OpKind::kStandardAttentionBackward ||
+             op.kind == OpKind::kAttentionPartBackward) {
     flop_s = AttentionSeconds(op, work.flop, rates.attention_backward_flop_per_s, rates);
   }
   estimate.seconds = fixed_s + std::max(flop_s, bytes / rates.memory_bytes_per_s.value);

@@ -62,13 +62,14 @@ double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, c
 }
 
 double AttentionSeconds(const KernelModel& model, const SystemOptions& system, const Op& op,
-                        double bytes) {
-  const bool parts =
-      op.kind == OpKind::kAttentionPartForward || op.kind == OpKind::kAttentionPartBackward;
-  if (system.attention == AttentionKernel::kStandard && !parts) {
-    return StandardAttentionSeconds(model, op.shape, system.dropout, IsForward(op.kind));
+                         double bytes) {
+  switch (op.kind) {
+    case OpKind::kStandardAttentionForward:
+    case OpKind::kStandardAttentionBackward:
+      return StandardAttentionSeconds(model, op);
+    default:
+      return FusedAttentionSeconds(model, system.attention, op, bytes);
   }
-  return FusedAttentionSeconds(model, system.attention, op, bytes);
 }
 
 // Reads and writes of eager kernels over those of a fused one.
@@ -110,15 +111,6 @@ std::optional<double> EagerLossBytes(const SystemOptions& system, const Op& op) 
     default:
       return std::nullopt;
   }
-}
-
-// Dropout's mask beside the residual it is fused with, and its backward in a pass of its own.
-double DropoutBytes(const SystemOptions& system, const Op& op) {
-  if (!system.dropout) return 0;
-  const double elements = static_cast<double>(op.shape.rows) * static_cast<double>(op.shape.cols);
-  if (op.kind == OpKind::kAdd || op.kind == OpKind::kAddNormForward) return kMaskBytes * elements;
-  if (op.kind == OpKind::kNormBackwardInput) return (2 * kHalfBytes + kMaskBytes) * elements;
-  return 0;
 }
 
 bool IsGemm(OpKind kind) { return kind == OpKind::kGemm || kind == OpKind::kGroupedGemm; }
@@ -178,8 +170,9 @@ double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t b
   return of.kernel_s.value + std::max(best, bytes / Bandwidth(model));
 }
 
-double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, bool dropout,
-                                bool forward) {
+double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
+  const OpShape& shape = op.shape;
+  const bool forward = op.kind == OpKind::kStandardAttentionForward;
   const std::int64_t items = shape.batch * shape.heads;
   const std::int64_t s = shape.sequence, d = shape.head_dim;
   const double scores =
@@ -193,9 +186,10 @@ double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, 
   const auto passes = [&](double bytes) {
     return of.kernel_s.value + bytes / (of.score_efficiency.value * model.memory_bytes_per_s);
   };
-  const double mask = dropout ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
+  const double mask = op.dropout > 0 ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
   if (forward) {
-    return product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + product(s, d, s);
+    const double values = shape.inner > 0 ? product(s, d, s) : 0;
+    return product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + values;
   }
   return product(s, s, d) + product(s, d, s) + mask + passes(3 * kHalfBytes * scores) +
          2 * product(s, d, s);
@@ -213,7 +207,7 @@ std::optional<double> KernelSeconds(const KernelModel& model, const SystemOption
     return AttentionSeconds(model, system, op, bytes);
   }
   if (const auto eager = EagerLossBytes(system, op)) return MemorySeconds(model, *eager);
-  return MemorySeconds(model, bytes * PassesOf(system, op) + DropoutBytes(system, op));
+  return MemorySeconds(model, bytes * PassesOf(system, op));
 }
 
 std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,

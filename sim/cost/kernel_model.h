@@ -34,8 +34,8 @@ std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
 //
 //   GEMM       kernel_s + max(waves * tile, bytes / bandwidth), the best of eight tile shapes and
 //              four splits of k: GemmSeconds
-//   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); standard:
-//              StandardAttentionSeconds
+//   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); of ops that write
+//              their scores out StandardAttentionSeconds
 //   all else   kernel_s + bytes * passes / bandwidth, passes for what the system does not fuse
 std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
                                     const Op& op, double bytes);
@@ -53,7 +53,6 @@ double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t b
 // Attention that writes its scores out, a 16-bit number each, all of them though half are masked:
 // forward QK^T, scale + mask + softmax, dropout, PV; backward the four products of their
 // gradients, dropout and softmax. [Megatron-LM CoreAttention; Korthikanti et al. 2022, s. 4.1]
-double StandardAttentionSeconds(const KernelModel& model, const OpShape& shape, bool dropout,
-                                bool forward);
+double StandardAttentionSeconds(const KernelModel& model, const Op& op);
 
 }  // namespace foretrain

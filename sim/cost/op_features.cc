@@ -20,14 +20,27 @@ double HeadWidth(const Op& op) {
   return forward ? (keys + values) / 2 : (3 * keys + 2 * values) / 5;
 }
 
+// Products that the op's flop count.
+double GemmsOf(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kStandardAttentionForward:
+      return op.shape.inner == 0 ? 1 : 2;
+    case OpKind::kStandardAttentionBackward:
+      return 4;
+    case OpKind::kAttentionBackward:
+    case OpKind::kAttentionPartBackward:
+      return 5;
+    default:
+      return 2;
+  }
+}
+
 // Of parts, and within a window: as whole attention of a sequence with as many pairs of a query and
 // a key.
 OpFeatures AttentionPairFeatures(const Op& op) {
   const OpShape& shape = op.shape;
   const OpWork work = WorkOf(op);
-  const bool forward =
-      op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionPartForward;
-  const double gemms = forward ? 2 : 5;
+  const double gemms = GemmsOf(op);
   const double items = static_cast<double>(shape.batch) * shape.heads;
   const double width = HeadWidth(op), pairs = work.flop / (gemms * 2 * items * width);
   return {
@@ -47,7 +60,7 @@ OpFeatures AttentionFeatures(const Op& op) {
 
 OpFeatures FeaturesOf(const Op& op) {
   if (op.kind == OpKind::kGemm) return GemmFeatures(op.shape);
-  if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
+  if (op.kind >= OpKind::kAttentionForward && op.kind <= OpKind::kStandardAttentionBackward) {
     return AttentionFeatures(op);
   }
   if (op.kind == OpKind::kGroupedGemm) {

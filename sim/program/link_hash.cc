@@ -18,6 +18,7 @@ void AddOp(const Op& op, StableHash& hash) {
     hash.Add(static_cast<double>(value));
   }
   hash.Add(static_cast<double>(op.scale)).Add(static_cast<double>(op.parameter));
+  hash.Add(static_cast<double>(op.dropout)).Add(op.dropout_site);
   hash.Add(op.duration_s).Add(op.first_operand).Add(op.operand_count).Add(op.name);
   for (const NumberFormat format : op.formats) hash.Add(format);
   hash.Add(op.covers.size());

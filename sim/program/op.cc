@@ -22,6 +22,8 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "rope",
     "attention_forward",
     "attention_backward",
+    "standard_attention_forward",
+    "standard_attention_backward",
     "attention_part_forward",
     "attention_part_backward",
     "key_columns",
@@ -35,6 +37,9 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "swiglu_forward",
     "swiglu_backward",
     "add",
+    "dropout",
+    "dropout_mask",
+    "dropout_backward",
     "softcap",
     "add_norm_forward",
     "cross_entropy_forward",
@@ -84,9 +89,9 @@ constexpr std::array<std::string_view, kGroupKindCount> kGroupNames = {
 static_assert(static_cast<int>(GroupKind::kPrev) + 1 == kGroupKindCount);
 
 constexpr std::array<std::string_view, kNumberFormatCount> kFormatNames = {
-    "fp32", "bf16", "fp8", "int8", "tf32", "fp16", "fp8-tensor", "fp8-block", "fp4",
+    "fp32", "bf16", "fp8", "int8", "tf32", "fp16", "fp8-tensor", "fp8-block", "fp4", "mask",
 };
-static_assert(static_cast<int>(NumberFormat::kFp4) + 1 == kNumberFormatCount);
+static_assert(static_cast<int>(NumberFormat::kMask) + 1 == kNumberFormatCount);
 
 constexpr double kWord = 4;  // bytes: fp32, i32
 
@@ -142,6 +147,46 @@ OpWork AttentionWork(const Op& op, bool forward, double of_inputs, double of_out
                                                         (shape.head_dim + shape.ValueDim());
   return {pairs * FlopOfPair(shape, forward),
           rows * (of_inputs * qkv_width + of_outputs * width + heads * Each(op, 2))};
+}
+
+// The products of flash attention but for the scores, which the backward has. Matrices of scores
+// are made and read by their softmax, which is made and read by what is behind it; with dropout that
+// is made and read as well, with its mask.
+OpWork StandardAttentionWork(const Op& op) {
+  const OpShape& shape = op.shape;
+  const bool forward = op.kind == OpKind::kStandardAttentionForward;
+  const double each = Each(op, 0);
+  const auto rows = static_cast<double>(shape.rows);
+  const double heads = shape.heads;
+  const double width = heads * shape.head_dim;
+  const double qkv_width = (heads + 2.0 * shape.kv_heads) * shape.head_dim;
+  const double scores = rows * heads * static_cast<double>(shape.sequence);
+  const double pairs = static_cast<double>(shape.batch) * heads *
+                       PairsOfSequence(shape.sequence, shape.window);
+  const bool drops = op.dropout > 0;
+  const double product = 2 * pairs * shape.head_dim;
+  if (forward && shape.inner == 0) {
+    return {product, rows * each * qkv_width + scores * ((drops ? 5 : 3) * each + (drops ? 1 : 0))};
+  }
+  if (forward) {
+    return {2 * product, rows * each * (qkv_width + width) +
+                             scores * ((drops ? 6 : 4) * each + (drops ? 1 : 0))};
+  }
+  // Weights are read for the values' gradient and for the softmax's; gradients of scores are written,
+  // read and written by the softmax's, and read by two products; with dropout in between once more.
+  return {4 * product, rows * each * (2 * qkv_width + width) +
+                           scores * ((drops ? 9 : 7) * each + (drops ? 1 : 0))};
+}
+
+// Each tensor once: what is dropped from, what it is added to, the result and the mask.
+OpWork DropoutWork(const Op& op, const Sizes& s) {
+  if (op.kind == OpKind::kDropoutBackward) {
+    return {s.matrix, s.matrix * (Each(op, 0) + Each(op, 1) + Each(op, 2))};
+  }
+  if (op.kind == OpKind::kDropoutMask) return {s.matrix, s.matrix * Each(op, 0)};
+  const double mask = op.formats[4] == NumberFormat::kMask ? Each(op, 4) : 0;
+  return {3 * s.matrix,
+          s.matrix * (Each(op, 0) + (op.accumulate ? Each(op, 2) : 0) + Each(op, 3) + mask)};
 }
 
 // A part that adds to earlier ones reads what it adds to: out and lse, or dq.
@@ -381,6 +426,13 @@ OpWork WorkOf(const Op& op) {
       return AttentionWork(op, true, Each(op, 0), Each(op, 1));
     case OpKind::kAttentionBackward:  // qkv, out, dout, lse -> dqkv
       return AttentionWork(op, false, Each(op, 0) + Each(op, 4), Each(op, 1) + Each(op, 3));
+    case OpKind::kStandardAttentionForward:
+    case OpKind::kStandardAttentionBackward:
+      return StandardAttentionWork(op);
+    case OpKind::kDropout:
+    case OpKind::kDropoutMask:
+    case OpKind::kDropoutBackward:
+      return DropoutWork(op, s);
     case OpKind::kAttentionPartForward:
     case OpKind::kAttentionPartBackward:
       return AttentionPartWork(op);

@@ -31,6 +31,10 @@ enum class OpKind : std::uint8_t {
   kRope,                    // qkv (in place)
   kAttentionForward,        // qkv, out, lse
   kAttentionBackward,       // qkv, out, lse, dout, dqkv
+  // with scores [batch, heads, sequence, sequence] that are written out; weights: their softmax,
+  // dropped: what dropout leaves of it, where there is any
+  kStandardAttentionForward,   // qkv, scores, weights, mask?, dropped?, out?
+  kStandardAttentionBackward,  // qkv, weights, mask?, dropped?, dout, d_scores, dqkv
   // context parallelism: queries against keys that come from other ranks. Rows are [q | k | v], or
   // [k | v] where the keys' tensor is another one than the queries'
   kAttentionPartForward,   // q, kv, out, lse
@@ -49,6 +53,9 @@ enum class OpKind : std::uint8_t {
   kSwigluForward,         // x, y
   kSwigluBackward,        // x, dy, dx
   kAdd,                   // a, b, bias?, out
+  kDropout,               // x, bias?, residual?, out, mask?
+  kDropoutMask,           // mask: again
+  kDropoutBackward,       // dy, mask, dx
   kSoftcap,               // x (in place)
   kAddNormForward,        // a, b, bias?, weight, norm_bias?, sum, y, mean?, rstd
   kCrossEntropyForward,   // logits, targets, lse, loss
@@ -97,7 +104,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 65;
+inline constexpr int kOpKindCount = 70;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -130,6 +137,7 @@ constexpr bool MembersAreAlike(GroupKind group) {
 //   kFp8Tensor   e4m3 or e5m2 with one scale a tensor, which is left out
 //   kFp8Block    likewise, one fp32 scale each 128 elements (DeepSeek-AI 2024, s. 3.3.2)
 //   kFp4         e2m1, one e4m3 scale each 16 elements (NVFP4)
+//   kMask        a byte, 1 of what dropout keeps
 enum class NumberFormat : std::uint8_t {
   kFp32,
   kBf16,
@@ -140,8 +148,9 @@ enum class NumberFormat : std::uint8_t {
   kFp8Tensor,
   kFp8Block,
   kFp4,
+  kMask,
 };
-inline constexpr int kNumberFormatCount = 9;
+inline constexpr int kNumberFormatCount = 10;
 std::string_view Name(NumberFormat format);  // "fp32", ...
 
 // Bits of a number, and the scales that lie behind them: one of `scale_bytes` each `block` numbers.
@@ -163,6 +172,7 @@ constexpr FormatLayout LayoutOf(NumberFormat format) {
     case NumberFormat::kInt8:
       return {8, kScaleBlock, 4};
     case NumberFormat::kFp8Tensor:
+    case NumberFormat::kMask:
       return {8};
     case NumberFormat::kFp8Block:
       return {8, 128, 4};
@@ -250,9 +260,12 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 //                                   value_dim
 //   sinks                           rows, heads, head_dim of out
 //   shift targets                   rows, sequence
+//   standard attention              as attention; inner: keys that the weights are multiplied with
+//                                   the values of, 0: weights alone
 //   attention parts                 rows queries against inner keys; batch, sequence: of one
 //                                   rank's share; either side is that share or all cp ones
 //   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
+//   dropout                         rows x cols; batch, sequence: of one rank's share; cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
 //   route and backward              rows x experts, per_token, capacity; elements: of expert rows;
 //                                   pieces, balance_rows, expert_groups, group_limit, group_top
@@ -318,7 +331,8 @@ struct Op {
   bool maximum = false;        // all-reduce: the largest, not the sum
   bool softmax_first = false;  // route: before the choice of experts
   bool sigmoid = false;        // route: of each score, divided by their sum over the chosen
-  bool own_rows = false;       // embedding: rows [t * rows, (t + 1) * rows) of tp coordinate t
+  // embedding, dropout: rows [t * rows, (t + 1) * rows) of tp coordinate t
+  bool own_rows = false;
   bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
   ActivationKind activation = ActivationKind::kGeluTanh;  // kGelu*, kSwiglu*
   bool state = false;           // copy: of fp32 state, whatever the model computes in
@@ -340,6 +354,10 @@ struct Op {
   float parameter = 0.0F;
   float cap = 0.0F;     // attention: of scores, 0 = none
   RopeStretch stretch;  // rope
+  // dropout, attention: probability with which a number is dropped, and which of the block's
+  // dropouts it is
+  float dropout = 0.0F;
+  std::int32_t dropout_site = 0;
   double duration_s = 0.0;  // kOpaque alone
   OpShape shape;
   std::int32_t first_operand = 0;  // into Block::operands

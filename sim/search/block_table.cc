@@ -167,6 +167,9 @@ BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
                            "tp_tiles",
                            "moe_pieces",
                            "fuse",
+                           "attention",
+                           "dropout",
+                           "attention_dropout",
                            "reduction_time",
                            "prefetch_depth",
                            "offload_optimizer",
@@ -323,7 +326,9 @@ BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingF
                          "tp_tiles",
                          "moe_pieces",
                          "capacity_factor",
-                         "expert_headroom"}) {}
+                         "expert_headroom",
+                         "attention",
+                         "attention_dropout"}) {}
 
 BlockKeys BlockTable::KeysOf(const Plan& plan) {
   const std::uint64_t places = times_.KeyOfPlaces(plan);

@@ -110,9 +110,7 @@ void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& 
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
   out.seconds[kPairB] += n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
-  // Weight halves may come behind all else.
-  const bool split = SplitsBackward(plan.schedule);
-  out.fill_s += n * (block.forward.compute_s + (split ? 0 : block.backward.compute_s));
+  out.fill_s += n * (block.forward.compute_s + block.backward.compute_s);
   if (IsLayer(kind)) {
     out.forward_tail_s = std::max(out.forward_tail_s, block.forward.tail_s);
     out.backward_tail_s = std::max(out.backward_tail_s, block.backward.tail_s);

@@ -14,6 +14,8 @@ Resource ResourceOf(const ProfilePoint& point) {
     case OpKind::kGroupedGemm:
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward:
+    case OpKind::kStandardAttentionForward:
+    case OpKind::kStandardAttentionBackward:
     case OpKind::kAttentionPartForward:
     case OpKind::kAttentionPartBackward:
       return Resource::kArithmetic;

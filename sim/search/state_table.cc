@@ -267,7 +267,8 @@ StateTable::StateTable(const ModelSpec& model, BlockTimes& times, const VaryingF
       key_(varying, {"dp", "cp", "pp", "micro_batch", "sequence", "global_batch", "cp_kind",
                      "schedule", "vpp", "stage_layers", "prefetch_depth", "recompute",
                      "recompute_layers", "loss_chunks", "mlp_tiles", "tp_tiles", "moe_pieces",
-                     "capacity_factor", "expert_headroom", "fuse", "offload_activations"}) {}
+                     "capacity_factor", "expert_headroom", "fuse", "attention", "dropout",
+                     "attention_dropout", "offload_activations"}) {}
 
 std::uint64_t StateTable::KeyOf(const Plan& plan) {
   StableHash key = key_.Of(plan);

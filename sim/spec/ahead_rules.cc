@@ -21,6 +21,14 @@ std::string AheadNeedsAllLogits(const Plan& plan, const ModelSpec& model) {
       plan.loss_chunks, model.predict_ahead);
 }
 
+std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model) {
+  if (model.predict_ahead == 0 || (plan.dropout == 0 && plan.attention_dropout == 0)) return {};
+  return fmt::format(
+      "dropout {} and attention_dropout {} with predict_ahead {}: layers that predict ahead draw no "
+      "masks; use 0 for both",
+      plan.dropout, plan.attention_dropout, model.predict_ahead);
+}
+
 std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model) {
   if (plan.method != TrainingMethod::kLora || model.predict_ahead == 0) return {};
   return fmt::format(

@@ -43,6 +43,9 @@ enum class Precision : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp8, kFp8Bloc
 enum class WeightStorage : std::uint8_t { kMaster, kFp32, kAlone };
 // In what gradients of parameters are added up and summed over ranks: fp32, or as activations.
 enum class GradientFormat : std::uint8_t { kFp32, kCompute };
+// How attention is computed: kFlash keeps scores on the chip, kStandard writes them and their
+// softmax out, [batch, heads, sequence, sequence] each.
+enum class AttentionAlgorithm : std::uint8_t { kFlash, kStandard };
 enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 enum class TrainingMethod : std::uint8_t { kFull, kLora };
@@ -104,6 +107,12 @@ struct Plan {
   double expert_headroom = 0.0;
   bool fuse = false;  // ops that the device has as one
 
+  AttentionAlgorithm attention = AttentionAlgorithm::kFlash;
+  // Probabilities with which a number becomes 0: of the embedding's output and of what attention
+  // and MLP add; of attention's weights.
+  double dropout = 0.0;
+  double attention_dropout = 0.0;
+
   Precision precision = Precision::kFp32;
   WeightStorage weights = WeightStorage::kMaster;
   GradientFormat gradients = GradientFormat::kFp32;
@@ -160,6 +169,10 @@ struct Plan {
   // Tokens whose mean gradient an update applies.
   std::int64_t TokensOfUpdate() const {
     return (UpdatesEachMicroBatch() ? micro_batch * dp : global_batch) * sequence;
+  }
+  // Number in the step's batch of the first sample of a micro-batch of rank `of_dp`.
+  std::int64_t FirstSample(int of_dp, int micro_batch_index) const {
+    return (of_dp * MicroBatches() + micro_batch_index) * micro_batch;
   }
   // Tokens of one sample on one rank.
   std::int64_t LocalSequence() const { return sequence / cp; }

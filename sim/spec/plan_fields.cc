@@ -27,8 +27,10 @@ constexpr std::array<std::string_view, 3> kWeightStorages = {"master", "fp32", "
 constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"};
 constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
+constexpr std::array<std::string_view, 2> kAttentions = {"flash", "standard"};
 constexpr std::array<std::string_view, 2> kMethods = {"full", "lora"};
 
+constexpr double kMostDropped = 0.9;
 constexpr double kLargestNumber = 1e30;     // where nothing smaller is a natural limit
 constexpr std::int64_t kMostPieces = 4096;  // ids hold 12 bits for a part
 
@@ -178,6 +180,15 @@ std::vector<PlanField> MakeFields() {
           "expert_headroom", "--expert-headroom", "X", 1e6,
           "Rows that dropless experts of a rank have room for, times an even share; 0: all"),
       Flag<&Plan::fuse>("fuse", "--fuse", "Use the fused ops that the device has"),
+      Choice<&Plan::attention>("attention", "--attention", "flash|standard", kAttentions,
+                               "Whether scores stay on the chip or are written out, as their "
+                               "softmax is"),
+      Number<&Plan::dropout>("dropout", "--dropout,--hidden-dropout", "P", kMostDropped,
+                             "Probability with which a number of the embedding's output, or of "
+                             "what attention and MLP add, is dropped"),
+      Number<&Plan::attention_dropout>("attention_dropout", "--attention-dropout", "P",
+                                       kMostDropped,
+                                       "Probability with which a weight of attention is dropped"),
       Choice<&Plan::precision>("precision", "--precision", "FORMAT", kPrecisions,
                                "What products compute in: fp32, tf32, fp16, bf16, fp8, fp8-block, "
                                "fp4; activations have 16 bits from fp16 on"),

@@ -8,6 +8,7 @@
 
 #include "sim/spec/adapter_rules.h"
 #include "sim/spec/ahead_rules.h"
+#include "sim/spec/attention_rules.h"
 #include "sim/spec/expert_rules.h"
 #include "sim/spec/offload_rules.h"
 #include "sim/spec/overlap_rules.h"
@@ -157,16 +158,6 @@ std::string RingHasFewTurns(const Plan& plan) {
       "cp {} with cp_kind ring: at most {} ranks in a ring; use cp {} or cp_kind "
       "all-gather",
       plan.cp, kMost, kMost);
-}
-
-// A rank has the scores' sums of the heads that it is dealt, and the outputs of all.
-std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model) {
-  const bool by_heads = plan.cp > 1 && plan.cp_kind == ContextParallelKind::kAllToAll;
-  if (!model.attention_sinks || !by_heads) return {};
-  return fmt::format(
-      "cp_kind all-to-all with cp {} and attention_sinks: sinks stand behind the exchange, where "
-      "the sums of scores are those of other tokens; use cp_kind ring",
-      plan.cp);
 }
 
 std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
@@ -352,6 +343,7 @@ std::span<const PlanRule> PlanRules() {
       {"ep-needs-one-replica", EpNeedsOneReplica},
       {"context-needs-whole-chunks", ContextNeedsWholeChunks},
       {"ring-has-few-turns", RingHasFewTurns},
+      {"scores-need-whole-sequences", ScoresNeedWholeSequences},
       {"adapters-need-lora", AdaptersNeedLora},
       {"adapters-are-scaled", AdaptersAreScaled},
   };
@@ -372,8 +364,10 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},
       {"adapters-leave-latent-attention-out", AdaptersLeaveLatentAttentionOut},
       {"sinks-need-all-scores", SinksNeedAllScores},
+      {"written-scores-are-plain", WrittenScoresArePlain},
       {"ahead-needs-whole-sequences", AheadNeedsWholeSequences},
       {"ahead-needs-all-logits", AheadNeedsAllLogits},
+      {"ahead-drops-nothing", AheadDropsNothing},
       {"adapters-leave-ahead-out", AdaptersLeaveAheadOut},
       {"ahead-needs-one-last-stage", AheadNeedsOneLastStage},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},

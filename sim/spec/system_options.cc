@@ -10,14 +10,17 @@ namespace foretrain {
 namespace {
 
 constexpr double kMostHostSeconds = 0.1;
-constexpr double kMostSlack = 1.0;
 constexpr double kLeastShare = 0.001;
 
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 6> kFlags = {{
-    {"dropout", &SystemOptions::dropout},
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 10> kFlags = {{
+    {"shared_gathers", &SystemOptions::shared_gathers},
+    {"caching_allocator", &SystemOptions::caching_allocator},
+    {"holds_gradients", &SystemOptions::holds_gradients},
+    {"ddp_buckets", &SystemOptions::ddp_buckets},
+    {"flat_gather", &SystemOptions::flat_gather},
     {"fused_elementwise", &SystemOptions::fused_elementwise},
     {"fused_norm", &SystemOptions::fused_norm},
     {"fused_loss", &SystemOptions::fused_loss},
@@ -30,11 +33,10 @@ struct ShareField {
   double SystemOptions::*share;
   double low = 0, high = 0;
 };
-constexpr std::array<ShareField, 4> kShares = {{
+constexpr std::array<ShareField, 3> kShares = {{
     {"host_op_s", &SystemOptions::host_op_s, 0, kMostHostSeconds},
     {"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
     {"network_share", &SystemOptions::network_share, kLeastShare, 1},
-    {"allocator_slack", &SystemOptions::allocator_slack, 0, kMostSlack},
 }};
 
 // Of an option that is one of several names.
@@ -52,11 +54,24 @@ constexpr ChoiceField Choice(std::string_view name, std::span<const std::string_
             of.*kMember = static_cast<std::remove_reference_t<decltype(of.*kMember)>>(value);
           }};
 }
-constexpr std::array<ChoiceField, 4> kChoices = {{
+constexpr std::array<ChoiceField, 5> kChoices = {{
     Choice<&SystemOptions::attention>("attention", kAttentionKernelNames),
     Choice<&SystemOptions::weights>("weights", kWeightNames),
     Choice<&SystemOptions::gradients>("gradients", kGradientNames),
     Choice<&SystemOptions::memory_figure>("memory_figure", kMemoryFigureNames),
+    Choice<&SystemOptions::memory_rank>("memory_rank", kMemoryRankNames),
+}};
+
+// From 0 to `most`.
+struct CountField {
+  std::string_view name;
+  std::int64_t SystemOptions::*count;
+  std::int64_t most;
+};
+constexpr std::array<CountField, 3> kCounts = {{
+    {"late_free_ops", &SystemOptions::late_free_ops, 1'000'000},
+    {"own_communicators", &SystemOptions::own_communicators, 1000},
+    {"reduce_bucket_bytes", &SystemOptions::reduce_bucket_bytes, std::int64_t{1} << 40},
 }};
 
 std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& options) {
@@ -75,12 +90,17 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
     options.*field.share = option.Number("value", field.low, field.high);
     return fmt::format("{:g}", options.*field.share);
   }
+  for (const CountField& field : kCounts) {
+    if (name != field.name) continue;
+    options.*field.count = option.Integer("value", 0, field.most);
+    return std::to_string(options.*field.count);
+  }
   option.Refuse(
       "value",
-      "is of no option; use weights, gradients, attention, dropout, fused_elementwise, fused_norm, "
-      "fused_loss, "
-      "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure or "
-      "allocator_slack");
+      "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
+      "fused_loss, host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, "
+      "memory_figure, memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
+      "shared_gathers, own_communicators, late_free_ops or reduce_bucket_bytes");
   return {};
 }
 
@@ -104,6 +124,7 @@ void WriteSystemOptions(const SystemOptions& options, JsonWriter& json) {
   for (const ChoiceField& field : kChoices) write(field.name, field.names[field.get(options)]);
   for (const auto& [flag, member] : kFlags) write(flag, options.*member);
   for (const ShareField& field : kShares) write(field.name, options.*field.share);
+  for (const CountField& field : kCounts) write(field.name, options.*field.count);
 }
 
 }  // namespace foretrain

@@ -14,22 +14,29 @@
 
 namespace foretrain {
 
-// How attention is computed. kStandard writes scores and weights out, [batch, heads, sequence,
-// sequence] each; the others keep them in registers: FlashAttention-2, its first version (and
-// Triton's), cuDNN.
-enum class AttentionKernel : std::uint8_t { kFlash, kFlash1, kCudnn, kStandard };
-inline constexpr std::array<std::string_view, 4> kAttentionKernelNames = {"flash", "flash-1",
-                                                                          "cudnn", "standard"};
+// The kernel of flash attention: FlashAttention-2, its first version (and Triton's), cuDNN.
+enum class AttentionKernel : std::uint8_t { kFlash, kFlash1, kCudnn };
+inline constexpr std::array<std::string_view, 3> kAttentionKernelNames = {"flash", "flash-1",
+                                                                          "cudnn"};
 inline std::string_view Name(AttentionKernel kernel) {
   return kAttentionKernelNames[static_cast<std::size_t>(kernel)];
 }
 
-// What a source's figure of memory is: bytes in use at their peak, or what nvidia-smi shows, which
-// adds the device context, communicators and what the allocator holds unused.
-enum class MemoryFigure : std::uint8_t { kAllocated, kNvidiaSmi };
-inline constexpr std::array<std::string_view, 2> kMemoryFigureNames = {"allocated", "nvidia-smi"};
+// What a source's figure of memory is: bytes in use at their peak, those of the segments that its
+// caching allocator holds, or what nvidia-smi shows, which adds the device context and
+// communicators.
+enum class MemoryFigure : std::uint8_t { kAllocated, kReserved, kNvidiaSmi };
+inline constexpr std::array<std::string_view, 3> kMemoryFigureNames = {"allocated", "reserved",
+                                                                       "nvidia-smi"};
 inline std::string_view Name(MemoryFigure figure) {
   return kMemoryFigureNames[static_cast<std::size_t>(figure)];
+}
+
+// Whose: of the fullest rank, or of rank 0, which is on the first stage.
+enum class MemoryRank : std::uint8_t { kFullest, kFirst };
+inline constexpr std::array<std::string_view, 2> kMemoryRankNames = {"fullest", "first"};
+inline std::string_view Name(MemoryRank rank) {
+  return kMemoryRankNames[static_cast<std::size_t>(rank)];
 }
 
 struct SystemOptions {
@@ -38,8 +45,6 @@ struct SystemOptions {
   WeightStorage weights = WeightStorage::kMaster;
   GradientFormat gradients = GradientFormat::kFp32;
   AttentionKernel attention = AttentionKernel::kFlash;
-  // Masks of one byte an element after attention and MLP, and of the weights of standard attention.
-  bool dropout = false;
   bool fused_elementwise = true;  // SwiGLU and rotary embedding in one kernel each
   bool fused_norm = true;         // RMSNorm likewise
   bool fused_loss = true;         // cross-entropy in one pass each way, in 16 bits
@@ -55,7 +60,23 @@ struct SystemOptions {
   // what a well-tuned library does.
   double network_share = 1.0;
   MemoryFigure memory_figure = MemoryFigure::kAllocated;
-  double allocator_slack = 0.0;  // held unused, as a share of what is in use
+  MemoryRank memory_rank = MemoryRank::kFullest;
+  // Whether a caching allocator serves the device's memory, by PyTorch's rules.
+  bool caching_allocator = true;
+  // What it holds beside the program. Gradients of a micro-batch, in 16 bits, until its backward has
+  // ended and they are added to the sum.
+  bool holds_gradients = false;
+  // Without ZeRO, a flat 16-bit copy of all gradients, as DistributedDataParallel keeps it.
+  bool ddp_buckets = false;
+  // With ZeRO 1 and 2, updated parameters are gathered as lists of parts and in one flat tensor.
+  bool flat_gather = false;
+  // Gathered rows of tensor parallelism lie in one buffer that all gathers share.
+  bool shared_gathers = false;
+  std::int64_t own_communicators = 0;  // process groups beside those of the plan's degrees
+  // Ops of the program by which memory that another queue has used is free later: the host runs
+  // ahead of the device, and the allocator waits for the device.
+  std::int64_t late_free_ops = 0;
+  std::int64_t reduce_bucket_bytes = 0;  // that gradients are copied to for their sum
 
   bool operator==(const SystemOptions&) const = default;
 };

@@ -22,6 +22,7 @@ RunFamily ReadFamily(JsonFields& fields) {
   family.zero_3_preset = fields.StringOr("zero_3_preset", "", 64);
   family.heads = fields.IntegerOr("heads", 0, 1, kMostHeads);
   family.end_blocks_count = fields.BoolOr("end_blocks_count", false);
+  family.stages_by_parameters = fields.BoolOr("stages_by_parameters", false);
   if (std::optional<JsonFields> heads = fields.ObjectOr("heads_of_hidden")) {
     for (const std::string& hidden : heads->names()) {
       const auto width = ParseInt("heads_of_hidden", hidden, 1, std::int64_t{1} << 31);

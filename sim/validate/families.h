@@ -21,6 +21,8 @@ struct RunFamily {
   std::int64_t heads = 0;  // of other hidden sizes
   // Where stages do not divide the layers, embedding and head are dealt as a layer each.
   bool end_blocks_count = false;
+  // Stages end where they pass their share of parameters (StageLayersByParameters).
+  bool stages_by_parameters = false;
 };
 
 struct RunFamilies {

@@ -14,10 +14,12 @@ namespace {
 RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel& costs) {
   RunPrediction out;
   out.plan = plan;
-  const std::int64_t bytes = PredictFullestRank(run.model, plan).peak.total;
-  out.peak_gib = GibFromBytes(MemoryFigureOf(run.model, plan, run.system, bytes));
+  const FullestRank fullest = PredictFullestRank(run.model, plan);
+  const std::int64_t bytes = fullest.peak.total;
+  out.peak_gib = GibFromBytes(
+      MemoryFigureOf(run.model, plan, run.system, run.cluster, bytes, fullest.pp));
   const std::int64_t used = bytes + KeptByKernels(run.model, plan, run.system);
-  out.fits = ShownBytes(plan, SystemOptions{}, used) <= run.cluster.device.memory_bytes;
+  out.fits = ShownBytes(run.cluster, plan, run.system, used) <= run.cluster.device.memory_bytes;
   // Pieces that hide collectives are priced as the whole product.
   Plan priced = plan;
   if (run.system.tp_overlap > 0) priced.tp_tiles = 1;

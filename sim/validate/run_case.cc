@@ -141,6 +141,8 @@ Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
   if (plan.vpp == 1 && plan.schedule == ScheduleKind::kInterleaved) {
     plan.schedule = ScheduleKind::k1f1b;
   }
+  if (run.attention == "standard") plan.attention = AttentionAlgorithm::kStandard;
+  if (run.attention == "flash" || plan.cp > 1) plan.attention = AttentionAlgorithm::kFlash;
   FT_TRY(SetOffload(run.offload, plan));
   FT_TRY(SetPrecision(run.dtype, preset.system, plan));
   const bool away = plan.offload_parameters != OffloadTarget::kNone;
@@ -220,7 +222,10 @@ Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const P
   }
   std::optional<Error> first;
   for (Plan& plan : plans) {
-    plan.stage_layers = StageLayers(out.model.layers, plan.Stages(), family.end_blocks_count);
+    plan.stage_layers =
+        family.stages_by_parameters
+            ? StageLayersByParameters(out.model, plan.Stages())
+            : StageLayers(out.model.layers, plan.Stages(), family.end_blocks_count);
     const auto valid = ValidatePlan(plan, out.model);
     if (valid.has_value()) {
       out.plans.push_back(plan);
@@ -255,10 +260,6 @@ Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
   RunCase out;
   out.preset = preset.name;
   out.system = preset.system;
-  if (run.attention == "standard") out.system.attention = AttentionKernel::kStandard;
-  if (run.attention == "flash" && preset.system.attention == AttentionKernel::kStandard) {
-    out.system.attention = AttentionKernel::kFlash;
-  }
   FT_ASSIGN(out.model, ModelOf(run, family, out));
   FT_ASSIGN(out.cluster, ClusterOf(run, sources.catalogue));
   const std::int64_t ranks = std::int64_t{run.dp} * run.tp * run.pp * run.cp;

@@ -16,4 +16,24 @@ std::vector<int> StageLayers(std::int64_t layers, int stages, bool end_blocks_co
   return out;
 }
 
+std::vector<int> StageLayersByParameters(const ModelSpec& model, int stages) {
+  if (stages <= 1) return {};
+  const double layer = static_cast<double>(model.hidden) *
+                       static_cast<double>(model.QkvWidth() + model.heads * model.head_dim +
+                                           model.MlpUpWidth() + model.ffn_hidden);
+  const double head = static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
+  const double all = layer * static_cast<double>(model.layers) + head;
+  std::vector<int> out(static_cast<std::size_t>(stages), 0);
+  std::size_t stage = 0;
+  for (std::int64_t i = 1; i <= model.layers; ++i) {
+    ++out[stage];
+    const double share = all * static_cast<double>(stage + 1) / stages;
+    if (layer * static_cast<double>(i) > share && stage + 1 < out.size()) ++stage;
+  }
+  for (const int count : out) {
+    if (count < 1) return {};
+  }
+  return out;
+}
+
 }  // namespace foretrain

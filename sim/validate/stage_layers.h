@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/spec/model_spec.h"
+
 namespace foretrain {
 
 // plan.stage_layers of `layers` over `stages`; empty: even, or one stage.
@@ -14,5 +16,10 @@ namespace foretrain {
 //
 // What is left over goes to the stages behind the first. A stage that would have no layer has one.
 std::vector<int> StageLayers(std::int64_t layers, int stages, bool end_blocks_count);
+
+// Layers of each stage where a stage ends behind the block with which its parameters, added up from
+// the first layer's on with the head's, pass its share of all (nanotron, build_model). Empty: one
+// stage, or one that would have none.
+std::vector<int> StageLayersByParameters(const ModelSpec& model, int stages);
 
 }  // namespace foretrain

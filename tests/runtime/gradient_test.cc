@@ -32,8 +32,8 @@ struct FixedBatches : BatchSource {
 
 class Slope {
  public:
-  explicit Slope(const ModelSpec& model) {
-    auto program = Compile(model, TinyPlan());
+  Slope(const ModelSpec& model, const Plan& plan) {
+    auto program = Compile(model, plan);
     EXPECT_TRUE(program.has_value());
     auto made = Executor::Make(std::make_shared<const Program>(*std::move(program)), CpuDeviceApi(),
                                clock_, {});
@@ -99,8 +99,9 @@ class Slope {
 };
 
 // A step of 0.02 is as much as the elements are.
-void ExpectSlopes(const ModelSpec& model, double step = 0.02, double loss_step = 0.0025) {
-  Slope slope(model);
+void ExpectSlopes(const ModelSpec& model, double step = 0.02, double loss_step = 0.0025,
+                  const Plan& plan = TinyPlan()) {
+  Slope slope(model, plan);
   ASSERT_TRUE(std::isfinite(slope.loss()));
   for (const auto& [name, gradient] : slope.gradients()) {
     // A key's bias shifts all scores of a query alike, which the softmax takes out again: the slope
@@ -139,6 +140,20 @@ ModelSpec WithoutChoices(ModelSpec model) {
   model.balance_weight = 0;
   model.balance_tokens = 0;
   return model;
+}
+
+// The masks of a step are the same whatever the parameters are.
+TEST(Gradient, IsTheSlopeOfTheLossWithDropout) {
+  Plan plan = TinyPlan();
+  plan.dropout = plan.attention_dropout = 0.2;
+  for (const AttentionAlgorithm attention :
+       {AttentionAlgorithm::kFlash, AttentionAlgorithm::kStandard}) {
+    plan.attention = attention;
+    SCOPED_TRACE(Describe(plan));
+    for (const ModelSpec& model : {TinyGpt(true), TinyLlama()}) {
+      ExpectSlopes(model, 0.02, 0.0025, plan);
+    }
+  }
 }
 
 // A base of 10000 would turn the last of 4 pairs by 0.001 a token. Where heads are normalized, the

@@ -144,6 +144,10 @@ std::vector<Factor> Factors() {
       Values<std::int64_t>("unsharded_bytes", &Plan::unsharded_bytes, {0, 40'000}),
       Flag("fuse", &Plan::fuse),
       Flag("post_validation", &Plan::post_validation),
+      Values<AttentionAlgorithm>("attention", &Plan::attention,
+                                 {AttentionAlgorithm::kFlash, AttentionAlgorithm::kStandard}),
+      Values<double>("dropout", &Plan::dropout, {0.0, 0.1}),
+      Values<double>("attention_dropout", &Plan::attention_dropout, {0.0, 0.1}),
       Values<double>("clip_norm", &Plan::clip_norm, {0.0, 0.5}),
       Values<double>("loss_scale", &Plan::loss_scale, {0.0, 1024.0}),
   };
@@ -295,6 +299,8 @@ Plan MatrixCase::Reference() const {
   one.clip_norm = plan.clip_norm;
   one.optimizer = plan.optimizer;
   one.moments = plan.moments;
+  one.dropout = plan.dropout;
+  one.attention_dropout = plan.attention_dropout;
   one.method = plan.method;
   one.lora_rank = plan.lora_rank;
   one.lora_alpha = plan.lora_alpha;

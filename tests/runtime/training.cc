@@ -102,6 +102,7 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   RealClock clock;
   ExecutorOptions executor_options;
   executor_options.timeout_ns = 60'000'000'000;
+  executor_options.seed = options.seed;
   executor_options.poison = options.poison;
   executor_options.faults = options.faults;
   executor_options.routing = options.routing;

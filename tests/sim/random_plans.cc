@@ -229,6 +229,15 @@ void UseOtherAttention(std::uint64_t index, PlannedModel& out) {
   if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
 }
 
+// Dropout, and attention that writes its scores out, in a third of the plans each.
+void DropNumbers(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(~index * 11);
+  const auto third = [&] { return std::uniform_int_distribution<int>(0, 2)(random) == 0; };
+  if (third()) out.plan.dropout = 0.1;
+  if (third()) out.plan.attention_dropout = 0.1;
+  if (third() && out.plan.cp == 1) out.plan.attention = AttentionAlgorithm::kStandard;
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -322,6 +331,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   GatherTogether(index, plan);
   ChooseFormats(index, out);
   UseOtherAttention(index, out);
+  DropNumbers(index, out);
   return out;
 }
 

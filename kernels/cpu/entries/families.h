@@ -10,6 +10,8 @@ void SetEmbeddingEntries(FtDeviceApi& api);      // embedding_forward, _backward
 void SetNormEntries(FtDeviceApi& api);           // norm_forward, _backward_input, _backward_weight
 void SetAttentionEntries(FtDeviceApi& api);      // rope, attention_forward, _backward
 void SetAttentionPartEntries(FtDeviceApi& api);  // attention_part_forward, _backward, copy_rows
+void SetStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward
+void SetDropoutEntries(FtDeviceApi& api);            // dropout, dropout_backward
 void SetHeadNormEntries(FtDeviceApi& api);       // head_norm_forward, _backward_*
 void SetLatentEntries(FtDeviceApi& api);         // latent_heads, sink_forward, sink_backward
 void SetActivationEntries(FtDeviceApi& api);     // gelu, swiglu, add, softcap

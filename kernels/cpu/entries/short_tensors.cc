@@ -295,11 +295,60 @@ void ToWide(WideCopies& wide, FtExpertBias& g) {
   g.bias_dtype = FT_F32;
 }
 
+Extent Scores(std::int64_t batch, std::int32_t heads, std::int64_t sequence) {
+  return Rows(batch * heads * sequence, sequence);
+}
+
+void ToWide(WideCopies& wide, FtStandardAttentionForward& g) {
+  if (!IsShort(g.dtype)) return;
+  const std::int64_t rows = g.batch * g.sequence;
+  const Heads width = WidthsOf(g);
+  const Extent scores = Scores(g.batch, g.heads, g.sequence);
+  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
+  g.scores = wide.Out(g.scores, g.dtype, scores, false);
+  g.weights = wide.Out(g.weights, g.dtype, scores, false);
+  g.dropped = wide.Out(g.dropped, g.dtype, scores, false);
+  g.out = wide.Out(g.out, g.dtype, Rows(rows, width.q), false);
+  g.dtype = Widened({g.dtype});
+}
+
+void ToWide(WideCopies& wide, FtStandardAttentionBackward& g) {
+  if (!IsShort(g.dtype)) return;
+  const std::int64_t rows = g.batch * g.sequence;
+  const Heads width = WidthsOf(g);
+  const Extent scores = Scores(g.batch, g.heads, g.sequence);
+  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
+  g.weights = wide.In(g.weights, g.dtype, scores);
+  g.dropped = wide.In(g.dropped, g.dtype, scores);
+  g.dout = wide.In(g.dout, g.dtype, Rows(rows, width.q));
+  g.d_scores = wide.Out(g.d_scores, g.dtype, scores, false);
+  WriteSlices(wide, g.dtype, rows, g.row_stride, widths, g.dq, g.dk, g.dv);
+  g.dtype = Widened({g.dtype});
+}
+
+void ToWide(WideCopies& wide, FtDropout& g) {
+  const Extent all = Rows(g.rows, g.cols);
+  g.x = wide.In(g.x, g.dtype, all);
+  g.bias = wide.In(g.bias, g.bias_dtype, Row(g.cols));
+  g.residual = wide.In(g.residual, g.dtype, all);
+  g.out = wide.Out(g.out, g.dtype, all, false);
+  g.dtype = Widened({g.dtype, g.bias_dtype});
+  g.bias_dtype = FT_F32;
+}
+
 void ToWide(WideCopies& wide, FtExpertBiasGrad& g) {
   g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
   g.bias_grad = wide.Out(g.bias_grad, g.grad_dtype, Rows(g.experts, g.cols), g.accumulate != 0);
   g.dtype = Widened({g.dtype, g.grad_dtype});
   g.grad_dtype = FT_F32;
+}
+
+void ToWide(WideCopies& wide, FtDropoutBackward& g) {
+  g.dy = wide.In(g.dy, g.dtype, Row(g.elements));
+  g.dx = wide.Out(g.dx, g.dtype, Row(g.elements), false);
+  g.dtype = Widened({g.dtype});
 }
 
 void ToWide(WideCopies& wide, FtGelu& g) {
@@ -517,6 +566,10 @@ void SetShortTensorEntries(FtDeviceApi& api) {
   FT_SHORT(attention_backward, FtAttentionBackward);
   FT_SHORT(attention_part_forward, FtAttentionPartForward);
   FT_SHORT(attention_part_backward, FtAttentionPartBackward);
+  FT_SHORT(standard_attention_forward, FtStandardAttentionForward);
+  FT_SHORT(standard_attention_backward, FtStandardAttentionBackward);
+  FT_SHORT(dropout, FtDropout);
+  FT_SHORT(dropout_backward, FtDropoutBackward);
   FT_SHORT(gelu_forward, FtGelu);
   FT_SHORT(gelu_backward, FtGelu);
   FT_SHORT(swiglu_forward, FtSwiglu);

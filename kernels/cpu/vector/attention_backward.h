@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 #include "base/device_api.h"
+#include "kernels/cpu/random_mask.h"
 #include "kernels/cpu/vector/attention_blocks.h"
+#include "kernels/cpu/vector/attention_forward.h"
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/cpu/vector/tile.h"
 
@@ -88,6 +90,28 @@ FT_INLINE void BackwardSoftmax(const BackwardBlock& block, const View& view, con
   for (int64_t j = RoundUp(seen, kLanes); j < view.keys; j += kLanes) {
     Store(p + j, Vector{});
     Store(ds + j, Vector{});
+  }
+}
+
+// The same where dropout has kept some of the probabilities: gradients reach those alone, and values
+// have met them alone.
+FT_INLINE void BackwardSoftmaxDropped(const FtAttentionBackward& g, const BackwardBlock& block,
+                                      const View& view, const Bend& bend, float scale,
+                                      int64_t i, const Drawn& at) {
+  if (g.random.probability == 0.0F) {
+    BackwardSoftmax(block, view, bend, i, scale);
+    return;
+  }
+  float factors[kBackwardKeys];
+  KeepFactors(g.random, at.sample, at.head, at.query + i, at.key, view.keys, factors);
+  float* p = block.p + i * kBackwardKeys;
+  float* ds = block.ds + i * kBackwardKeys;
+  for (int64_t j = 0; j < view.keys; ++j) {
+    ds[j] *= factors[j];
+  }
+  BackwardSoftmax(block, view, bend, i, scale);
+  for (int64_t j = 0; j < view.keys; ++j) {
+    p[j] *= factors[j];
   }
 }
 
@@ -223,7 +247,8 @@ FT_INLINE void BackwardOfKeys(const FtAttentionBackward& g, const BackwardBlock&
         const int64_t rows = Least(kStripRows, queries - q);
         BackwardScores(g, block, view, q, rows);
         for (int64_t row = q; row < q + rows; ++row) {
-          BackwardSoftmax(block, view, bend, row, scale);
+          BackwardSoftmaxDropped(g, block, view, bend, scale, row,
+                                 {start / Greatest(1, g.sequence), head, i, j});
         }
         BackwardQueries(g, block, view, q, rows, dq + q * g.row_stride, adds || j > 0);
       }

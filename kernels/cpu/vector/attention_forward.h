@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/device_api.h"
+#include "kernels/cpu/random_mask.h"
 #include "kernels/cpu/vector/attention_blocks.h"
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/cpu/vector/tile.h"
@@ -147,6 +148,27 @@ FT_INLINE void ForwardSoftmax(const ForwardBlock& block, const View& view, int64
   Store(block.sum + query, Load(block.sum + query) * rescale + sum);
 }
 
+// Where a block lies, for what dropout keeps of it: its sample and head, and the positions of its
+// first query and key.
+struct Drawn {
+  int64_t sample, head, query, key;
+};
+
+// Probabilities that dropout does not keep become 0, the others grow. Their sum stays that of all.
+FT_INLINE void ForwardDrop(const FtRandomMask& random, const ForwardBlock& block, const View& view,
+                           const Drawn& at) {
+  if (random.probability == 0.0F) {
+    return;
+  }
+  float factors[kForwardKeys];
+  for (int64_t i = 0; i < view.queries; ++i) {
+    KeepFactors(random, at.sample, at.head, at.query + i, at.key, view.keys, factors);
+    for (int64_t j = 0; j < view.keys; ++j) {
+      block.scores[j * kForwardQueries + i] *= factors[j];
+    }
+  }
+}
+
 // out = out * rescale + probabilities * values.
 FT_INLINE void ForwardValues(const ForwardBlock& block, const View& view) {
   for (int64_t i = 0; i < view.queries; i += kStripRows) {
@@ -227,6 +249,7 @@ FT_INLINE void ForwardOfQueries(const FtAttentionForward& g, const ForwardBlock&
     for (int64_t c = 0; c < queries; c += kLanes) {
       ForwardSoftmax(block, view, c);
     }
+    ForwardDrop(g.random, block, view, {start / Greatest(1, g.sequence), head, i, j});
     CopyRows(v + j * g.row_stride, g.row_stride, view.keys, value_dim, block.values, block.width);
     ForwardValues(block, view);
   }

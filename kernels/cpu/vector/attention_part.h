@@ -27,6 +27,7 @@ FT_INLINE FtAttentionForward AsWhole(const FtAttentionPartForward& g) {
   whole.head_dim = g.head_dim;
   whole.value_dim = g.value_dim;
   whole.scale = g.scale;
+  whole.random = g.random;
   return whole;
 }
 
@@ -43,6 +44,7 @@ FT_INLINE FtAttentionBackward AsWhole(const FtAttentionPartBackward& g) {
   whole.head_dim = g.head_dim;
   whole.value_dim = g.value_dim;
   whole.scale = g.scale;
+  whole.random = g.random;
   return whole;
 }
 
@@ -112,6 +114,8 @@ FT_INLINE void PartForwardOfQueries(const FtAttentionPartForward& g,
       for (int64_t c = 0; c < queries; c += kLanes) {
         ForwardSoftmax(block, view, c);
       }
+      ForwardDrop(g.random, block, view,
+                  {shift / Greatest(1, g.sample_rows), head, position, keys.position + j});
       CopyRows(Floats(g.v) + at + kv_head * value_dim, g.kv_stride, view.keys, value_dim,
                block.values, block.width);
       ForwardValues(block, view);
@@ -152,7 +156,9 @@ FT_INLINE void PartBackwardOfRun(const FtAttentionPartBackward& g, const FtAtten
       const int64_t rows = Least(kStripRows, queries - q);
       BackwardScores(whole, block, view, q, rows);
       for (int64_t one = q; one < q + rows; ++one) {
-        BackwardSoftmax(block, view, bend, one, scale);
+        BackwardSoftmaxDropped(whole, block, view, bend, scale, one,
+                               {shift / Greatest(1, g.sample_rows), head, run.position + i,
+                                key_position});
       }
       BackwardQueries(whole, block, view, q, rows, dq + q * g.q_stride, /*add=*/true);
     }

@@ -75,6 +75,9 @@ class BlockBuilder {
   // holds until the next Add.
   Op& Add(OpKind kind, OpClass op_class, std::string name, std::initializer_list<Operand> operands);
 
+  // The op that was added last.
+  Op& Last() { return block_.ops.back(); }
+
   // The numbers of `from` in the format of `to`, which is as long; the op is called `name`.
   void Cast(const std::string& name, std::int16_t from, std::int16_t to);
   // What a GEMM reads of a tensor: itself or, where its format is another one than products have, a

@@ -1,5 +1,7 @@
 #include "sim/program/blocks/context_attention.h"
 
+#include "sim/program/blocks/dropout_sites.h"
+
 namespace foretrain {
 
 ContextAttention::ContextAttention(const BlockContext& context, BlockBuilder& builder)
@@ -74,6 +76,8 @@ void ContextAttention::PartForward(const std::string& name, std::int16_t q, std:
                   {In(q), In(kv), to(out), to(at_.lse)});
   op.accumulate = merges;
   SetScores(context_.model, op);
+  op.dropout = static_cast<float>(context_.plan.attention_dropout);
+  op.dropout_site = kAttentionSite;
   op.shape = PartShape(share);
 }
 
@@ -85,6 +89,8 @@ void ContextAttention::PartBackward(const std::string& name, std::int16_t kv, st
                    In(d_out), adds ? InOut(to.q) : Out(to.q), Out(to.kv)});
   op.accumulate = adds;
   SetScores(context_.model, op);
+  op.dropout = static_cast<float>(context_.plan.attention_dropout);
+  op.dropout_site = kAttentionSite;
   op.shape = PartShape(share);
 }
 

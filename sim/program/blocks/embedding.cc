@@ -4,12 +4,13 @@
 // has its id, so that the sum over ranks changes no bit.
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/blocks/dropout_sites.h"
 #include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
 
-enum Saved : int { kEmbedded, kMean, kRstd };
+enum Saved : int { kEmbedded, kMean, kRstd, kDropoutMask };
 
 struct Embedding {
   BlockBuilder b;
@@ -58,6 +59,17 @@ struct Embedding {
     rstd = b.SlotIn(NumberFormat::kFp32, "rstd", own_rows, Category::kActivations, SlotRole::kSaved,
                     kRstd);
   }
+  // Dropout of the output, with a mask for the backward, if there is one.
+  void MakeMask() {
+    if (context.plan.dropout == 0 || TrainsAdapters(context.plan)) return;
+    mask = b.SlotIn(NumberFormat::kMask, "dropout.mask", own_rows * hidden, Category::kActivations,
+                    SlotRole::kSaved, kDropoutMask);
+  }
+  void Dropout(std::int16_t y);
+  std::int16_t DropoutGradient(std::int16_t dy);
+  void DescribeDropout(Op& op) const;
+  std::int16_t mask = kNoSlot;
+
   void Norm(std::int16_t y);
   std::int16_t NormGradient(std::int16_t dy, bool accumulate);
 
@@ -75,6 +87,34 @@ OpShape TokensShape(const BlockContext& context, std::int64_t rows) {
 
 float TableScale(const BlockContext& context) {
   return static_cast<float>(context.model.embedding_scale);
+}
+
+void Embedding::DescribeDropout(Op& op) const {
+  op.dropout = static_cast<float>(context.plan.dropout);
+  op.dropout_site = kEmbeddingSite;
+  op.own_rows = split_rows;
+  op.shape = {.rows = own_rows,
+              .cols = hidden,
+              .batch = context.plan.micro_batch,
+              .sequence = context.plan.LocalSequence(),
+              .cp = context.plan.cp > 1 ? context.plan.cp : 0};
+}
+
+// In place.
+void Embedding::Dropout(std::int16_t y) {
+  if (context.plan.dropout == 0) return;
+  Op& op = b.Add(OpKind::kDropout, OpClass::kMemoryBound, "embedding.dropout",
+                 {In(y), In(kNoSlot), In(kNoSlot), Out(y), mask == kNoSlot ? In(mask) : Out(mask)});
+  DescribeDropout(op);
+}
+
+std::int16_t Embedding::DropoutGradient(std::int16_t dy) {
+  if (mask == kNoSlot) return dy;
+  const std::int16_t d_out = b.Temporary("d_dropout", own_rows * hidden);
+  Op& op = b.Add(OpKind::kDropoutBackward, OpClass::kMemoryBound, "embedding.dropout.grad",
+                 {In(dy), In(mask), Out(d_out)});
+  DescribeDropout(op);
+  return d_out;
 }
 
 void Embedding::Norm(std::int16_t y) {
@@ -161,9 +201,11 @@ Block EmbeddingForward(const BlockContext& context) {
   const std::int16_t out =
       b.Slot("y", e.own_rows * e.hidden, Category::kActivations, SlotRole::kOutput);
   e.MakeNorm();
+  e.MakeMask();
   const std::int16_t y = e.embedded != kNoSlot ? e.embedded : out;
   TokensForward(b, context, "embedding", {ids, table, e.UsedPositions(positions), y});
   e.Norm(out);
+  e.Dropout(out);
   return b.Take();
 }
 
@@ -182,7 +224,9 @@ Block EmbeddingBackward(const BlockContext& context, const BlockRequest& request
   const std::int16_t all_positions =
       e.Parameter("d_positions", kPositionTable, SlotRole::kGradient);
   e.MakeNorm();
+  e.MakeMask();
   b.Half(Pass::kBackwardWeight);
+  dy = e.DropoutGradient(dy);
   dy = e.NormGradient(dy, accumulate);
   // Shared out, a sequence leaves each rank two pieces of the position table to add to.
   const bool shared = context.plan.cp > 1 && all_positions != kNoSlot;

@@ -263,9 +263,7 @@ void ExpertsForward(Layer& layer, std::int16_t y) {
     if (own) AddRows(layer, "experts.add", layer.Summed("mlp.down.shared", into), sum);
   }
   const std::int16_t branch = own ? sum : layer.Summed("experts.combine", sum);
-  Op& op = b.Add(OpKind::kAdd, OpClass::kMemoryBound, "mlp.residual",
-                 {In(layer.residual), In(branch), In(kNoSlot), Out(y)});
-  op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
+  layer.AddBranch("mlp.residual", layer.residual, branch, kNoSlot, y, layer.branch_mask2);
 }
 
 void ExpertsAgain(Layer& layer) {

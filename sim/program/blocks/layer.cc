@@ -14,10 +14,8 @@ namespace {
 
 // out = a + b + bias: the bias of a row-parallel linear is added once, after the sum over ranks.
 void Residual(Layer& layer, const char* name, std::int16_t a, std::int16_t branch,
-              std::int16_t bias, std::int16_t out) {
-  Op& op = layer.b.Add(OpKind::kAdd, OpClass::kMemoryBound, name,
-                       {In(a), In(branch), In(layer.tp > 1 ? bias : kNoSlot), Out(out)});
-  op.shape = {.rows = layer.own_rows, .cols = layer.hidden};
+              std::int16_t bias, std::int16_t out, std::int16_t mask) {
+  layer.AddBranch(name, a, branch, layer.tp > 1 ? bias : kNoSlot, out, mask);
 }
 
 // From x to what attention adds, before the sum over ranks.
@@ -43,7 +41,7 @@ void Attention(Layer& layer) {
   out.to = layer.post1.branch;
   const std::int16_t branch = layer.NormOfBranch(layer.post1, layer.Sum(out));
   Residual(layer, "attention.residual", layer.x, branch, layer.Parameter("out.bias", kOutBias),
-           layer.residual);
+           layer.residual, layer.branch_mask1);
 }
 
 // What the layer adds to its input where attention and MLP stand beside each other: the biases of
@@ -108,11 +106,12 @@ void Mlp(Layer& layer, SummedGemm* beside, std::int16_t y) {
   const std::int16_t branch = layer.NormOfBranch(layer.post2, sum);
   if (y == kNoSlot) return;
   if (beside == nullptr) {
-    Residual(layer, "mlp.residual", layer.residual, branch, down_bias, y);
+    Residual(layer, "mlp.residual", layer.residual, branch, down_bias, y, layer.branch_mask2);
     return;
   }
   const std::int16_t out_bias = layer.Parameter("out.bias", kOutBias);
-  Residual(layer, "residual", layer.x, branch, BothBiases(layer, out_bias, down_bias), y);
+  Residual(layer, "residual", layer.x, branch, BothBiases(layer, out_bias, down_bias), y,
+           layer.branch_mask2);
 }
 
 // Again what a backward reads, up to the input of the MLP.
@@ -155,6 +154,7 @@ BlockBuilder WriteLayerRecompute(const BlockContext& context, const BlockRequest
   Layer layer(context, has_experts ? "expert_layer.recompute" : "layer.recompute", request.kind);
   layer.MakeTensors(RebuiltTensors(context.plan), Category::kRecompute, Category::kWorkspace);
   AttentionAgain(layer);
+  layer.MlpMaskAgain();
   if (has_experts) {
     ExpertsAgain(layer);
     return layer.b;

@@ -43,7 +43,7 @@ struct Backward {
   }
 
   // The gradient of what attention or the MLP adds, from that of what it is added to: the same
-  // without a norm between them.
+  // without dropout or a norm between them.
   std::int16_t OfBranch(const Layer::PostNorm& post, std::int16_t d_sum);
   void HeadNorms(std::int16_t d_qkv);
   // dy, which both branches read where they stand beside each other, of all rows.
@@ -92,8 +92,11 @@ std::int16_t Backward::Norm1Again() {
 }
 
 std::int16_t Backward::OfBranch(const Layer::PostNorm& post, std::int16_t d_sum) {
+  const bool first = &post == &layer.post1;
+  Input();
+  d_sum = layer.BranchGradient(first ? "attention.dropout" : "mlp.dropout", d_sum,
+                               first ? layer.branch_mask1 : layer.branch_mask2);
   if (!layer.context.model.post_norms) return d_sum;
-  const bool first = post.branch == layer.post1.branch;
   const std::string name = first ? "attention.post_norm" : "mlp.post_norm";
   const std::int16_t weight = first ? layer.Parameter("post1.weight", kPostNorm1Weight)
                                     : layer.Parameter("post2.weight", kPostNorm2Weight);
@@ -286,7 +289,7 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   const std::int16_t d_inner = layer.InnerGradient(kOutLinear, layer.rows);
   layer.AdapterInputGradient(kOutLinear, "attention.out.input_grad", whole, d_inner, d_attention,
                              layer.rows);
-  if (Lacks(kAttention)) layer.AttentionCore();
+  layer.AttentionCoreAgain(have);
   if (layer.SharesSequence()) layer.shared.Backward(d_attention, d_qkv);
   Weight();
   b.LinearWeightGradient("attention.out", whole, layer.attention_input,
@@ -302,11 +305,7 @@ std::int16_t Backward::AttentionCore(std::int16_t d_residual) {
   if (layer.SharesSequence()) {
     layer.shared.Finish(d_qkv);
   } else {
-    Op& op =
-        b.Add(OpKind::kAttentionBackward, OpClass::kAttention, "attention.core.grad",
-              {In(layer.qkv), In(layer.attention), In(layer.lse), In(d_attention), Out(d_qkv)});
-    SetScores(layer.context.model, op);
-    op.shape = layer.AttentionShape();
+    layer.AttentionCoreGradient(d_attention, d_qkv);
   }
   if (layer.context.model.IsLatent()) return d_qkv;
   layer.Rope("attention.rope.grad", d_qkv, /*inverse=*/true);
@@ -369,19 +368,21 @@ BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest&
                                        SlotRole::kInputGradient);
   Backward backward{layer, layer.b, have, request.accumulate};
   if (request.kind == BlockKind::kExpertLayer) {
-    const std::int16_t d_norm2 = ExpertsBackward(layer, have, request, dy);
+    const std::int16_t d_branch = backward.OfBranch(layer.post2, dy);
+    const std::int16_t d_norm2 = ExpertsBackward(layer, have, request, d_branch);
     const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
-    backward.Attention(d_residual, d_residual, kNoSlot, dx);
+    backward.Attention(backward.OfBranch(layer.post1, d_residual), d_residual, kNoSlot, dx);
     return layer.b;
   }
-  const std::int16_t d_norm2 = backward.Mlp(backward.OfBranch(layer.post2, dy));
+  const std::int16_t d_mlp = backward.OfBranch(layer.post2, dy);
+  const std::int16_t d_norm2 = backward.Mlp(d_mlp);
   if (layer.HasOneNorm()) {
-    backward.Attention(dy, dy, d_norm2, dx);
+    backward.Attention(d_mlp, dy, d_norm2, dx);
     return layer.b;
   }
   const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
   const std::int16_t d_branch =
-      layer.IsParallel() ? dy : backward.OfBranch(layer.post1, d_residual);
+      layer.IsParallel() ? d_mlp : backward.OfBranch(layer.post1, d_residual);
   backward.Attention(d_branch, d_residual, kNoSlot, dx);
   return layer.b;
 }

@@ -20,9 +20,26 @@ bool TilesRebuild(const Plan& plan, RecomputeKind recompute) {
 
 }  // namespace
 
+namespace {
+
+// Attention's output where the product behind it has a cast of it and no backward of attention or
+// an adapter reads it.
+LayerTensors WithoutUnread(const Plan& plan, LayerTensors tensors) {
+  const bool unread = plan.attention == AttentionAlgorithm::kStandard &&
+                      plan.QuantizesProducts() && !TrainsAdapters(plan);
+  return unread ? tensors & ~Only(kAttention) : tensors;
+}
+
+}  // namespace
+
 LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
-  if (recompute == RecomputeKind::kNone) return kAllTensors;
+  if (recompute == RecomputeKind::kNone) return WithoutUnread(plan, kAllTensors);
   if (recompute == RecomputeKind::kFull) return 0;
+  if (plan.attention == AttentionAlgorithm::kStandard) {
+    const LayerTensors kept = KeptTensors(plan, RecomputeKind::kNone) &
+                              ~(Only(kScoreWeights) | Only(kScoreMask) | Only(kScoreDropped));
+    return TilesRebuild(plan, recompute) ? kept & ~kMlpTensors : kept;
+  }
   const LayerTensors kept =
       kAllTensors &
       ~(Only(kNorm1) | Only(kAttention) | Only(kLse) | Only(kNorm2) | Only(kActivated) |
@@ -31,7 +48,8 @@ LayerTensors KeptTensors(const Plan& plan, RecomputeKind recompute) {
 }
 
 LayerTensors RebuiltTensors(const Plan& plan) {
-  return TilesRebuild(plan, RecomputeKind::kFull) ? kAllTensors & ~kMlpTensors : kAllTensors;
+  const LayerTensors all = WithoutUnread(plan, kAllTensors);
+  return TilesRebuild(plan, RecomputeKind::kFull) ? all & ~kMlpTensors : all;
 }
 
 RowRange PieceOf(std::int64_t rows, std::int64_t pieces, std::int64_t piece) {
@@ -96,7 +114,10 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   attention_input =
       !quantizes ? attention
                  : make(OfProducts(), "attention.input", rows * attention_width, kAttentionInput);
-  lse = make(exact, "lse", rows * (context.model.heads / tp), kLse);
+  const bool has_lse = context.plan.attention == AttentionAlgorithm::kFlash;
+  lse = make(exact, "lse", has_lse ? rows * (context.model.heads / tp) : 0, kLse);
+  MakeScoreTensors(make);
+  MakeDropoutTensors(make);
   if (SharesSequence()) {
     shared.Bind({qkv, attention, lse},
                 Holds(saved, kAttention) ? std::optional(category) : std::nullopt, otherwise);
@@ -254,19 +275,6 @@ void Layer::HeadNorms(std::int16_t qkv_of_rows) {
   op.shape = AttentionShape();
   op.shape.window = 0;
   op.shape.cp = 0;
-}
-
-void Layer::AttentionCore() {
-  if (SharesSequence()) {
-    shared.Forward();
-  } else {
-    Op& op = b.Add(OpKind::kAttentionForward, OpClass::kAttention, "attention.core",
-                   {In(qkv), Out(attention), Out(lse)});
-    SetScores(context.model, op);
-    op.shape = AttentionShape();
-  }
-  Sinks();
-  if (quantizes) b.Cast("attention.core.cast", attention, attention_input);
 }
 
 void Layer::MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner_out,

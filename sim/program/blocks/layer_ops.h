@@ -59,6 +59,11 @@ enum LayerTensor : int {
   kKeyLatent,
   kKeyNormed,
   kKeyRstd,
+  kScoreWeights,  // standard attention: the scores' softmax, and what dropout does to it
+  kScoreMask,
+  kScoreDropped,
+  kBranchMask1,  // what dropout keeps of what attention adds
+  kBranchMask2,  // and of what the MLP adds, or both where they stand beside each other
   kLayerTensorCount,
 };
 static_assert(kLayerTensorCount <= ContextAttention::kSavedIndex);
@@ -171,6 +176,12 @@ struct Layer {
     std::int16_t in = kNoSlot, normed = kNoSlot, rstd = kNoSlot;
   };
   Latent query_latent, key_latent;
+  // Dropout and standard attention (layer_dropout.cc, standard_attention.cc).
+  struct ScoreTensors {
+    std::int16_t weights = kNoSlot, mask = kNoSlot, dropped = kNoSlot;
+  };
+  ScoreTensors scores;
+  std::int16_t branch_mask1 = kNoSlot, branch_mask2 = kNoSlot;
 
   BlockKind kind;
   std::vector<BlockParameter> parameters;  // of the kind, once one is asked for
@@ -228,6 +239,17 @@ struct Layer {
   std::int16_t GatheredOf(const std::string& name, std::int16_t own, std::int64_t width);
   std::int16_t SummedOf(const std::string& name, std::int16_t whole, std::int64_t width);
   void AttentionCore();
+  // The gradient of qkv, where the sequence is not shared out.
+  void AttentionCoreGradient(std::int16_t d_attention, std::int16_t d_qkv);
+  // What AttentionCoreGradient reads and a forward with `have` did not keep.
+  void AttentionCoreAgain(LayerTensors have);
+  // out = through + dropout(branch + bias); `mask` as made by MakeDropoutTensors.
+  void AddBranch(const char* name, std::int16_t through, std::int16_t branch, std::int16_t bias,
+                 std::int16_t out, std::int16_t mask);
+  // The mask that AddBranch of what the MLP adds makes, alone.
+  void MlpMaskAgain();
+  // Of AddBranch's out -> of its branch.
+  std::int16_t BranchGradient(const char* name, std::int16_t d_out, std::int16_t mask);
   void MlpUp(const std::string& suffix, std::int16_t in, std::int16_t inner_out, std::int16_t out,
              std::int64_t count);
   void Activation(const std::string& suffix, std::int16_t in, std::int16_t out, std::int64_t count);
@@ -291,6 +313,11 @@ struct Layer {
  private:
   OpShape SinkShape() const;
   void MakeExpertTensors(const TensorMaker& make);
+  void MakeScoreTensors(const TensorMaker& make);
+  void MakeDropoutTensors(const TensorMaker& make);
+  void StandardCore(std::int16_t out);
+  Op& AddDropout(OpKind op_kind, const std::string& name,
+                 std::initializer_list<Operand> operands, std::int16_t mask);
   std::int16_t ParameterSlot(const char* name, LayerParameter index, Category category,
                              SlotRole role);
   // wide: kNoSlot, or where the output lies until it is cast to `out`.

@@ -48,11 +48,15 @@ TEST(KernelModel, WritesTheScoresOfStandardAttention) {
   KernelModel model = Ideal();
   model.memory_bytes_per_s = 1e12;
   model.half_flop_per_s = 1e30;  // so that bytes alone count
-  OpShape shape;
-  shape.batch = shape.heads = 1;
-  shape.sequence = shape.head_dim = 8;
-  EXPECT_NEAR(StandardAttentionSeconds(model, shape, false, true), 1280e-12, 1e-15);
-  EXPECT_NEAR(StandardAttentionSeconds(model, shape, true, true), 1920e-12, 1e-15);
+  Op op;
+  op.kind = OpKind::kStandardAttentionForward;
+  op.shape.batch = op.shape.heads = 1;
+  op.shape.sequence = op.shape.inner = op.shape.head_dim = 8;
+  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1280e-12, 1e-15);
+  op.dropout = 0.1F;
+  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1920e-12, 1e-15);
+  op.shape.inner = 0;  // one product less
+  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1536e-12, 1e-15);
 }
 
 TEST(KernelModel, KnowsTheArchitectureOfADeviceByItsName) {

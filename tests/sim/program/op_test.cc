@@ -95,6 +95,37 @@ TEST(WorkOf, SinksTouchOutputsOnce) {
   ExpectWork(Make(OpKind::kShiftTargets, {.rows = 5, .sequence = 5}), 0, 4 * 10);
 }
 
+// The same shape: 3 x 2 x 3 = 18 scores. Forward: qkv 48 and out 24; scores written and read, weights
+// written and read. Without the product with the values half the flop, no out and one read less.
+TEST(WorkOf, StandardAttentionWritesItsScoresOut) {
+  OpShape shape{.rows = 3, .batch = 1, .sequence = 3, .heads = 2, .kv_heads = 1, .head_dim = 4};
+  shape.inner = 3;
+  Op op = Make(OpKind::kStandardAttentionForward, shape);
+  ExpectWork(op, 2 * 96, 4 * (72 + 4 * 18));
+  op.dropout = 0.1F;  // weights are read once more, what is left written, and a mask of bytes
+  ExpectWork(op, 2 * 96, 4 * (72 + 6 * 18) + 18);
+  op.dropout = 0;
+  op.shape.inner = 0;
+  ExpectWork(op, 96, 4 * (48 + 3 * 18));
+  // Backward: qkv, dqkv 48 each, dout 24; weights read twice; gradients of scores written, read and
+  // written by the softmax's, read twice by products.
+  op = Make(OpKind::kStandardAttentionBackward, shape);
+  ExpectWork(op, 4 * 96, 4 * (120 + 7 * 18));
+}
+
+// [2, 3]: branch, residual and output 4 bytes each, a mask of 1.
+TEST(WorkOf, DropoutCountsItsMaskInBytes) {
+  Op op = Make(OpKind::kDropout, {.rows = 2, .cols = 3});
+  op.formats[4] = NumberFormat::kMask;
+  op.accumulate = true;
+  ExpectWork(op, 18, 6 * 13);
+  op.accumulate = false;  // no residual
+  ExpectWork(op, 18, 6 * 9);
+  op = Make(OpKind::kDropoutBackward, {.rows = 2, .cols = 3});
+  op.formats[1] = NumberFormat::kMask;
+  ExpectWork(op, 6, 6 * 9);
+}
+
 // T = 7 tokens that see 3 each: 1 + 2 + 5 * 3 = 18 pairs. A window of the sequence is none.
 TEST(WorkOf, AttentionCountsThePairsOfItsWindow) {
   OpShape shape{

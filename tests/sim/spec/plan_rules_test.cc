@@ -312,6 +312,9 @@ const Row kRows[] = {
      [](Plan& p) {
        p.stage_layers = {1, 3};
      }},
+    {"scores-need-whole-sequences",
+     [](Plan& p) { p.cp = 2, p.attention = AttentionAlgorithm::kStandard; },
+     "attention standard with cp 2", [](Plan& p) { p.cp = 1; }},
     {"adapters-need-lora", [](Plan& p) { p.lora_rank = 4; },
      "lora_rank 4 with method full: there are no adapters; use method lora or lora_rank 8",
      [](Plan& p) { p.method = TrainingMethod::kLora; }},
@@ -383,6 +386,13 @@ const Row kRows[] = {
     {"ahead-needs-all-logits", [](Plan& p) { p.loss_chunks = 2; },
      "loss_chunks 2 with predict_ahead 1", [](Plan& p) { p.loss_chunks = 1; }, false,
      LayerOrder::kSequential, Ahead},
+    {"ahead-drops-nothing", [](Plan& p) { p.dropout = 0.1; },
+     "dropout 0.1 and attention_dropout 0 with predict_ahead 1", [](Plan& p) { p.dropout = 0; },
+     false, LayerOrder::kSequential, Ahead},
+    {"written-scores-are-plain", [](Plan& p) { p.attention = AttentionAlgorithm::kStandard; },
+     "attention standard with attention_sinks",
+     [](Plan& p) { p.attention = AttentionAlgorithm::kFlash; }, false, LayerOrder::kSequential,
+     [](ModelSpec& m) { m.attention_sinks = true; }},
     {"adapters-leave-ahead-out", [](Plan& p) { p.method = TrainingMethod::kLora; },
      "method lora with predict_ahead 1", [](Plan& p) { p.method = TrainingMethod::kFull; }, false,
      LayerOrder::kSequential, Ahead},

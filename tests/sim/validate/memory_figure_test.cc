@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/units.h"
+#include "sim/memory/device_overhead.h"
 
 namespace foretrain {
 namespace {
@@ -24,19 +25,6 @@ Plan SmallPlan() {
   return plan;
 }
 
-// Korthikanti et al. 2022, eq. 1: 5 a s^2 b / t = 5 * 4 * 256 / 2 = 2560 bytes a layer; dropout
-// behind attention and MLP 2 s b h = 256.
-TEST(MemoryFigure, KeepsScoresOfAllLayersOrOfTheOneThatRunsAgain) {
-  SystemOptions system;
-  system.attention = AttentionKernel::kStandard;
-  Plan plan = SmallPlan();
-  EXPECT_EQ(KeptByKernels(SmallModel(), plan, system), 2 * 2560);
-  system.dropout = true;
-  EXPECT_EQ(KeptByKernels(SmallModel(), plan, system), 2 * (2560 + 256));
-  plan.recompute = RecomputeKind::kFull;
-  EXPECT_EQ(KeptByKernels(SmallModel(), plan, system), 2560);
-}
-
 // 6 s b V / t = 6 * 16 * 128 / 2.
 TEST(MemoryFigure, KeepsLogitsOfAnEagerLossTwice) {
   SystemOptions system;
@@ -44,11 +32,38 @@ TEST(MemoryFigure, KeepsLogitsOfAnEagerLossTwice) {
   EXPECT_EQ(KeptByKernels(SmallModel(), SmallPlan(), system), 6144);
 }
 
-// 10 GiB in use, a quarter held besides, 1.1 of context, groups tp and world at 0.25 each.
+// 10 GiB in segments, 1.1 of context, groups tp and world on one node at 0.25 each, 32 MiB of
+// workspace; two groups of the system's own.
 TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
+  ClusterSpec cluster;
+  cluster.devices_per_node = 2;
   SystemOptions system;
-  system.allocator_slack = 0.25;
-  EXPECT_NEAR(GibFromBytes(ShownBytes(SmallPlan(), system, 10 * kGiB)), 12.5 + 1.1 + 0.5, 1e-6);
+  const double shown = GibFromBytes(ShownBytes(cluster, SmallPlan(), system, 10 * kGiB));
+  EXPECT_NEAR(shown, 10 + 1.1 + 0.5 + 1.0 / 32, 1e-6);
+  system.own_communicators = 2;
+  EXPECT_NEAR(GibFromBytes(ShownBytes(cluster, SmallPlan(), system, 10 * kGiB)), shown + 0.5, 1e-6);
+}
+
+// 2 x 2 x 2 ranks on nodes of 2: tensor parallelism stays on one, the neighbours in the pipeline,
+// data parallelism and the world do not. 544 MB each between nodes.
+TEST(DeviceOverhead, CountsACommunicatorForEachGroup) {
+  ClusterSpec cluster;
+  cluster.nodes = 4;
+  cluster.devices_per_node = 2;
+  Plan plan = SmallPlan();
+  EXPECT_EQ(CommunicatorsOf(cluster, plan).all, 2);
+  EXPECT_EQ(CommunicatorsOf(cluster, plan).between_nodes, 0);
+  plan.pp = plan.dp = 2;
+  EXPECT_EQ(CommunicatorsOf(cluster, plan).all, 5);
+  const DeviceOverhead overhead = DeviceOverheadOf(cluster, plan, 0, false);
+  const int far = CommunicatorsOf(cluster, plan).between_nodes;
+  EXPECT_GE(far, 3);
+  EXPECT_NEAR(static_cast<double>(overhead.communicators), far * 544e6 + (5 - far) * 0.25 * kGiB,
+              8.0);
+  EXPECT_EQ(DeviceOverheadOf({}, Plan{}, 4, false).communicators, 0);
+  ClusterSpec host;
+  host.is_cpu = true;
+  EXPECT_EQ(DeviceOverheadOf(host, plan, 0, true).Total(), 0);
 }
 
 }  // namespace

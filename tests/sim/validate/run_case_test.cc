@@ -53,7 +53,7 @@ TEST(RunCase, TakesThePlanOfTheRowAndTheRestOfThePreset) {
   EXPECT_TRUE(plan.vocab_parallel);  // megatron-sp
   EXPECT_EQ(plan.recompute, RecomputeKind::kSelective);
   EXPECT_EQ(plan.schedule, ScheduleKind::k1f1b);
-  EXPECT_EQ(of->system.attention, AttentionKernel::kStandard);
+  EXPECT_EQ(of->plans[0].attention, AttentionAlgorithm::kStandard);
   EXPECT_TRUE(of->model.tied_embeddings);
   EXPECT_TRUE(of->open.empty());
 }
@@ -116,6 +116,28 @@ TEST(RunCase, RefusesDegreesThatDoNotMakeTheDevices) {
 }
 
 // BLOOM: 70 layers in 12 stages are 72 blocks, six each. Qwen3: 94 in 32 are 96, three each.
+// Llama shapes of hidden h, MLP f: 4 h^2 + 3 h f a layer. 16 layers of 67.1e6 and a head of 268.4e6
+// are 1342.2e6; 10 layers are half of that to the number, so that the 11th passes it. 80 layers of
+// 973.1e6 and a head of 1073.7e6: the 21st passes a quarter, the 41st half, the 61st three.
+TEST(StageLayers, EndsAStageWhereItPassesItsShareOfParameters) {
+  ModelSpec model;
+  model.layers = 16;
+  model.hidden = 2048;
+  model.heads = model.kv_heads = 32;
+  model.head_dim = 64;
+  model.ffn_hidden = 8192;
+  model.mlp = MlpKind::kSwiglu;
+  model.vocab = 131072;
+  EXPECT_THAT(StageLayersByParameters(model, 2), ElementsAre(11, 5));
+  model.layers = 80;
+  model.hidden = 8192;
+  model.heads = model.kv_heads = 64;
+  model.head_dim = 128;
+  model.ffn_hidden = 28672;
+  EXPECT_THAT(StageLayersByParameters(model, 4), ElementsAre(21, 20, 20, 19));
+  EXPECT_TRUE(StageLayersByParameters(model, 1).empty());
+}
+
 TEST(StageLayers, CountsEmbeddingAndHeadAsALayerEach) {
   EXPECT_THAT(StageLayers(70, 12, true), ElementsAre(5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5));
   const std::vector<int> qwen = StageLayers(94, 32, true);

@@ -1,0 +1,233 @@
+// Attention with matrices of scores: products by the GEMM of the queue, rows by plain loops.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/cpu/entries/check.h"
+#include "kernels/cpu/entries/families.h"
+#include "kernels/cpu/random_mask.h"
+
+namespace foretrain {
+namespace {
+
+template <class Arguments>
+void CheckSizes(Check& check, const Arguments& g) {
+  check.Size("batch", g.batch).Size("sequence", g.sequence).HeadDim(g.head_dim);
+  check.AtLeast("heads", g.heads, 1).AtLeast("kv_heads", g.kv_heads, 1);
+  if (check.ok() && g.heads % g.kv_heads != 0) {
+    check.Refuse(FT_FAILED, "%d heads cannot share %d key heads evenly", g.heads, g.kv_heads);
+  }
+  check.AtLeast("row_stride", g.row_stride, std::int64_t{g.heads} * g.head_dim);
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const bool fits = g.sequence == 0 || (g.batch <= most / g.sequence && g.sequence <= most);
+  if (check.ok() && !fits) {
+    check.Refuse(FT_FAILED, "batch %lld of sequence %lld has over 2^31 rows",
+                 static_cast<long long>(g.batch), static_cast<long long>(g.sequence));
+  }
+  if (!check.ok()) return;
+  const std::int64_t rows = g.batch * g.sequence;
+  check.Tensor("q", g.q, rows, g.row_stride)
+      .Tensor("k", g.k, rows, g.row_stride)
+      .Tensor("v", g.v, rows, g.row_stride)
+      .Tensor("weights", g.weights, rows * g.heads, g.sequence);
+}
+
+template <class Arguments>
+float ScaleOf(const Arguments& g) {
+  return g.scale > 0.0F ? g.scale : 1.0F / std::sqrt(static_cast<float>(g.head_dim));
+}
+
+// One head of one sample: where its matrix and its vectors begin, in numbers.
+template <class Arguments>
+struct Head {
+  Head(const Arguments& g, std::int64_t item)
+      : sample(item / g.heads),
+        head(item % g.heads),
+        matrix(item * g.sequence * g.sequence),
+        query(sample * g.sequence * g.row_stride + head * g.head_dim),
+        key(sample * g.sequence * g.row_stride + head / (g.heads / g.kv_heads) * g.head_dim),
+        out_stride(std::int64_t{g.heads} * g.head_dim),
+        out(sample * g.sequence * out_stride + head * g.head_dim) {}
+  std::int64_t sample, head, matrix, query, key, out_stride, out;
+};
+
+const float* At(const void* tensor, std::int64_t number) {
+  return static_cast<const float*>(tensor) + number;
+}
+float* At(void* tensor, std::int64_t number) { return static_cast<float*>(tensor) + number; }
+
+// c (+)= scale * op(a) op(b), fp32.
+struct Product {
+  const float* a;
+  const float* b;
+  float* c;
+  std::int64_t m, n, k, lda, ldb, ldc;
+  bool trans_a = false, trans_b = false, adds = false;
+  float scale = 1.0F;
+};
+FtStatus Run(FtQueue* queue, const Product& p) {
+  const FtGemm gemm{.a = p.a,
+                    .b = p.b,
+                    .bias = nullptr,
+                    .c = p.c,
+                    .m = p.m,
+                    .n = p.n,
+                    .k = p.k,
+                    .lda = p.lda,
+                    .ldb = p.ldb,
+                    .ldc = p.ldc,
+                    .trans_a = p.trans_a,
+                    .trans_b = p.trans_b,
+                    .accumulate = p.adds,
+                    .scale = p.scale,
+                    .dtype = FT_F32,
+                    .bias_dtype = FT_F32,
+                    .c_dtype = FT_F32};
+  return RunGemm(queue, &gemm);
+}
+
+// Softmax of scores [first, seen), 0 elsewhere.
+void SoftmaxRow(const float* scores, std::int64_t first, std::int64_t seen, std::int64_t columns,
+                float* weights) {
+  std::fill(weights, weights + columns, 0.0F);
+  const float most = *std::max_element(scores + first, scores + seen);
+  float sum = 0.0F;
+  for (std::int64_t j = first; j < seen; ++j) {
+    weights[j] = std::exp(scores[j] - most);
+    sum += weights[j];
+  }
+  for (std::int64_t j = first; j < seen; ++j) weights[j] /= sum;
+}
+
+// What is left of a row of weights: the mask as bytes, and weights times factors.
+void DropRow(const FtStandardAttentionForward& g, const Head<FtStandardAttentionForward>& of,
+             std::int64_t query, const float* weights) {
+  const std::int64_t at = of.matrix + query * g.sequence;
+  float* const dropped = At(g.dropped, at);
+  KeepFactors(g.random, of.sample, of.head, query, 0, g.sequence, dropped);
+  for (std::int64_t j = 0; j < g.sequence; ++j) {
+    g.mask[at + j] = dropped[j] > 0.0F ? 1 : 0;
+    dropped[j] *= weights[j];
+  }
+}
+
+FtStatus ForwardOfHead(FtQueue* queue, const FtStandardAttentionForward& g, std::int64_t item) {
+  const Head<FtStandardAttentionForward> of(g, item);
+  const std::int64_t s = g.sequence;
+  float* const scores = At(g.scores, of.matrix);
+  const FtStatus status = Run(queue, {.a = At(g.q, of.query),
+                                      .b = At(g.k, of.key),
+                                      .c = scores,
+                                      .m = s,
+                                      .n = s,
+                                      .k = g.head_dim,
+                                      .lda = g.row_stride,
+                                      .ldb = g.row_stride,
+                                      .ldc = s,
+                                      .trans_b = true,
+                                      .scale = ScaleOf(g)});
+  if (status != FT_OK) return status;
+  for (std::int64_t i = 0; i < s; ++i) {
+    const std::int64_t first = g.window > 0 ? std::max<std::int64_t>(0, i + 1 - g.window) : 0;
+    float* const weights = At(g.weights, of.matrix + i * s);
+    SoftmaxRow(scores + i * s, first, i + 1, s, weights);
+    if (g.mask != nullptr) DropRow(g, of, i, weights);
+  }
+  if (g.out == nullptr) return FT_OK;
+  return Run(queue, {.a = At(g.mask != nullptr ? g.dropped : g.weights, of.matrix),
+                     .b = At(g.v, of.key),
+                     .c = At(g.out, of.out),
+                     .m = s,
+                     .n = g.head_dim,
+                     .k = s,
+                     .lda = s,
+                     .ldb = g.row_stride,
+                     .ldc = of.out_stride});
+}
+
+FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
+  Check check(queue, "standard_attention_forward", g->dtype);
+  CheckSizes(check, *g);
+  check.Size("window", g->window);
+  if (check.ok()) {
+    const std::int64_t rows = g->batch * g->heads * g->sequence;
+    check.Tensor("scores", g->scores, rows, g->sequence);
+    if (g->mask != nullptr) check.Tensor("dropped", g->dropped, rows, g->sequence);
+  }
+  FtStatus status = check.status();
+  for (std::int64_t item = 0; status == FT_OK && item < g->batch * g->heads; ++item) {
+    if (g->sequence > 0) status = ForwardOfHead(queue, *g, item);
+  }
+  return status;
+}
+
+// The gradient of dropped weights becomes that of the scores: w (g - sum over keys of w g), with g
+// the gradient of the weights.
+void ScoreGradients(const FtStandardAttentionBackward& g, std::int64_t matrix) {
+  const float kept = 1.0F / (1.0F - g.probability);
+  for (std::int64_t i = 0; i < g.sequence; ++i) {
+    const std::int64_t at = matrix + i * g.sequence;
+    const float* const weights = At(g.weights, at);
+    float* const d = At(g.d_scores, at);
+    float sum = 0.0F;
+    for (std::int64_t j = 0; j < g.sequence; ++j) {
+      if (g.mask != nullptr) d[j] = g.mask[at + j] != 0 ? kept * d[j] : 0.0F;
+      sum += weights[j] * d[j];
+    }
+    for (std::int64_t j = 0; j < g.sequence; ++j) d[j] = weights[j] * (d[j] - sum);
+  }
+}
+
+FtStatus BackwardOfHead(FtQueue* queue, const FtStandardAttentionBackward& g, std::int64_t item) {
+  const Head<FtStandardAttentionBackward> of(g, item);
+  const std::int64_t s = g.sequence, d = g.head_dim;
+  const bool adds = of.head % (g.heads / g.kv_heads) != 0;  // to an earlier head's
+  float* const d_scores = At(g.d_scores, of.matrix);
+  const float* const dout = At(g.dout, of.out);
+  const float* const dropped = At(g.mask != nullptr ? g.dropped : g.weights, of.matrix);
+  const Product of_weights{.a = dout, .b = At(g.v, of.key), .c = d_scores, .m = s, .n = s, .k = d,
+                           .lda = of.out_stride, .ldb = g.row_stride, .ldc = s, .trans_b = true};
+  const Product of_values{.a = dropped, .b = dout, .c = At(g.dv, of.key), .m = s, .n = d, .k = s,
+                          .lda = s, .ldb = of.out_stride, .ldc = g.row_stride, .trans_a = true,
+                          .adds = adds};
+  const Product of_queries{.a = d_scores, .b = At(g.k, of.key), .c = At(g.dq, of.query), .m = s,
+                           .n = d, .k = s, .lda = s, .ldb = g.row_stride, .ldc = g.row_stride,
+                           .scale = ScaleOf(g)};
+  const Product of_keys{.a = d_scores, .b = At(g.q, of.query), .c = At(g.dk, of.key), .m = s,
+                        .n = d, .k = s, .lda = s, .ldb = g.row_stride, .ldc = g.row_stride,
+                        .trans_a = true, .adds = adds, .scale = ScaleOf(g)};
+  for (const Product* product : {&of_weights, &of_values}) {
+    if (const FtStatus status = Run(queue, *product); status != FT_OK) return status;
+  }
+  ScoreGradients(g, of.matrix);
+  for (const Product* product : {&of_queries, &of_keys}) {
+    if (const FtStatus status = Run(queue, *product); status != FT_OK) return status;
+  }
+  return FT_OK;
+}
+
+FtStatus Backward(FtQueue* queue, const FtStandardAttentionBackward* g) {
+  Check check(queue, "standard_attention_backward", g->dtype);
+  CheckSizes(check, *g);
+  if (check.ok()) {
+    const std::int64_t rows = g->batch * g->sequence;
+    check.Tensor("dout", g->dout, rows).Tensor("dq", g->dq, rows).Tensor("dk", g->dk, rows);
+    check.Tensor("dv", g->dv, rows).Tensor("d_scores", g->d_scores, rows);
+    if (g->mask != nullptr) check.Tensor("dropped", g->dropped, rows);
+  }
+  FtStatus status = check.status();
+  for (std::int64_t item = 0; status == FT_OK && item < g->batch * g->heads; ++item) {
+    if (g->sequence > 0) status = BackwardOfHead(queue, *g, item);
+  }
+  return status;
+}
+
+}  // namespace
+
+void SetStandardAttentionEntries(FtDeviceApi& api) {
+  api.standard_attention_forward = &Forward;
+  api.standard_attention_backward = &Backward;
+}
+
+}  // namespace foretrain

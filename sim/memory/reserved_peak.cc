@@ -1,0 +1,246 @@
+#include "sim/memory/reserved_peak.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/memory/caching_allocator_model.h"
+#include "sim/program/lower/emit.h"
+#include "sim/program/lower/lowerings.h"
+#include "sim/program/precision.h"
+#include "sim/program/program.h"
+
+namespace foretrain {
+namespace {
+
+// A rank's step without addresses and edges.
+struct Emitted {
+  RankProgram rank;
+  std::vector<Block> blocks;
+};
+
+Emitted EmitAlone(const ModelSpec& model, const Plan& plan, const RankCoordinates& at) {
+  const Stage stage = StageOf(model, plan, at.pp);
+  const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
+  const LowerContext context{model, plan, stage, layout, at};
+  Emitted out;
+  out.rank.pp = at.pp;
+  out.rank.dp = at.dp;
+  out.rank.cp = at.cp;
+  out.rank.tp = at.tp;
+  BlockRegistry registry;
+  EmitRank(context, LowerStep(context), registry, out.rank);
+  out.blocks = registry.Take();
+  return out;
+}
+
+// What happens at one op.
+struct Moment {
+  std::vector<int> begin, end;  // tensors
+};
+
+class Replay {
+ public:
+  Replay(const Plan& plan, const SystemOptions& system, const Emitted& emitted)
+      : plan_(plan), system_(system), emitted_(emitted), places_(emitted.rank.buffers.size()) {
+    for (const Buffer& buffer : emitted_.rank.buffers) tensors_.push_back({buffer.bytes, -1, -1});
+    Visit();
+    Schedule();
+  }
+
+  ReservedMemory Run(std::int64_t capacity) {
+    CachingAllocatorModel allocator(capacity);
+    HoldState(allocator);
+    for (int step = 0; step < 2; ++step) Step(allocator);
+    return {allocator.peak_allocated_bytes(), allocator.peak_reserved_bytes()};
+  }
+
+ private:
+  struct Tensor {
+    std::int64_t bytes = 0;
+    int first = -1, last = -1;  // ops
+    int with = -1;              // a tensor at whose end it ends too
+    bool moved = false;         // by another queue than the one that frees it
+    bool shared = false;        // lies in the buffer of all gathers
+  };
+  static std::size_t Index(int i) { return static_cast<std::size_t>(i); }
+
+  // Lives of buffers, and of what the system holds beside them.
+  void Visit() {
+    int number = 0;
+    std::map<int, int> ends;  // of each micro-batch's backward on this rank
+    for (const Instruction& instruction : emitted_.rank.step) {
+      const Block& block = emitted_.blocks[Index(instruction.block)];
+      for (const Op& op : block.ops) {
+        Touch(instruction, block, op, number);
+        AddEager(instruction, block, op, number);
+        ++number;
+      }
+      const Pass pass = instruction.key.pass;
+      if (pass == Pass::kBackward || pass == Pass::kBackwardWeight) {
+        ends[instruction.key.micro_batch] = number - 1;
+      }
+    }
+    ops_ = number;
+    for (const auto& [tensor, micro_batch] : held_gradients_) {
+      tensors_[Index(tensor)].last = ends.at(micro_batch);
+    }
+  }
+
+  const Binding& BindingOf(const Instruction& instruction, std::int16_t slot) const {
+    return emitted_.rank.bindings[Index(instruction.first_binding + slot)];
+  }
+
+  void Touch(const Instruction& instruction, const Block& block, const Op& op, int number) {
+    for (const Operand& operand : OperandsOf(block, op)) {
+      if (operand.slot == kNoSlot) continue;
+      const Binding& binding = BindingOf(instruction, operand.slot);
+      if (binding.buffer < 0) continue;
+      Tensor& tensor = tensors_[Index(binding.buffer)];
+      if (IsSharedGather(op, operand)) {
+        tensor.shared = true;
+        gathered_bytes_ = std::max(gathered_bytes_, tensor.bytes);
+      }
+      if (tensor.first < 0) tensor.first = number;
+      tensor.last = number;
+      tensor.moved = tensor.moved || (IsCommunication(op.kind) && op.queue != Queue::kCompute);
+      HoldGradient(instruction, block.slots[Index(operand.slot)], operand, number);
+    }
+  }
+
+  bool IsSharedGather(const Op& op, const Operand& operand) const {
+    return system_.shared_gathers && op.kind == OpKind::kAllGather && op.queue == Queue::kTp &&
+           operand.access != Access::kRead;
+  }
+
+  // A gradient that a product makes and an addition to the sum takes.
+  void HoldGradient(const Instruction& instruction, const TensorSlot& slot, const Operand& operand,
+                    int number) {
+    const bool made = slot.role == SlotRole::kGradient && operand.access != Access::kRead;
+    if (!system_.holds_gradients || !made) return;
+    const std::int64_t elements = ElementsIn(slot.format, slot.bytes);
+    held_gradients_.emplace_back(static_cast<int>(tensors_.size()), instruction.key.micro_batch);
+    tensors_.push_back({BytesIn(ActivationFormat(plan_), elements), number, number});
+  }
+
+  // `bytes` that live as long as operand `i` of the op.
+  void AddBeside(const Instruction& instruction, const Block& block, const Op& op, std::size_t i,
+                 std::int64_t bytes, int number) {
+    const std::int16_t slot = OperandsOf(block, op)[i].slot;
+    if (slot == kNoSlot || bytes == 0) return;
+    tensors_.push_back({bytes, number, number, BindingOf(instruction, slot).buffer});
+  }
+
+  void AddEager(const Instruction& instruction, const Block& block, const Op& op, int number) {
+    const std::int64_t all = op.shape.rows * op.shape.cols;
+    switch (op.kind) {
+      case OpKind::kSwigluForward:  // the gate's function, which its product reads again
+        if (!system_.fused_elementwise) {
+          AddBeside(instruction, block, op, 1, BytesIn(op.formats[1], all), number);
+        }
+        break;
+      case OpKind::kNormForward:  // the input in fp32, and what is left of it
+        if (!system_.fused_norm && op.rms) AddBeside(instruction, block, op, 5, 8 * all, number);
+        break;
+      // Logits as the head made them, and their exponentials beside their fp32 copy.
+      case OpKind::kCrossEntropyForward:
+      case OpKind::kVocabSums:
+        if (!system_.fused_loss) {
+          const std::int64_t logits = op.shape.rows * op.shape.vocab;
+          AddBeside(instruction, block, op, 0,
+                    BytesIn(ActivationFormat(plan_), logits) + 4 * logits, number);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+
+  bool IsState(int tensor) const {
+    return Index(tensor) < places_.size() && emitted_.rank.buffers[Index(tensor)].persistent;
+  }
+  bool IsElsewhere(int tensor) const {
+    return Index(tensor) < places_.size() &&
+           emitted_.rank.buffers[Index(tensor)].space != Space::kDevice;
+  }
+
+  void Schedule() {
+    places_.resize(tensors_.size(), -1);
+    moments_.resize(Index(ops_));
+    for (int t = 0; t < static_cast<int>(tensors_.size()); ++t) {
+      Tensor& tensor = tensors_[Index(t)];
+      if (tensor.with >= 0) tensor.last = std::max(tensor.last, tensors_[Index(tensor.with)].last);
+      if (tensor.first < 0 || tensor.bytes == 0 || IsState(t) || IsElsewhere(t)) continue;
+      if (tensor.shared) continue;
+      moments_[Index(tensor.first)].begin.push_back(t);
+      const std::int64_t late = tensor.moved ? system_.late_free_ops : 0;
+      const std::int64_t end = std::min<std::int64_t>(ops_ - 1, tensor.last + late);
+      moments_[static_cast<std::size_t>(end)].end.push_back(t);
+    }
+  }
+
+  std::int64_t Parameters() const {
+    std::int64_t elements = 0;
+    for (const Bucket& bucket : emitted_.rank.buckets) elements += bucket.elements;
+    return elements;
+  }
+
+  void HoldState(CachingAllocatorModel& allocator) const {
+    const std::vector<Buffer>& buffers = emitted_.rank.buffers;
+    for (const Buffer& buffer : buffers) {
+      const bool here = buffer.persistent && buffer.space == Space::kDevice && buffer.bytes > 0;
+      if (here) allocator.Allocate(buffer.bytes);
+    }
+    const bool copies = system_.ddp_buckets && plan_.zero_stage == 0 && plan_.DataParallel() > 1;
+    if (copies) allocator.Allocate(BytesIn(ActivationFormat(plan_), Parameters()));
+    if (gathered_bytes_ > 0) allocator.Allocate(gathered_bytes_);
+    if (system_.reduce_bucket_bytes > 0) allocator.Allocate(system_.reduce_bucket_bytes);
+  }
+
+  void Step(CachingAllocatorModel& allocator) {
+    for (const Moment& moment : moments_) {
+      for (const int t : moment.begin) {
+        places_[Index(t)] = allocator.Allocate(tensors_[Index(t)].bytes);
+      }
+      for (const int t : moment.end) allocator.Free(places_[Index(t)]);
+    }
+    Gather(allocator);
+  }
+
+  // Updated parameters come as a list of parts, which the library gathers in one tensor.
+  void Gather(CachingAllocatorModel& allocator) const {
+    const bool gathers = plan_.zero_stage == 1 || plan_.zero_stage == 2;
+    if (!system_.flat_gather || !gathers || plan_.Shards() == 1) return;
+    const std::int64_t all = BytesIn(ActivationFormat(plan_), Parameters());
+    std::vector<int> parts;
+    for (int shard = 0; shard < plan_.Shards(); ++shard) {
+      parts.push_back(allocator.Allocate(std::max<std::int64_t>(1, all / plan_.Shards())));
+    }
+    parts.push_back(allocator.Allocate(std::max<std::int64_t>(1, all)));
+    for (const int part : parts) allocator.Free(part);
+  }
+
+  const Plan& plan_;
+  const SystemOptions& system_;
+  const Emitted& emitted_;
+  std::vector<int> places_;  // blocks, by tensor
+  std::vector<Tensor> tensors_;
+  std::vector<std::pair<int, int>> held_gradients_;  // tensor, micro-batch
+  std::vector<Moment> moments_;
+  std::int64_t gathered_bytes_ = 0;  // the largest of those that share a buffer
+  int ops_ = 0;
+};
+
+}  // namespace
+
+ReservedMemory PredictReserved(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                               const SystemOptions& system, std::int64_t capacity) {
+  Plan played = plan;
+  const std::int64_t enough = std::int64_t{2} * plan.pp * plan.Chunks();
+  if (plan.MicroBatches() > enough) played.global_batch = enough * plan.micro_batch * plan.dp;
+  const Emitted emitted = EmitAlone(model, played, at);
+  return Replay(played, system, emitted).Run(capacity);
+}
+
+}  // namespace foretrain

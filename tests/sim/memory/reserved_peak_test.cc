@@ -1,0 +1,98 @@
+#include "sim/memory/reserved_peak.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "sim/memory/peak_memory.h"
+#include "sim/program/blocks/parameters.h"
+
+namespace foretrain {
+namespace {
+
+// A Llama of 4 layers of width 1024, MLP 4096, vocabulary 8192, 512 tokens.
+ModelSpec Wide() {
+  ModelSpec model;
+  model.layers = 4;
+  model.hidden = 1024;
+  model.heads = model.kv_heads = 8;
+  model.head_dim = 128;
+  model.ffn_hidden = 4096;
+  model.vocab = 8192;
+  model.max_sequence = 512;
+  model.norm = NormKind::kRmsNorm;
+  model.mlp = MlpKind::kSwiglu;
+  model.positions = PositionKind::kRope;
+  model.attention_bias = model.output_bias = model.mlp_bias = false;
+  model.tied_embeddings = false;
+  return model;
+}
+
+Plan Bf16(std::int64_t micro_batches = 4) {
+  Plan plan;
+  plan.sequence = 512;
+  plan.micro_batch = 2;
+  plan.global_batch = 2 * micro_batches;
+  plan.precision = Precision::kBf16;
+  return plan;
+}
+
+// In use: what the closed form says, but for sizes of 512 bytes, of which a step has at most some
+// hundreds. Fused kernels hold nothing else.
+TEST(ReservedPeak, IsInUseWhatTheClosedFormSays) {
+  for (const RecomputeKind recompute :
+       {RecomputeKind::kNone, RecomputeKind::kSelective, RecomputeKind::kFull}) {
+    Plan plan = Bf16();
+    plan.recompute = recompute;
+    const std::int64_t closed = PredictPeakMemory(Wide(), plan, {}).total;
+    const ReservedMemory reserved = PredictReserved(Wide(), plan, {}, SystemOptions{}, 0);
+    EXPECT_GE(reserved.allocated, closed) << Describe(plan);
+    // Blocks that are not split keep up to 1 MiB more than was asked for.
+    EXPECT_LE(reserved.allocated, closed + (64 << 20)) << Describe(plan);
+    EXPECT_GE(reserved.reserved, reserved.allocated);
+  }
+}
+
+TEST(ReservedPeak, DoesNotGrowWithMicroBatchesBeyondThePipelines) {
+  const auto of = [](std::int64_t count) {
+    return PredictReserved(Wide(), Bf16(count), {}, SystemOptions{}, 0).reserved;
+  };
+  EXPECT_EQ(of(8), of(64));
+}
+
+// A SwiGLU of 4 layers keeps 2 x 1024 rows x 4096 x 2 bytes more a layer, 32 MiB in all; gradients
+// of all parameters are 2 bytes each; DDP's copies likewise.
+TEST(ReservedPeak, CountsWhatTheSystemHoldsBesideTheProgram) {
+  const ModelSpec model = Wide();
+  const auto of = [&](const Plan& plan, const SystemOptions& system) {
+    return PredictReserved(model, plan, {}, system, 0).allocated;
+  };
+  const std::int64_t plain = of(Bf16(), {});
+  SystemOptions eager;
+  eager.fused_elementwise = false;
+  EXPECT_NEAR(GibFromBytes(of(Bf16(), eager) - plain), 4.0 * 1024 * 4096 * 2 / kGiB, 0.001);
+  SystemOptions ddp;
+  ddp.ddp_buckets = true;
+  Plan two = Bf16();
+  two.dp = 2;
+  const std::int64_t without = of(two, {});
+  const double parameters = static_cast<double>(CountParameters(model, two).all);
+  EXPECT_NEAR(GibFromBytes(of(two, ddp) - without), 2 * parameters / kGiB, 0.001);
+  two.zero_stage = 1;
+  EXPECT_EQ(of(two, ddp), of(two, {}));
+}
+
+// What communication has touched is free later, so that more is in use at once.
+TEST(ReservedPeak, HoldsWhatAnotherQueueHasTouched) {
+  Plan plan = Bf16();
+  plan.tp = 2;
+  plan.sequence_parallel = plan.vocab_parallel = true;
+  plan.recompute = RecomputeKind::kFull;
+  SystemOptions late;
+  late.late_free_ops = 50;
+  const ReservedMemory soon = PredictReserved(Wide(), plan, {}, SystemOptions{}, 0);
+  const ReservedMemory later = PredictReserved(Wide(), plan, {}, late, 0);
+  EXPECT_GT(later.reserved, soon.reserved);
+}
+
+}  // namespace
+}  // namespace foretrain
