@@ -244,6 +244,10 @@ BlockFigures BlockTable::Make(const Plan& plan, const BlockChoice& choice) {
   }
   if (IsLayer(choice.kind) && choice.recompute == RecomputeKind::kFull) {
     out.again = figures(Pass::kRecompute);
+    if (times_.whole_recompute()) {
+      out.again.span_s = out.forward.span_s;
+      out.again.compute_s = out.forward.compute_s;
+    }
   }
   return out;
 }

@@ -16,11 +16,12 @@ constexpr double kLeastShare = 0.001;
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 6> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 7> kFlags = {{
     {"dropout", &SystemOptions::dropout},
     {"fused_elementwise", &SystemOptions::fused_elementwise},
     {"fused_norm", &SystemOptions::fused_norm},
     {"fused_loss", &SystemOptions::fused_loss},
+    {"whole_recompute", &SystemOptions::whole_recompute},
     {"blocking_sends", &SystemOptions::blocking_sends},
     {"scatter_gather", &SystemOptions::scatter_gather},
 }};
@@ -79,7 +80,7 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
       "value",
       "is of no option; use weights, gradients, attention, dropout, fused_elementwise, fused_norm, "
       "fused_loss, "
-      "host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure or "
+      "host_op_s, whole_recompute, blocking_sends, scatter_gather, tp_overlap, network_share, memory_figure or "
       "allocator_slack");
   return {};
 }

@@ -141,6 +141,8 @@ Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
   if (plan.vpp == 1 && plan.schedule == ScheduleKind::kInterleaved) {
     plan.schedule = ScheduleKind::k1f1b;
   }
+  // Pieces that hide collectives are priced as the whole product.
+  if (preset.system.tp_overlap > 0) plan.tp_tiles = 1;
   FT_TRY(SetOffload(run.offload, plan));
   FT_TRY(SetPrecision(run.dtype, preset.system, plan));
   const bool away = plan.offload_parameters != OffloadTarget::kNone;
