@@ -116,7 +116,7 @@ class Predict final : public Command {
     std::fputs(ParametersText(CountParameters(context.model, forecast.program.plan)).c_str(),
                stdout);
     std::printf("%s\n",
-                FigureLine("90 % interval of the step", FormatSeconds(interval.low_s) + " to " +
+                FigureLine("90 % interval", FormatSeconds(interval.low_s) + " to " +
                                                             FormatSeconds(interval.high_s))
                     .c_str());
     std::fputs(MemoryText(Peaks(forecast)).c_str(), stdout);
