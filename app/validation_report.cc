@@ -34,6 +34,7 @@ void WriteFamily(JsonWriter& json, const FamilyScore& family) {
   WriteScore(json, "time_max", family.time_max);
   WriteScore(json, "time_median_abs_log", family.time_median_abs_log);
   WriteScore(json, "time_bias", family.time_bias);
+  WriteScore(json, "interval_coverage", family.interval_coverage);
   WriteScore(json, "kendall_tau", family.kendall_tau);
   WriteScore(json, "memory_mape", family.memory_mape);
   WriteScore(json, "memory_median", family.memory_median);
@@ -55,11 +56,24 @@ void AddFamily(Table& table, const FamilyScore& family, const std::string& name)
   table.AddRow({name, std::to_string(family.rows), std::to_string(family.refused),
                 std::to_string(family.open), Number(family.time_median_abs_log),
                 Percent(family.time_mape), Percent(family.time_max), Number(family.time_bias),
+                Percent(family.interval_coverage),
                 Number(family.kendall_tau), Percent(family.memory_mape),
                 Percent(family.memory_median), Percent(family.fits_balanced_accuracy)});
 }
 
 }  // namespace
+
+std::string FitText(const ProfileFit& fit) {
+  std::string out =
+      fmt::format("fitted to {} rows: root of the mean square of ln(forecast / measured) {:.3f}, "
+                  "before {:.3f}\n",
+                  fit.rows, fit.error_after, fit.error_before);
+  for (std::size_t c = 0; c < kFitConstants; ++c) {
+    out += fmt::format("  {:<20} {:+.3f}, known to {:.2f}\n", FitConstants()[c].name, fit.by[c],
+                       FitConstants()[c].known_to);
+  }
+  return out;
+}
 
 ValidationReport::ValidationReport(std::span<const PublishedRun> runs,
                                    std::span<const RunPrediction> predictions, std::size_t worst)
@@ -80,6 +94,7 @@ std::string ValidationReport::FamilyTable() const {
                {"mean", kRight},
                {"max", kRight},
                {"bias ln", kRight},
+               {"in interval", kRight},
                {"tau", kRight},
                {"memory mean", kRight},
                {"median", kRight},
@@ -125,12 +140,15 @@ std::string ValidationReport::WorstTable() const {
   Table table({{"largest errors"},
                {"plan"},
                {"forecast", kRight},
+               {"low", kRight},
+               {"high", kRight},
                {"measured", kRight},
                {"error", kRight}});
   for (const std::size_t row : worst_) {
     const RunPrediction& prediction = predictions_[row];
     table.AddRow({runs_[row].id, runs_[row].model + " " + foretrain::Describe(prediction.plan),
-                  FormatSeconds(prediction.step_s), FormatSeconds(runs_[row].step_s),
+                  FormatSeconds(prediction.step_s), FormatSeconds(prediction.interval.low_s),
+                  FormatSeconds(prediction.interval.high_s), FormatSeconds(runs_[row].step_s),
                   FormatPercent(prediction.step_s / runs_[row].step_s - 1)});
   }
   return "\n" + table.Text();
@@ -173,7 +191,9 @@ void ValidationReport::WriteRows(JsonWriter& json) const {
   json.Name("worst").BeginArray();
   for (const std::size_t row : worst_) {
     json.BeginObject().Field("id", runs_[row].id).Field("measured_s", runs_[row].step_s);
-    json.Field("predicted_s", predictions_[row].step_s).EndObject();
+    json.Field("predicted_s", predictions_[row].step_s);
+    json.Field("low_s", predictions_[row].interval.low_s);
+    json.Field("high_s", predictions_[row].interval.high_s).EndObject();
   }
   json.EndArray().Name("filled").BeginArray();
   for (std::size_t row = 0; row < runs_.size(); ++row) {
@@ -220,15 +240,16 @@ std::string ValidationReport::Json() const {
 
 std::string PredictionsCsv(std::span<const PublishedRun> runs,
                            std::span<const RunPrediction> predictions) {
-  std::string out = "id,predicted_time_s,predicted_memory_gib,fits,refused_reason\n";
+  std::string out = "id,predicted_time_s,predicted_memory_gib,fits,refused_reason,low_s,high_s\n";
   for (std::size_t row = 0; row < runs.size(); ++row) {
     const RunPrediction& prediction = predictions[row];
     if (!prediction.refused.empty()) {
-      out += fmt::format("{},,,,{}\n", Cell(runs[row].id), Cell(prediction.refused));
+      out += fmt::format("{},,,,{},,\n", Cell(runs[row].id), Cell(prediction.refused));
       continue;
     }
-    out += fmt::format("{},{:.6g},{:.4f},{},\n", Cell(runs[row].id), prediction.step_s,
-                       prediction.peak_gib, prediction.fits ? 1 : 0);
+    out += fmt::format("{},{:.6g},{:.4f},{},,{:.6g},{:.6g}\n", Cell(runs[row].id),
+                       prediction.step_s, prediction.peak_gib, prediction.fits ? 1 : 0,
+                       prediction.interval.low_s, prediction.interval.high_s);
   }
   return out;
 }

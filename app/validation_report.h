@@ -12,6 +12,9 @@
 
 namespace foretrain {
 
+// What a fit moved, a constant a line.
+std::string FitText(const ProfileFit& fit);
+
 // Borrows both spans, which are as long as each other, for its life.
 class ValidationReport {
  public:
@@ -41,7 +44,7 @@ class ValidationReport {
   std::vector<std::size_t> worst_;
 };
 
-// "id,predicted_time_s,predicted_memory_gib,fits,refused_reason", a line a run in the order of the
+// "id,predicted_time_s,predicted_memory_gib,fits,refused_reason,low_s,high_s", a line a run in the order of the
 // tables; fits is 0 or 1; of a refused run only id and reason are filled.
 std::string PredictionsCsv(std::span<const PublishedRun> runs,
                            std::span<const RunPrediction> predictions);

@@ -11,6 +11,7 @@
 #include "sim/cost/plan_place.h"
 #include "sim/memory/device_overhead.h"
 #include "sim/memory/reserved_peak.h"
+#include "sim/search/forecast_interval.h"
 
 namespace foretrain {
 namespace {
@@ -136,10 +137,12 @@ class Predict final : public Command {
     std::printf("placement %s: %s\n\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
                 foretrain::Describe(Places(context, forecast)).c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
+    const ForecastInterval interval = ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
     std::fputs(ParametersText(CountParameters(context.model, forecast.program.plan)).c_str(),
                stdout);
     std::printf("%s\n",
-                FigureLine("uncertainty of the ops", "+-" + FormatPercent(forecast.relative_error))
+                FigureLine("90 % interval", FormatSeconds(interval.low_s) + " to " +
+                                                            FormatSeconds(interval.high_s))
                     .c_str());
     std::fputs(MemoryText(Peaks(context, forecast)).c_str(), stdout);
     std::fputs(OffloadText(OffloadFiguresOf(forecast.program)).c_str(), stdout);
@@ -174,6 +177,8 @@ class Predict final : public Command {
     WriteFigures(json, *metrics.overall, Peaks(context, forecast));
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteOffload(json, OffloadFiguresOf(forecast.program));
+    const ForecastInterval interval = ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
+    json.Field("low", interval.low_s).Field("high", interval.high_s);
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
     json.Field("forecast_alone", WhyNotExecuted(context.model));
     json.Field("rates", context.profile_origin).Field("assumed", context.cluster.assumptions);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "app/commands/commands.h"
@@ -10,6 +11,9 @@
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/cost/profile_json.h"
+#include "sim/validate/fit_profile.h"
 #include "sim/validate/predict_run.h"
 #include "sim/validate/score.h"
 
@@ -33,6 +37,11 @@ class Validate final : public Command {
                      "Write a row a run: forecast time, memory, whether it fits");
     arguments.Option("--worst", worst_, "N", "Rows with the largest error of time to show");
     arguments.Option("--families", families_, "A,B", "Only these families");
+    arguments.Option("--learn", learn_, "even|odd|all",
+                     "Fit the device profile's constants to rows with such a number in their id "
+                     "first, and score the others; all: score those fitted to");
+    arguments.Option("--profile", profile_, "FILE",
+                     "With --learn: write the learned profile of the largest machine among the rows");
     arguments.Option("--threads", threads_, "N", "Rows forecast at once; 0: one a core");
     DeclareJson(arguments);
     arguments.Footer(
@@ -46,8 +55,12 @@ class Validate final : public Command {
                   "FILE.csv is missing: name a table of published runs, such as "
                   "tests/data/validation/published-runs.csv");
     }
-    FT_ASSIGN(const std::vector<PublishedRun> runs, ReadRuns());
+    FT_ASSIGN(std::vector<PublishedRun> runs, ReadRuns());
     FT_ASSIGN(const CaseSources sources, BuiltInCaseSources());
+    if (!learn_.empty()) {
+      FT_TRY(Learn(runs, sources));
+      if (StopSignal() != 0) return ExitOfSignal(StopSignal());
+    }
     const std::vector<RunPrediction> predictions = PredictAll(runs, sources);
     if (StopSignal() != 0) return ExitOfSignal(StopSignal());
     if (!out_.empty()) {
@@ -91,19 +104,62 @@ class Validate final : public Command {
     std::mutex printing;
     const auto work = [&] {
       for (std::size_t row = next++; row < runs.size() && StopSignal() == 0; row = next++) {
-        out[row] = PredictRun(runs[row], sources);
+        out[row] = PredictRun(runs[row], sources, fit_ ? &*fit_ : nullptr);
         ShowProgress(++done, runs.size(), printing);
       }
     };
-    const auto count =
-        static_cast<std::size_t>(threads_ > 0 ? std::min(threads_, kMaxThreads)
-                                              : std::max(1U, std::thread::hardware_concurrency()));
     {
       std::vector<std::jthread> threads;
-      for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+      for (int i = 1; i < Threads(); ++i) threads.emplace_back(work);
       work();
     }
     return out;
+  }
+
+  int Threads() const {
+    return static_cast<int>(threads_ > 0
+                                ? std::min(threads_, kMaxThreads)
+                                : std::max<std::int64_t>(1, std::thread::hardware_concurrency()));
+  }
+
+  // Whether the profile is fitted to the row.
+  bool Learns(const PublishedRun& run) const {
+    if (learn_ == "all") return true;
+    const std::string& id = run.id;
+    const bool odd = !id.empty() && (id.back() - '0') % 2 != 0;
+    return odd == (learn_ == "odd");
+  }
+
+  // Fits, and leaves in `runs` those to score.
+  Result<void> Learn(std::vector<PublishedRun>& runs, const CaseSources& sources) {
+    if (learn_ != "even" && learn_ != "odd" && learn_ != "all") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--learn " + Printable(learn_) + ": give even, odd or all");
+    }
+    std::vector<PublishedRun> learned, scored;
+    for (const PublishedRun& run : runs) {
+      if (Learns(run)) learned.push_back(run);
+      if (!Learns(run) || learn_ == "all") scored.push_back(run);
+    }
+    FT_ASSIGN(const ProfileFit fit,
+              FitProfile(learned, sources, Threads(), [] { return StopSignal() != 0; }));
+    fit_ = fit;
+    std::fputs(FitText(fit).c_str(), stderr);
+    runs = std::move(scored);
+    return profile_.empty() ? Result<void>() : WriteProfile(learned, sources);
+  }
+
+  // Of the machine with most devices among the rows.
+  Result<void> WriteProfile(const std::vector<PublishedRun>& runs, const CaseSources& sources) {
+    const auto largest = std::max_element(
+        runs.begin(), runs.end(),
+        [](const PublishedRun& a, const PublishedRun& b) { return a.gpus < b.gpus; });
+    FT_ASSIGN(const RunCase of, CaseOf(*largest, sources));
+    DeviceProfile profile = DeriveProfile(of.cluster, of.system);
+    ApplyFit(*fit_, profile);
+    profile.assumptions = "learned from " + std::to_string(fit_->rows) + " measured runs";
+    PosixFileSystem files;
+    return WriteFileAtomically(files, profile_, ProfileToJson(profile));
   }
 
   void ShowProgress(std::size_t done, std::size_t of, std::mutex& printing) const {
@@ -113,7 +169,8 @@ class Validate final : public Command {
   }
 
   std::vector<std::string> files_;
-  std::string out_, families_;
+  std::string out_, families_, learn_, profile_;
+  std::optional<ProfileFit> fit_;
   std::int64_t worst_ = 10;
   std::int64_t threads_ = 0;
 };

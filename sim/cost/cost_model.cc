@@ -12,8 +12,6 @@
 namespace foretrain {
 namespace {
 
-constexpr double kDefaultError = 0.3;
-constexpr double kDefaultCommunicationError = 0.5;
 // A borrowed layout, and sizes outside of what was measured, are trusted half as far.
 constexpr double kBorrowedFactor = 2.0;
 constexpr double kSmallestExtrapolatedError = 0.1;
@@ -182,7 +180,7 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   const ProfileRates& rates = profile_.rates;
   const OpWork work = WorkOf(op);
   const double bytes = work.bytes;
-  Estimate estimate{0, Provenance::kDefault, kDefaultError};
+  Estimate estimate{0, Provenance::kDefault, profile_.error};
   if (profile_.kernels.has_value()) {
     if (const auto seconds = KernelSeconds(*profile_.kernels, profile_.system, op, bytes)) {
       estimate.seconds = *seconds;
@@ -268,7 +266,7 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
             std::max(kSmallestExtrapolatedError, std::max(low.error, high.error))};
   }
   const int nearest = below > 1 ? below : above;
-  if (nearest < 2) return {assumed, Provenance::kDefault, kDefaultCommunicationError};
+  if (nearest < 2) return {assumed, Provenance::kDefault, profile_.error};
   Estimate estimate = FromTable(*FindGroup(op.kind, nearest, many), op);
   GroupPlace measured;
   measured.members = nearest;
@@ -276,7 +274,7 @@ CostModel::Estimate CostModel::Communication(const Op& op, const GroupPlace& pla
   measured.per_node = std::max(1, nearest / measured.nodes);
   estimate.seconds *= assumed / AssumedTime(op.kind, bytes, measured).seconds;
   estimate.provenance = Provenance::kExtrapolated;
-  estimate.error = std::max(kDefaultError, estimate.error);
+  estimate.error = std::max(profile_.error, estimate.error);
   return estimate;
 }
 
@@ -286,6 +284,7 @@ CostModel::Estimate CostModel::InSystem(const Op& op, const GroupPlace& place,
   const SystemOptions& system = profile_.system;
   if (op.op_class == OpClass::kTpComm) estimate.seconds *= 1 - system.tp_overlap;
   if (op.op_class == OpClass::kDpComm && place.nodes > 1) estimate.seconds /= system.network_share;
+  estimate.seconds += SkewOf(place);
   return estimate;
 }
 
@@ -385,6 +384,7 @@ OpCost CostModel::CostOf(const Op& op, const GroupPlace& place,
   cost.launch_s =
       Overhead(OverheadKind::kLaunch, cluster_.is_cpu ? cluster_.devices_per_node : 1);
   const bool communicates = IsCommunication(op.kind);
+  if (communicates) cost.launch_s += SkewOf(place);
   cost.measured_threads = levels_.back();
   if (communicates) cost.measured_threads = std::max(levels_.back(), 1.0 * place.members);
   bool borrowed = false;

@@ -112,6 +112,9 @@ class CostModel {
   Estimate FromTable(const Table& table, const Op& op) const;
   Estimate FromRates(const Op& op) const;
   Estimate Communication(const Op& op, const GroupPlace& place) const;
+  double SkewOf(const GroupPlace& place) const {
+    return (place.members - 1) * profile_.rates.member_skew_s.value;
+  }
   Estimate InSystem(const Op& op, const GroupPlace& place, Estimate estimate) const;
   // Without measurements.
   CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;

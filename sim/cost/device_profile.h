@@ -87,6 +87,9 @@ struct ProfileRates {
   Figure nvme_read_bytes_per_s{1.5e9};
   Figure nvme_write_bytes_per_s{0.75e9};
   Figure nvme_base_s{100e-6};  // added to each read and write
+  // That a collective takes longer, on its queue and on the host, for each member beyond the first:
+  // ranks do not come at one time. Files may leave it out.
+  Figure member_skew_s{0};
   // Of a large GEMM in other formats than fp32; 0: not known. Files may leave them out.
   Figure gemm_tf32_flop_per_s;
   Figure gemm_fp16_flop_per_s;
@@ -107,6 +110,10 @@ struct ReferenceGemm {
   bool operator==(const ReferenceGemm&) const = default;
 };
 
+// Of what has no points, one standard deviation of the logarithm: measured on published runs that
+// nothing was fitted to (docs/validation.md, Intervals).
+inline constexpr double kUnfittedError = 0.20;
+
 struct DeviceProfile {
   std::string device;   // "NVIDIA H200", "cpu"
   std::string machine;  // host name and processor
@@ -117,6 +124,7 @@ struct DeviceProfile {
   std::optional<KernelModel> kernels;
   // What the software does that runs on it; its host_op_s is in rates.launch_s.
   SystemOptions system;
+  double error = kUnfittedError;  // of what has no points, relative: one standard deviation
   ReferenceGemm reference;
   std::vector<OverheadPoint> overheads;
   std::vector<ProfilePoint> points;

@@ -45,11 +45,12 @@ constexpr std::array<Field<ProfileRates, Figure>, 18> kRates{{
     {"overlap_slowdown", &ProfileRates::overlap_slowdown},
 }};
 // Of profiles from before there were any: read where they are.
-constexpr std::array<Field<ProfileRates, Figure>, 9> kLaterRates{{
+constexpr std::array<Field<ProfileRates, Figure>, 10> kLaterRates{{
     {"host_bytes_per_s", &ProfileRates::host_bytes_per_s},
     {"nvme_read_bytes_per_s", &ProfileRates::nvme_read_bytes_per_s},
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
+    {"member_skew_s", &ProfileRates::member_skew_s},
     {"gemm_tf32_flop_per_s", &ProfileRates::gemm_tf32_flop_per_s},
     {"gemm_fp16_flop_per_s", &ProfileRates::gemm_fp16_flop_per_s},
     {"gemm_bf16_flop_per_s", &ProfileRates::gemm_bf16_flop_per_s},
@@ -279,6 +280,7 @@ std::string ProfileToJson(const DeviceProfile& profile) {
     json.Field("cols", profile.reference.cols).Field("inner", profile.reference.inner);
     json.Field("seconds", profile.reference.seconds).EndObject();
   }
+  json.Field("error", profile.error);
   json.Name("rates").BeginObject();
   const auto write = [&](const auto& fields) {
     for (const auto& [name, member] : fields) {
@@ -322,6 +324,7 @@ Result<DeviceProfile> ProfileFromJson(std::string_view text, std::string_view fi
   profile.machine = fields.StringOr("machine", "", 1000);
   profile.date = fields.StringOr("date", "", 100);
   profile.assumptions = fields.StringOr("assumptions", "", 10'000);
+  profile.error = fields.NumberOr("error", kUnfittedError, 0, 10);
   if (auto reference = fields.ObjectOr("reference")) {
     FT_TRY(ReadReference(std::move(*reference), profile.reference));
   }

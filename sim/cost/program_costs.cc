@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -96,6 +98,40 @@ class RankRows {
   std::array<std::optional<GroupPlace>, kGroupKindCount> places_;
 };
 
+// What the system runs again though no backward reads it: the ops of a layer's forward that its
+// recomputation leaves out. They are charged to the last op that recomputes; `charged` has the rows
+// that were.
+void ChargeWholeForward(const Program& program, const RankProgram& rank,
+                        const std::vector<std::int32_t>& row_of, std::set<std::int32_t>& charged,
+                        ProgramCosts& costs) {
+  std::map<std::int32_t, const Instruction*> forward;  // by block of the model
+  for (const Instruction& instruction : rank.step) {
+    if (instruction.key.kind != InstructionKind::kBlock) continue;
+    if (instruction.key.pass == Pass::kForward) {
+      forward.emplace(instruction.key.block, &instruction);
+    }
+    const auto whole = forward.find(instruction.key.block);
+    if (instruction.key.pass != Pass::kRecompute || whole == forward.end()) continue;
+    const std::vector<Op>& again = program.blocks[At(instruction.block)].ops;
+    const std::vector<Op>& ops = program.blocks[At(whole->second->block)].ops;
+    if (again.empty()) continue;
+    const std::int32_t last =
+        row_of[At(instruction.first_op) + again.size() - 1];
+    if (!charged.insert(last).second) continue;
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+      const bool runs = std::any_of(again.begin(), again.end(), [&](const Op& other) {
+        return other.name == ops[op].name;
+      });
+      if (runs) continue;
+      const std::int32_t row = row_of[At(whole->second->first_op) + op];
+      for (std::size_t level = 0; level < costs.levels.size(); ++level) {
+        costs.seconds[At(last) * costs.levels.size() + level] +=
+            costs.seconds[At(row) * costs.levels.size() + level];
+      }
+    }
+  }
+}
+
 // How many ranks of its node the rank stands for: where ranks are left out, all of its stage.
 double WeightOf(const Program& program, const RankProgram& rank, int devices_per_node) {
   const int world = program.plan.World();
@@ -119,6 +155,7 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
   ProgramCosts costs;
   costs.levels = levels_;
   Rows rows(*this, program, costs);
+  std::set<std::int32_t> charged;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
     RankRows rank_rows(program, rank, cluster_, rows);
@@ -127,6 +164,9 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
     for (const Instruction& instruction : rank.step) {
       const std::vector<std::int32_t>& of_block = rank_rows.Of(instruction.block);
       row_of.insert(row_of.end(), of_block.begin(), of_block.end());
+    }
+    if (profile_.system.whole_recompute) {
+      ChargeWholeForward(program, rank, row_of, charged, costs);
     }
     costs.domain.push_back(cluster_.is_cpu ? rank.rank / cluster_.devices_per_node
                                            : static_cast<std::int32_t>(r));

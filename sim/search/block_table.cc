@@ -115,6 +115,10 @@ class Maker {
     Fill(Pass::kBackward, out.backward);
     if (IsLayer(choice_.kind) && choice_.recompute == RecomputeKind::kFull) {
       out.again = FiguresOf(Pass::kRecompute);
+      if (times_.whole_recompute()) {
+        out.again.span_s = out.forward.span_s;
+        out.again.compute_s = out.forward.compute_s;
+      }
     }
   }
 

@@ -53,6 +53,8 @@ class BlockTimes {
   double SpanOf(const Block& block, const Plan& plan) { return Of(block, plan).span_s; }
   // How many times as long compute takes beside communication.
   double slowdown() const { return slowdown_; }
+  // Whether full recomputation runs the whole forward again.
+  bool whole_recompute() const { return costs_.profile().system.whole_recompute; }
   // Whether the system waits for what its stages send each other.
   bool blocking_sends() const { return costs_.profile().system.blocking_sends; }
   // A number for where all groups within a stage lie.

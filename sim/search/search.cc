@@ -12,6 +12,7 @@
 #include "sim/search/advice.h"
 #include "sim/search/bets.h"
 #include "sim/search/enumerate.h"
+#include "sim/search/forecast_interval.h"
 #include "sim/search/tune_gathers.h"
 
 namespace foretrain {
@@ -247,8 +248,9 @@ class Searcher {
     }
     out.host_bytes = candidate.estimate.host_bytes;
     out.step_s = step;
-    out.low_s = step * (1 - forecast.relative_error);
-    out.high_s = step * (1 + forecast.relative_error);
+    const ForecastInterval interval = ForecastIntervalOf(step, forecast.relative_error);
+    out.low_s = interval.low_s;
+    out.high_s = interval.high_s;
     return out;
   }
 

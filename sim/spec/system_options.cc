@@ -15,7 +15,7 @@ constexpr double kLeastShare = 0.001;
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 10> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 11> kFlags = {{
     {"shared_gathers", &SystemOptions::shared_gathers},
     {"caching_allocator", &SystemOptions::caching_allocator},
     {"holds_gradients", &SystemOptions::holds_gradients},
@@ -24,6 +24,7 @@ constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 10> kFl
     {"fused_elementwise", &SystemOptions::fused_elementwise},
     {"fused_norm", &SystemOptions::fused_norm},
     {"fused_loss", &SystemOptions::fused_loss},
+    {"whole_recompute", &SystemOptions::whole_recompute},
     {"blocking_sends", &SystemOptions::blocking_sends},
     {"scatter_gather", &SystemOptions::scatter_gather},
 }};
@@ -98,7 +99,7 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   option.Refuse(
       "value",
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
-      "fused_loss, host_op_s, blocking_sends, scatter_gather, tp_overlap, network_share, "
+      "fused_loss, host_op_s, whole_recompute, blocking_sends, scatter_gather, tp_overlap, network_share, "
       "memory_figure, memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
       "shared_gathers, own_communicators, late_free_ops or reduce_bucket_bytes");
   return {};

@@ -49,6 +49,8 @@ struct SystemOptions {
   bool fused_norm = true;         // RMSNorm likewise
   bool fused_loss = true;         // cross-entropy in one pass each way, in 16 bits
   double host_op_s = 4e-6;        // host time that issues one op of the program
+  // Full recomputation runs a layer's whole forward again, not only what its backward reads.
+  bool whole_recompute = false;
   // Sends and receives between stages are waited for, not issued ahead.
   bool blocking_sends = false;
   // Tensor-parallel ranks send a part each between stages and gather the whole behind it.

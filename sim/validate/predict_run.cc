@@ -24,6 +24,7 @@ RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel&
   Plan priced = plan;
   if (run.system.tp_overlap > 0) priced.tp_tiles = 1;
   out.step_s = Evaluator(run.model, costs, AllPlanFields()).Evaluate(priced).step_s;
+  out.interval = ForecastIntervalOf(out.step_s, costs.profile().error);
   return out;
 }
 
@@ -38,10 +39,12 @@ bool Better(const RunPrediction& a, const RunPrediction& b) {
   return per_sample(a) < per_sample(b);
 }
 
-Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& sources) {
+Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& sources,
+                              const ProfileFit* fit) {
   FT_ASSIGN(const RunCase of, CaseOf(run, sources));
-  FT_ASSIGN(const CostModel costs,
-            CostModel::Make(of.cluster, DeriveProfile(of.cluster, of.system)));
+  DeviceProfile profile = DeriveProfile(of.cluster, of.system);
+  if (fit != nullptr) ApplyFit(*fit, profile);
+  FT_ASSIGN(const CostModel costs, CostModel::Make(of.cluster, profile));
   RunPrediction best;
   for (std::size_t i = 0; i < of.plans.size(); ++i) {
     RunPrediction one = PredictPlan(of, of.plans[i], costs);
@@ -55,8 +58,9 @@ Result<RunPrediction> Predict(const PublishedRun& run, const CaseSources& source
 
 }  // namespace
 
-RunPrediction PredictRun(const PublishedRun& run, const CaseSources& sources) {
-  Result<RunPrediction> prediction = Predict(run, sources);
+RunPrediction PredictRun(const PublishedRun& run, const CaseSources& sources,
+                         const ProfileFit* fit) {
+  Result<RunPrediction> prediction = Predict(run, sources, fit);
   if (prediction.has_value()) return *prediction;
   RunPrediction refused;
   refused.refused = prediction.error().message;

@@ -6,12 +6,15 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/search/forecast_interval.h"
+#include "sim/validate/fit_profile.h"
 #include "sim/validate/run_case.h"
 
 namespace foretrain {
 
 struct RunPrediction {
   double step_s = 0;
+  ForecastInterval interval;    // of step_s
   double peak_gib = 0;  // of the fullest rank, as the source's figure counts it
   bool fits = false;
   Plan plan;  // what was forecast
@@ -24,8 +27,10 @@ struct RunPrediction {
 // The forecast of `run`. Of the plans that it may mean, the fastest of those that fit; where none
 // fits, the smallest. A row that cannot be forecast comes back with the reason in `refused`.
 //
-// Step time: EstimateStep on the profile that DeriveProfile makes of the device, nothing of the
-// row's results. O(plans * blocks); safe from any thread.
-RunPrediction PredictRun(const PublishedRun& run, const CaseSources& sources);
+// Step time: an Evaluator on the profile that DeriveProfile makes of the device and the preset's
+// system, with the constants of `fit` where there is one; nothing of the row's results. O(plans *
+// blocks); safe from any thread.
+RunPrediction PredictRun(const PublishedRun& run, const CaseSources& sources,
+                         const ProfileFit* fit = nullptr);
 
 }  // namespace foretrain

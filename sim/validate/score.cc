@@ -56,10 +56,11 @@ double Largest(const std::vector<double>& values) {
 }
 
 void ScoreTime(const Pairing& of, const Rows& rows, FamilyScore& out) {
-  std::vector<double> relative, logs, absolute_logs;
+  std::vector<double> held, relative, logs, absolute_logs;
   for (const std::size_t row : rows) {
     if (!of.Timed(row)) continue;
     relative.push_back(std::abs(of.Ratio(row) - 1));
+    held.push_back(of.predictions[row].interval.Holds(of.runs[row].step_s) ? 1 : 0);
     logs.push_back(std::log(of.Ratio(row)));
     absolute_logs.push_back(std::abs(logs.back()));
   }
@@ -67,6 +68,7 @@ void ScoreTime(const Pairing& of, const Rows& rows, FamilyScore& out) {
   out.time_max = ScoreOf(relative, Largest);
   out.time_median_abs_log = ScoreOf(absolute_logs, Median);
   out.time_bias = ScoreOf(logs, Mean);
+  out.interval_coverage = ScoreOf(held, Mean);
 }
 
 void ScoreMemory(const Pairing& of, const Rows& rows, FamilyScore& out) {
@@ -259,6 +261,7 @@ FamilyScore ScoreAll(std::span<const FamilyScore> families) {
   over(&FamilyScore::time_max, Largest);
   over(&FamilyScore::time_median_abs_log, Median);
   over(&FamilyScore::time_bias, Mean);
+  over(&FamilyScore::interval_coverage, Mean);
   over(&FamilyScore::kendall_tau, Mean);
   over(&FamilyScore::memory_mape, Mean);
   over(&FamilyScore::memory_median, Median);

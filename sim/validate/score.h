@@ -25,6 +25,7 @@ struct Score {
 //   time_max             largest |p / t - 1|
 //   time_median_abs_log  median |ln(p / t)|
 //   time_bias            mean ln(p / t): above 0, forecasts are too slow
+//   interval_coverage    share of rows whose t lies in the forecast's interval, made to hold 0.9
 //   kendall_tau          (concordant - discordant) / pairs, over pairs of rows of a sweep that
 //                        differ in measured seconds a token; a forecast tie counts for neither. A
 //                        sweep: one model shape, sequence, precision, device and number of devices
@@ -37,7 +38,7 @@ struct FamilyScore {
   int rows = 0, predicted = 0, refused = 0;
   int open = 0;        // predicted rows with a plan field that a search chose
   bool barred = true;  // false: more than half of the rows are such
-  Score time_mape, time_max, time_median_abs_log, time_bias, kendall_tau;
+  Score time_mape, time_max, time_median_abs_log, time_bias, interval_coverage, kendall_tau;
   Score memory_mape, memory_median, fits_balanced_accuracy;
 };
 

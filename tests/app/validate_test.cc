@@ -20,7 +20,7 @@ TEST(Validate, WritesARowARunAndScoresByFamily) {
                                       " --families korth,sc21t1 --out p.csv --json");
   ASSERT_EQ(end.code, 0) << end.errors;
   EXPECT_THAT(folder.Read("p.csv"),
-              AllOf(StartsWith("id,predicted_time_s,predicted_memory_gib,fits,refused_reason\n"),
+              AllOf(StartsWith("id,predicted_time_s,predicted_memory_gib,fits,refused_reason,low_s,high_s\n"),
                     HasSubstr("\nkorth-008,")));
   const auto json = ParseJson(end.output, "stdout");
   ASSERT_TRUE(json.has_value()) << json.error().message;

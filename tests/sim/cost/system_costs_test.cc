@@ -4,6 +4,7 @@
 #include "sim/cost/cost_model.h"
 #include "sim/cost/derive_profile.h"
 #include "sim/cost/profile_json.h"
+#include "sim/program/program.h"
 #include "sim/spec/catalogue.h"
 #include "tests/sim/cost/profiles.h"
 
@@ -91,6 +92,40 @@ TEST(SystemCosts, SendPartsAndGatherThem) {
   const GroupPlace tensor = OfOneNode(4);
   EXPECT_NEAR(costs.CostOf(send, pair, &tensor).Alone(),
               costs.CostOf(part, pair).Alone() + costs.CostOf(whole, tensor).Alone(), 1e-12);
+}
+
+// What a layer's backward does not read, its last product and its sum, is run again all the same.
+TEST(SystemCosts, RunTheWholeForwardAgain) {
+  const auto catalogue = BuiltInCatalogue();
+  ASSERT_TRUE(catalogue.has_value());
+  const auto entry = FindModel(*catalogue, "gpt2-124m");
+  ASSERT_TRUE(entry.has_value()) << entry.error().message;
+  Plan plan;
+  plan.tp = 4;
+  plan.recompute = RecomputeKind::kFull;
+  plan.sequence = 1024;
+  plan.precision = Precision::kBf16;
+  const auto program = Compile(entry->spec, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  SystemOptions system;
+  system.whole_recompute = true;
+  const ProgramCosts plain = *Make(A100s(1), {}).CostsOf(*program);
+  const ProgramCosts whole = *Make(A100s(1), system).CostsOf(*program);
+  double forward_s = 0, plain_s = 0, whole_s = 0;
+  for (const Instruction& instruction : program->ranks[0].step) {
+    const bool forward = instruction.key.pass == Pass::kForward;
+    if (instruction.key.kind != InstructionKind::kBlock || instruction.key.block != 2) continue;
+    if (!forward && instruction.key.pass != Pass::kRecompute) continue;
+    const auto ops = program->blocks[static_cast<std::size_t>(instruction.block)].ops.size();
+    for (std::size_t op = 0; op < ops; ++op) {
+      const auto at = static_cast<std::size_t>(instruction.first_op) + op;
+      if (forward) forward_s += plain.Alone(plain.row_of[0][at]);
+      if (!forward) plain_s += plain.Alone(plain.row_of[0][at]);
+      if (!forward) whole_s += whole.Alone(whole.row_of[0][at]);
+    }
+  }
+  EXPECT_LT(plain_s, 0.9 * forward_s);
+  EXPECT_NEAR(whole_s, forward_s, 1e-9);
 }
 
 TEST(SystemCosts, AreKeptWithTheProfile) {
