@@ -154,7 +154,7 @@ class AttentionPartTest : public KernelTest {
                                .merge = into != nullptr ? 1 : 0,
                                .dtype = FT_F32,
                                .window = h.window,
-                               .scale = 0.0F});
+                               .scale = 0.0F, .random = {}});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -199,7 +199,7 @@ class AttentionPartTest : public KernelTest {
                                 .accumulate_dq = dq_before != nullptr ? 1 : 0,
                                 .dtype = FT_F32,
                                 .window = h.window,
-                                .scale = 0.0F});
+                                .scale = 0.0F, .random = {}});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {

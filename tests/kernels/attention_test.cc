@@ -93,7 +93,7 @@ class AttentionTest : public KernelTest {
                            .head_dim = static_cast<std::int32_t>(s.head_dim),
                            .dtype = FT_F32,
                            .window = s.window,
-                           .scale = 0.0F});
+                           .scale = 0.0F, .random = {}});
   }
 
   void CheckForward(const AttentionShape& s) {
@@ -140,7 +140,7 @@ class AttentionTest : public KernelTest {
                             .head_dim = static_cast<std::int32_t>(s.head_dim),
                             .dtype = FT_F32,
                             .window = s.window,
-                            .scale = 0.0F});
+                            .scale = 0.0F, .random = {}});
     grads.ExpectGapIsNan();
     return {grads.Get(0, s.heads * s.head_dim), grads.Get(packed.KeyAt(), s.kv_heads * s.head_dim),
             grads.Get(packed.ValueAt(), s.kv_heads * s.head_dim)};
