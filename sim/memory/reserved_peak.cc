@@ -43,7 +43,7 @@ struct Moment {
 class Replay {
  public:
   Replay(const Plan& plan, const SystemOptions& system, const Emitted& emitted)
-      : plan_(plan), system_(system), emitted_(emitted), places_(emitted.rank.buffers.size()) {
+      : plan_(plan), system_(system), emitted_(emitted) {
     for (const Buffer& buffer : emitted_.rank.buffers) tensors_.push_back({buffer.bytes, -1, -1});
     Visit();
     Schedule();
@@ -157,12 +157,13 @@ class Replay {
     }
   }
 
+  // Those behind the buffers are held beside the program.
+  bool IsBuffer(int tensor) const { return Index(tensor) < emitted_.rank.buffers.size(); }
   bool IsState(int tensor) const {
-    return Index(tensor) < places_.size() && emitted_.rank.buffers[Index(tensor)].persistent;
+    return IsBuffer(tensor) && emitted_.rank.buffers[Index(tensor)].persistent;
   }
   bool IsElsewhere(int tensor) const {
-    return Index(tensor) < places_.size() &&
-           emitted_.rank.buffers[Index(tensor)].space != Space::kDevice;
+    return IsBuffer(tensor) && emitted_.rank.buffers[Index(tensor)].space != Space::kDevice;
   }
 
   void Schedule() {

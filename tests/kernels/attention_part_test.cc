@@ -158,7 +158,8 @@ class AttentionPartTest : public KernelTest {
                                .value_dim = 0,
                                .alibi_heads = 0,
                                .first_head = 0,
-                               .softcap = 0.0F});
+                               .softcap = 0.0F,
+                              .random = {}});
     return {Collect(part, part.queries, width, out), Collect(part, part.queries, h.heads, lse)};
   }
 
@@ -207,7 +208,8 @@ class AttentionPartTest : public KernelTest {
                                 .value_dim = 0,
                                 .alibi_heads = 0,
                                 .first_head = 0,
-                                .softcap = 0.0F});
+                                .softcap = 0.0F,
+                              .random = {}});
     const Floats both = Collect(part, part.keys, 2 * kv_width, dk);
     Grads grads{Collect(part, part.queries, width, dq), {}, {}};
     for (std::size_t i = 0; i < both.size(); ++i) {

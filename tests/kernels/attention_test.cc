@@ -100,7 +100,8 @@ class AttentionTest : public KernelTest {
                            .value_dim = static_cast<std::int32_t>(s.value_dim),
                            .alibi_heads = static_cast<std::int32_t>(s.alibi_heads),
                            .first_head = static_cast<std::int32_t>(s.first_head),
-                           .softcap = static_cast<float>(s.softcap)});
+                           .softcap = static_cast<float>(s.softcap),
+                              .random = {}});
   }
 
   void CheckForward(const AttentionShape& s) {
@@ -151,7 +152,8 @@ class AttentionTest : public KernelTest {
                             .value_dim = static_cast<std::int32_t>(s.value_dim),
                             .alibi_heads = static_cast<std::int32_t>(s.alibi_heads),
                             .first_head = static_cast<std::int32_t>(s.first_head),
-                            .softcap = static_cast<float>(s.softcap)});
+                            .softcap = static_cast<float>(s.softcap),
+                              .random = {}});
     grads.ExpectGapIsNan();
     return {grads.Get(0, s.heads * s.head_dim), grads.Get(packed.KeyAt(), s.kv_heads * s.head_dim),
             grads.Get(packed.ValueAt(), s.kv_heads * s.ValueDim())};

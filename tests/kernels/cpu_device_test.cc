@@ -50,6 +50,8 @@ TEST_F(DeviceTest, SupportsEveryKernelInFp32AndAllButTheLossIn16Bits) {
     EXPECT_EQ(api.supports(FT_KERNEL_GEMM, dtype), 1);
     EXPECT_EQ(api.supports(FT_KERNEL_CROSS_ENTROPY_FORWARD, dtype), 0);
   }
+  EXPECT_EQ(api.supports(FT_KERNEL_DROPOUT, FT_U8), 1);
+  EXPECT_EQ(api.supports(FT_KERNEL_GEMM, FT_U8), 0);
   EXPECT_EQ(api.supports(FT_KERNEL_COUNT, FT_F32), 0);
 }
 
@@ -183,7 +185,8 @@ TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .value_dim = 0,
                                .alibi_heads = 0,
                                .first_head = 0,
-                               .softcap = 0.0F};
+                               .softcap = 0.0F,
+                              .random = {}};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
@@ -261,7 +264,8 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .value_dim = 0,
                                      .alibi_heads = 0,
                                      .first_head = 0,
-                                     .softcap = 0.0F};
+                                     .softcap = 0.0F,
+                              .random = {}};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

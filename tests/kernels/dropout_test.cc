@@ -276,7 +276,9 @@ TEST_P(StandardAttentionTest, WritesWeightsAndWhatIsLeftOfThem) {
       const auto at = static_cast<std::size_t>(row * s.sequence + j);
       sum += made.weights[at];
       EXPECT_EQ(made.dropped[at], made.mask[at] != 0 ? 2 * made.weights[at] : 0.0F);
-      if (j > row % s.sequence) EXPECT_EQ(made.weights[at], 0.0F);
+      if (j > row % s.sequence) {
+        EXPECT_EQ(made.weights[at], 0.0F);
+      }
     }
     EXPECT_NEAR(sum, 1.0, 9 * kUnit);
   }

@@ -120,8 +120,8 @@ TEST(PublishedMemory, OfStatesIsWhatTheFirstRankHolds) {
     const double layers = static_cast<double>(of.layers) / of.pp, h = static_cast<double>(of.hidden);
     const double blocks = 18 * 12 * layers * h * h / 8;
     EXPECT_NEAR(blocks / kGiB, of.state, kTolerance * of.state) << of.name;
-    // Beside them: the table; positions; of a layer norms and biases, 4 h and 9 h / t + 2 h, the
-    // norm at the end where there is one stage.
+    // Beside them: the table's share; positions; of a layer its norms, 4 h, and biases, 2 h of what
+    // is summed over ranks and 7 h / t; the norm at the end where there is one stage.
     const double more = 51200 * h / 8 + 2048 * h + layers * (6 * h + 7 * h / 8) +
                         (of.pp == 1 ? 2 * h : 0);
     EXPECT_NEAR(static_cast<double>(state), blocks + 18 * more, 1e-4 * blocks) << of.name;
