@@ -92,7 +92,7 @@ float TableScale(const BlockContext& context) {
 void Embedding::DescribeDropout(Op& op) const {
   op.dropout = static_cast<float>(context.plan.dropout);
   op.dropout_site = kEmbeddingSite;
-  op.own_rows = split_rows;
+  op.own_rows = context.plan.sequence_parallel;
   op.shape = {.rows = own_rows,
               .cols = hidden,
               .batch = context.plan.micro_batch,
