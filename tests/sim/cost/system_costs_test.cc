@@ -104,7 +104,7 @@ TEST(SystemCosts, RunTheWholeForwardAgain) {
   plan.tp = 4;
   plan.recompute = RecomputeKind::kFull;
   plan.sequence = 1024;
-  plan.global_batch = 1;
+  plan.micro_batch = plan.global_batch = 1;
   plan.precision = Precision::kBf16;
   const auto program = Compile(entry->spec, plan);
   ASSERT_TRUE(program.has_value()) << program.error().message;
