@@ -16,7 +16,7 @@ constexpr std::string_view kFile = "sim/cost/architectures.json";
 constexpr std::array<std::string_view, kProvenanceCount> kProvenanceNames = {
     "measured", "interpolated", "extrapolated", "default"};
 
-constexpr std::array<ArchitectureField, 11> kFields = {{
+constexpr std::array<ArchitectureField, 12> kFields = {{
     {"gemm_efficiency", &Architecture::gemm_efficiency, 0.01, 1.0},
     {"tile_s", &Architecture::tile_s, 0.0, 1e-3},
     {"l2_bytes_per_s", &Architecture::l2_bytes_per_s, 1e9, 1e16},
@@ -26,6 +26,7 @@ constexpr std::array<ArchitectureField, 11> kFields = {{
     {"flash_backward", &Architecture::flash_backward, 0.01, 1.0},
     {"cudnn_forward", &Architecture::cudnn_forward, 0.01, 1.0},
     {"cudnn_backward", &Architecture::cudnn_backward, 0.01, 1.0},
+    {"unaligned_share", &Architecture::unaligned_share, 0.01, 1.0},
     {"score_efficiency", &Architecture::score_efficiency, 0.01, 1.0},
     {"flash1_share", &Architecture::flash1_share, 0.01, 1.0},
 }};

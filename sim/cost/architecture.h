@@ -23,6 +23,7 @@ struct Architecture {
   Figure kernel_s;                   // of each kernel, beside its work
   // Attention at long sequences with head_dim 128, of the dense 16-bit peak; causal half counted.
   Figure flash_forward, flash_backward, cudnn_forward, cudnn_backward;
+  Figure unaligned_share;   // rate of 16-bit products whose sides are no multiples of 8, of the others
   Figure score_efficiency;  // of the bandwidth: softmax and dropout on the scores of attention
   Figure flash1_share;      // rate of FlashAttention's first version over the second's
 

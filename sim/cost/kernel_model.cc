@@ -15,7 +15,6 @@ constexpr std::int64_t kSmallestSplit = 512;  // of k
 constexpr double kSoftmaxWidth = 16;
 constexpr double kReferenceHeadDim = 128;
 constexpr double kAttentionTile = 128;  // queries; the diagonal's tiles are computed in full
-constexpr double kSimtShare = 0.5;      // of the fp32 peak
 
 struct Tile {
   std::int64_t rows, cols;
@@ -150,13 +149,15 @@ double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t b
                    std::int64_t m, std::int64_t n, std::int64_t k, double bytes) {
   const Architecture& of = model.architecture;
   const std::int64_t units = model.multiprocessors;
-  const bool fp8 = LayoutOf(format).bits <= 8;
-  const double flop_per_s = fp8 ? model.fp8_flop_per_s : model.half_flop_per_s;
+  const std::int64_t bits = LayoutOf(format).bits;
+  const double flop_per_s = bits <= 4   ? model.fp4_flop_per_s
+                            : bits <= 8 ? model.fp8_flop_per_s
+                                        : model.half_flop_per_s;
   const bool aligned = m % 8 == 0 && n % 8 == 0 && k % 8 == 0;
-  const double rate = (aligned ? of.gemm_efficiency.value * flop_per_s : model.simt_flop_per_s) /
-                      static_cast<double>(units);
+  const double rate = of.gemm_efficiency.value * flop_per_s *
+                      (aligned ? 1 : of.unaligned_share.value) / static_cast<double>(units);
   const double l2 = of.l2_bytes_per_s.value / static_cast<double>(units);
-  const double element = fp8 ? kHalfBytes / 2 : kHalfBytes;
+  const double element = kHalfBytes * static_cast<double>(std::min<std::int64_t>(bits, 16)) / 16;
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const std::int64_t tiles = batch * Ceil(m, tile.rows) * Ceil(n, tile.cols);
@@ -229,7 +230,8 @@ std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
                      .multiprocessors = device.multiprocessors,
                      .half_flop_per_s = half,
                      .fp8_flop_per_s = std::max(half, device.fp8_flop_per_s),
-                     .simt_flop_per_s = kSimtShare * device.fp32_flop_per_s,
+                     .fp4_flop_per_s =
+                         std::max({half, device.fp8_flop_per_s, device.fp4_flop_per_s}),
                      .memory_bytes_per_s = device.memory_bytes_per_s};
 }
 

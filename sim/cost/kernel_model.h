@@ -19,7 +19,7 @@ struct KernelModel {
   int multiprocessors = 1;
   double half_flop_per_s = 0;     // dense peak at 16 bits
   double fp8_flop_per_s = 0;      // dense peak at 8 bits; as at 16 where there is none
-  double simt_flop_per_s = 0;     // of products that tensor cores cannot load
+  double fp4_flop_per_s = 0;      // likewise at 4 bits
   double memory_bytes_per_s = 0;  // published
 
   bool operator==(const KernelModel&) const = default;

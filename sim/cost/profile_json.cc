@@ -212,7 +212,7 @@ Result<void> ReadRates(JsonFields fields, ProfileRates& rates) {
 constexpr std::array<Field<KernelModel, double>, 4> kPeaks{{
     {"half_flop_per_s", &KernelModel::half_flop_per_s},
     {"fp8_flop_per_s", &KernelModel::fp8_flop_per_s},
-    {"simt_flop_per_s", &KernelModel::simt_flop_per_s},
+    {"fp4_flop_per_s", &KernelModel::fp4_flop_per_s},
     {"memory_bytes_per_s", &KernelModel::memory_bytes_per_s},
 }};
 

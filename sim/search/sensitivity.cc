@@ -48,7 +48,7 @@ std::vector<Figure*> RatesOf(ProfileRates& rates, Resource resource) {
 std::vector<double*> PeaksOf(KernelModel& kernels, Resource resource) {
   switch (resource) {
     case Resource::kArithmetic:
-      return {&kernels.half_flop_per_s, &kernels.fp8_flop_per_s, &kernels.simt_flop_per_s};
+      return {&kernels.half_flop_per_s, &kernels.fp8_flop_per_s, &kernels.fp4_flop_per_s};
     case Resource::kMemory:
       return {&kernels.memory_bytes_per_s};
     default:

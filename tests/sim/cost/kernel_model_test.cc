@@ -14,11 +14,12 @@ KernelModel Ideal() {
   model.architecture.l2_bytes_per_s = is(1e18);
   model.architecture.memory_efficiency = is(1);
   model.architecture.kernel_s = is(0);
+  model.architecture.unaligned_share = is(0.25);
   model.architecture.score_efficiency = is(0.5);
   model.multiprocessors = 100;
   model.half_flop_per_s = 100e12;
   model.fp8_flop_per_s = 200e12;
-  model.simt_flop_per_s = 1e12;
+  model.fp4_flop_per_s = 400e12;
   model.memory_bytes_per_s = 1e18;
   return model;
 }
@@ -31,12 +32,14 @@ TEST(KernelModel, CountsTheLastWaveOfTilesInFull) {
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kBf16, 1, 2560, 1408, 1024, 0), 9.0 / 8 * wave,
               1e-12);
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp8, 1, 2560, 1280, 1024, 0), wave / 2, 1e-12);
+  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp4, 1, 2560, 1280, 1024, 0), wave / 4, 1e-12);
 }
 
-// One tile of 64 x 64 on one multiprocessor: 2 * 64 * 64 * 64 / 10e9 s without tensor cores.
-TEST(KernelModel, TakesTensorCoresFromSizesTheyCannotLoad) {
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 63, 64, 0),
-              2.0 * 64 * 64 * 64 / 1e10, 1e-12);
+// One tile of 64 x 64 on one multiprocessor, at 1 TFLOP/s: 2 * 64 * 64 * 64 / 1e12 s.
+TEST(KernelModel, LoadsSizesThatAreNotAlignedAtAShareOfTheRate) {
+  const double aligned = 2.0 * 64 * 64 * 64 / 1e12;
+  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 56, 64, 0), aligned, 1e-12);
+  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 63, 64, 0), 4 * aligned, 1e-12);
 }
 
 // s = d = 8, one head, 1 TB/s: two products of 2 (64 + 2 * 64) bytes, softmax 4 * 64 at half the
