@@ -140,16 +140,21 @@ Result<std::map<std::string, SafetensorEntry>> ParseSafetensorsHeader(std::strin
       return Fail(ErrorCode::kCorruptInput,
                   where + "dtype " + Printable(entry.dtype) + " is none of F32, BF16, F16");
     }
-    if (shape.empty() || shape.size() > 2 || offsets.size() != 2) {
+    if (shape.empty() || shape.size() > 3 || offsets.size() != 2) {
       return Fail(ErrorCode::kCorruptInput,
-                  where + "has no shape of one or two dimensions and two offsets");
+                  where + "has no shape of one to three dimensions and two offsets");
     }
-    entry.rows = shape.size() == 2 ? shape[0] : 1;
+    // Of three dimensions the first two are rows.
+    entry.rows = 1;
+    bool countable = true;
+    for (std::size_t i = 0; i + 1 < shape.size(); ++i) {
+      countable = countable && !__builtin_mul_overflow(entry.rows, shape[i], &entry.rows);
+    }
     entry.cols = shape.back();
     entry.begin = data + offsets[0];
     entry.end = data + offsets[1];
     std::int64_t bytes = 0;
-    const bool fits = !__builtin_mul_overflow(entry.rows, entry.cols, &bytes) &&
+    const bool fits = countable && !__builtin_mul_overflow(entry.rows, entry.cols, &bytes) &&
                       !__builtin_mul_overflow(bytes, SizeOf(entry.dtype), &bytes) &&
                       offsets[0] <= offsets[1] && entry.end <= file_bytes &&
                       entry.end - entry.begin == bytes;

@@ -348,8 +348,7 @@ std::int64_t FileTensor::Row(std::int64_t row) const {
   return first_row + row;
 }
 
-FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model,
-                         const ParameterPlace& of) {
+FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model, const ParameterPlace& of) {
   const ParameterPlace place = AsLayer(model, of);
   const Found found = FindLibrary(has);
   const OurName ours = Parse(place.name);

@@ -24,8 +24,8 @@ struct FileTensor {
   // vector, begin there.
   bool stacked = false;
   std::int64_t first_col = 0;
-  // Of q and k: rotary pairs of a head's `turned` rows from turned_first on lie beside each other in
-  // the file, and half of `turned` apart here; 0: there too.
+  // Of q and k: rotary pairs of a head's `turned` rows from turned_first on lie beside each other
+  // in the file, and half of `turned` apart here; 0: there too.
   std::int64_t turned = 0;
   std::int64_t turned_first = 0;
   std::int64_t head_dim = 0;
@@ -39,10 +39,11 @@ struct FileTensor {
 using HasTensor = std::function<bool(const std::string& name)>;
 
 // The tensor that `place` is in a file of the Hugging Face library, whose family is told by names
-// that only it has: gpt2, gpt_bigcode, gptj, gpt_neox, bloom, mpt, opt, phi, phi3, starcoder2, gemma2 and 3,
-// glm, glm4, else names of Llama, which mistral, qwen2, qwen3, gemma, stablelm, nemotron and the
-// mixtures of experts, deepseek_v2 and 3 and gpt_oss among them, share. Gemma's and Nemotron's norms lack 1, which is told by the model: no
-// other family here has a gated GELU, or a squared ReLU.
+// that only it has: gpt2, gpt_bigcode, gptj, gpt_neox, bloom, mpt, opt, phi, phi3, starcoder2,
+// gemma2 and 3, glm, glm4, else names of Llama, which mistral, qwen2, qwen3, gemma, stablelm,
+// nemotron and the mixtures of experts, deepseek_v2 and 3 and gpt_oss among them, share. Gemma's
+// and Nemotron's norms lack 1, which is told by the model: no other family here has a gated GELU,
+// or a squared ReLU.
 FileTensor LibraryTensor(const HasTensor& has, const ModelSpec& model, const ParameterPlace& place);
 
 }  // namespace foretrain

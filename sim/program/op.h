@@ -46,8 +46,8 @@ enum class OpKind : std::uint8_t {
   kSplitColumns,  // x, left, right; inverse: left, right, x
   kLatentHeads,   // q, kv, turned_key, qkv; inverse: dqkv, dq, dkv, dturned_key
   // a score a head that takes part in the softmax and in nothing else, behind attention without it
-  kSinkForward,   // out (in place), lse (in place), sinks
-  kSinkBackward,  // out, dout, lse, sinks, sinks_grad
+  kSinkForward,           // out (in place), lse (in place), sinks
+  kSinkBackward,          // out, dout, lse, sinks, sinks_grad
   kGeluForward,           // x, y
   kGeluBackward,          // x, dy, dx
   kSwigluForward,         // x, y
@@ -66,14 +66,14 @@ enum class OpKind : std::uint8_t {
   kShiftTargets,          // targets, out: of the token behind each, -1 at a sequence's end
   // logits, probs, weights, chosen, places, sources, counts, balance_counts, choice_bias?
   kRoute,
-  kRouteBackward,         // probs, weights, chosen, balance_counts, d_weights, d_logits
-  kExpertGather,          // x, sources, weights?, out
-  kExpertCombine,         // x, places, weights?, out
-  kExpertDots,            // dy, x, places, out
-  kGroupedGemm,           // a, b, counts?, c
-  kExpertBias,            // x (in place), bias, counts?
-  kExpertBiasGrad,        // dy, counts?, grad
-  kSquaredNorm,           // x, out
+  kRouteBackward,   // probs, weights, chosen, balance_counts, d_weights, d_logits
+  kExpertGather,    // x, sources, weights?, out
+  kExpertCombine,   // x, places, weights?, out
+  kExpertDots,      // dy, x, places, out
+  kGroupedGemm,     // a, b, counts?, c
+  kExpertBias,      // x (in place), bias, counts?
+  kExpertBiasGrad,  // dy, counts?, grad
+  kSquaredNorm,     // x, out
   // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?,
   // weights?: what param becomes in a shorter format
   kAdamW,
@@ -352,8 +352,8 @@ struct Op {
   // sqrt(head_dim); softcap and cross-entropy backward: cap, 0 = none; route and backward: factor
   // of the weights, 0 = 1
   float parameter = 0.0F;
-  float cap = 0.0F;     // attention: of scores, 0 = none
-  RopeStretch stretch;  // rope
+  float cap = 0.0F;         // attention: of scores, 0 = none
+  RopeStretch stretch;      // rope
   // dropout, attention: probability with which a number is dropped, and which of the block's
   // dropouts it is
   float dropout = 0.0F;
@@ -427,11 +427,10 @@ constexpr bool IsCollective(OpKind kind) {
 // does.
 // `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
 // of a query and a key, or those of its window: forward 2 GEMMs, B heads T (T + 1) (head_dim +
-// value_dim), backward 5 (Dao 2023, s. 3.1); an attention part the pairs that it has, as many on every rank or,
-// with a window, their mean over the ranks; norms, activations and
-// AdamW a few an element. Communication: flop 0, bytes = the tensor this rank brings (all-gather:
-// the whole that it ends with). kLoadBatch, kHostRead: bytes = 4 * elements. kOpaque: 0, its time
-// is given.
+// value_dim), backward 5 (Dao 2023, s. 3.1); an attention part the pairs that it has, as many on
+// every rank or, with a window, their mean over the ranks; norms, activations and AdamW a few an
+// element. Communication: flop 0, bytes = the tensor this rank brings (all-gather: the whole that
+// it ends with). kLoadBatch, kHostRead: bytes = 4 * elements. kOpaque: 0, its time is given.
 struct OpWork {
   double flop = 0;
   double bytes = 0;

@@ -169,13 +169,14 @@ TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
   }
 }
 
-// Of the sum of both losses with a layer that predicts ahead.
+// Of the sum of both losses with a layer that predicts ahead, whose norm of the tokens' vectors, of
+// which few are used, bends within a fifth of the step of others.
 TEST(Gradient, IsTheSlopeOfTheLossOfLatentAttentionAndALayerAhead) {
   for (const ModelSpec& of : {TinyLatent(), TinyAhead()}) {
     SCOPED_TRACE(of.name);
     ModelSpec model = WithoutChoices(of);
     model.rope_theta = 100;
-    ExpectSlopes(model, 0.01);
+    ExpectSlopes(model, model.predict_ahead > 0 ? 0.002 : 0.01);
   }
 }
 

@@ -148,9 +148,10 @@ inline BlockKind AheadKind(const ModelSpec& model) {
   return model.experts > 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
 }
 
-// One entry per enumerator above, of the head up to what the model has. With tied embeddings the head's weight is still listed: it is the
-// token table, under the same name, and lowering decides whether it is one tensor or a copy.
-// `ep_rank`: place in the kEp group, which says whose experts they are; sizes are the same for all.
+// One entry per enumerator above, of the head up to what the model has. With tied embeddings the
+// head's weight is still listed: it is the token table, under the same name, and lowering decides
+// whether it is one tensor or a copy. `ep_rank`: place in the kEp group, which says whose experts
+// they are; sizes are the same for all.
 std::vector<BlockParameter> ParametersOf(const ModelSpec& model, const Plan& plan, BlockKind kind,
                                          int ep_rank = 0);
 

@@ -1,6 +1,6 @@
-// Sinks of gpt-oss: a learned score a head joins the softmax with a value of 0. As attention's output
-// and the logarithm of its sum are there, what the sink takes from them is one more op behind any
-// kind of attention, and attention's own backward holds with what that leaves.
+// Sinks of gpt-oss: a learned score a head joins the softmax with a value of 0. As attention's
+// output and the logarithm of its sum are there, what the sink takes from them is one more op
+// behind any kind of attention, and attention's own backward holds with what that leaves.
 #include "sim/program/blocks/layer_ops.h"
 
 namespace foretrain {
@@ -29,9 +29,9 @@ void Layer::SinkGradient(std::int16_t d_attention, bool accumulate) {
         {In(Parameter("sinks", kSinks)), Out(kept)})
       .shape = {.rows = 1, .cols = shape.heads};
   b.Half(Pass::kBackwardWeight);
-  Op& op = b.Add(OpKind::kSinkBackward, OpClass::kMemoryBound, "attention.sinks.grad",
-                 {In(attention), In(d_attention), In(lse), In(kept),
-                  accumulate ? InOut(grad) : Out(grad)});
+  Op& op = b.Add(
+      OpKind::kSinkBackward, OpClass::kMemoryBound, "attention.sinks.grad",
+      {In(attention), In(d_attention), In(lse), In(kept), accumulate ? InOut(grad) : Out(grad)});
   op.accumulate = accumulate;
   op.shape = shape;
 }
