@@ -18,10 +18,10 @@
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kFront = 4;       // plans of the front that are simulated for their memory
-constexpr std::size_t kBalanced = 16;   // fastest plans whose layers may be dealt otherwise
-constexpr std::size_t kTuned = 2;       // fastest simulated plans whose gathers are tuned
-constexpr double kEnumerating = 0.5;    // share of the work, for the progress bar
+constexpr std::size_t kFront = 4;      // plans of the front that are simulated for their memory
+constexpr std::size_t kBalanced = 16;  // fastest plans whose layers may be dealt otherwise
+constexpr std::size_t kTuned = 2;      // fastest simulated plans whose gathers are tuned
+constexpr double kEnumerating = 0.5;   // share of the work, for the progress bar
 // Passes of blocks that are simulated in all: what a few seconds are enough for.
 constexpr double kMostPasses = 100'000;
 
@@ -96,15 +96,18 @@ class Searcher {
                                                    " ranks; allow other values or change --ranks");
     }
     if (!found_.smallest) {
-      const std::string why = result_.rejected.empty() ? "" : result_.rejected.front().example;
+      // Of some reasons there is nothing to say.
+      const auto told =
+          std::find_if(result_.rejected.begin(), result_.rejected.end(),
+                       [](const Rejection& rejection) { return !rejection.example.empty(); });
+      const std::string why = told == result_.rejected.end() ? "it is empty" : told->example;
       return Fail(ErrorCode::kInvalidArgument, "no plan of the space is possible: " + why);
     }
     const auto& [plan, estimate] = *found_.smallest;
     std::string text = model_.name + " does not fit: the smallest plan, " +
-                       foretrain::Describe(plan) + ", needs " +
-                       FormatBytes(estimate.memory_bytes) + " on a rank of stage " +
-                       std::to_string(estimate.fullest_pp) + " and a device has " +
-                       FormatBytes(capacity_) + ".";
+                       foretrain::Describe(plan) + ", needs " + FormatBytes(estimate.memory_bytes) +
+                       " on a rank of stage " + std::to_string(estimate.fullest_pp) +
+                       " and a device has " + FormatBytes(capacity_) + ".";
     const std::vector<Advice> advice =
         AdviseToFit(model_, costs_, space_, options_.ranks, capacity_, HostShare(),
                     std::max(1, options_.threads));
@@ -198,9 +201,9 @@ class Searcher {
       std::vector<Candidate> some;
       while (some.size() < round && done < chosen.size()) {
         const Candidate& candidate = chosen[done];
-        const bool near = result_.plans.empty() ||
-                          candidate.estimate.step_s <=
-                              result_.plans.front().step_s * (1 + kSimulatedMargin);
+        const bool near =
+            result_.plans.empty() ||
+            candidate.estimate.step_s <= result_.plans.front().step_s * (1 + kSimulatedMargin);
         const bool first = done == 0 || (result_.plans.empty() && some.empty());
         if (done >= round && !near) break;
         if (!first && passes > kMostPasses) break;

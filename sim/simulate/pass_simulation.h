@@ -1,7 +1,8 @@
 // One step of a pipeline whose events are passes of chunks: the ops of each chunk are played once
 // and stand for those of all its micro-batches. No program is compiled. Leaves out data
 // parallelism, offloading and updates, and what Simulate alone sees: launches that hold ops up,
-// transfers that share wires, memory that a queue waits for.
+// transfers that share wires, memory that a queue waits for, and recomputation in full that begins
+// before the gradient is there.
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,9 @@ class Enumerated : public testing::Test {
     space_ = DefaultSpace(model_, cluster_, kRanks, base);
     space_.Choose("cp", {1});
     space_.Choose("tp_tiles", {1});
+    space_.Choose("vocab_parallel", {0});
+    space_.Choose("micro_batch", {1, 2, 8});
+    space_.Choose("vpp", {2});
     space_.Choose("offload_activations", {0});
     space_.Choose("offload_optimizer", {0});
     options_.memory_bytes = cluster_.device.memory_bytes;

@@ -30,16 +30,17 @@ std::map<PassKey, PassEnds> ComputedPasses(const Timeline& timeline) {
     const bool counts =
         span.step == 0 && span.queue == Queue::kCompute && key.kind == InstructionKind::kBlock;
     if (!counts) continue;
-    // A recomputation belongs to the backward behind it.
-    const Pass pass = key.pass == Pass::kRecompute ? Pass::kBackward : key.pass;
     const auto [found, is_new] =
-        passes.try_emplace({span.rank, pass, key.micro_batch}, span.start_ns, span.end_ns);
+        passes.try_emplace({span.rank, key.pass, key.micro_batch}, span.start_ns, span.end_ns);
     if (is_new) continue;
     found->second.first = std::min(found->second.first, span.start_ns);
     found->second.second = std::max(found->second.second, span.end_ns);
   }
   return passes;
 }
+
+// Transfers do not slow down what computes beside them.
+const SimulateOptions kApart{.contention = false};
 
 class SimulatePassesTest : public testing::Test {
  protected:
@@ -67,14 +68,13 @@ class SimulatePassesTest : public testing::Test {
 TEST_F(SimulatePassesTest, TakesAsLongForEachPassAsTheWholeProgram) {
   for (const ScheduleKind schedule :
        {ScheduleKind::k1f1b, ScheduleKind::kGpipe, ScheduleKind::kZbH1}) {
-    for (const RecomputeKind recompute : {RecomputeKind::kNone, RecomputeKind::kFull}) {
+    for (const RecomputeKind recompute : {RecomputeKind::kNone, RecomputeKind::kSelective}) {
       plan_.schedule = schedule;
       plan_.recompute = recompute;
       SCOPED_TRACE(Describe(plan_));
       const auto passes = SimulatePasses(model_, plan_, *costs_);
       ASSERT_TRUE(passes.has_value()) << passes.error().message;
-      const auto forecast =
-          MakeForecast(model_, plan_, *costs_, RankChoice::kFirst, /*timeline=*/true);
+      const auto forecast = MakeForecast(model_, plan_, *costs_, RankChoice::kFirst, kApart);
       ASSERT_TRUE(forecast.has_value());
       auto whole = ComputedPasses(forecast->simulation.timeline);
       int compared = 0;
@@ -84,14 +84,12 @@ TEST_F(SimulatePassesTest, TakesAsLongForEachPassAsTheWholeProgram) {
           if (span.slot.micro_batch == 0) continue;
           const auto& ops = passes->OpsOf(rank, span.slot);
           if (ops.empty()) continue;
-          Pass pass = span.slot.pass;
-          if (pass == Pass::kBackwardInput && recompute == RecomputeKind::kFull) continue;
           double begin_s = ops.front().start_s, end_s = 0;
           for (const PassOp& op : ops) {
             begin_s = std::min(begin_s, op.start_s);
             end_s = std::max(end_s, op.end_s);
           }
-          const PassEnds& ends = whole[{rank, pass, span.slot.micro_batch}];
+          const PassEnds& ends = whole[{rank, span.slot.pass, span.slot.micro_batch}];
           EXPECT_NEAR(static_cast<double>(ends.second - ends.first), (end_s - begin_s) * 1e9, 2.0)
               << "rank " << rank << " micro-batch " << span.slot.micro_batch;
           ++compared;
@@ -109,8 +107,7 @@ TEST_F(SimulatePassesTest, EndsWhenTheWholeProgramDoes) {
     SCOPED_TRACE(Describe(plan_));
     const auto passes = SimulatePasses(model_, plan_, *costs_);
     ASSERT_TRUE(passes.has_value());
-    const auto forecast =
-        MakeForecast(model_, plan_, *costs_, RankChoice::kFirst, /*timeline=*/true);
+    const auto forecast = MakeForecast(model_, plan_, *costs_, RankChoice::kFirst, kApart);
     ASSERT_TRUE(forecast.has_value());
     std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max(), end_ns = 0;
     for (const auto& [key, ends] : ComputedPasses(forecast->simulation.timeline)) {
