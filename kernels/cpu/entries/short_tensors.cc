@@ -156,7 +156,8 @@ struct Heads {
 };
 template <class Arguments>
 Heads WidthsOf(const Arguments& g) {
-  const std::int64_t value_dim = g.value_dim > 0 ? g.value_dim : g.head_dim;
+  std::int64_t value_dim = g.head_dim;
+  if constexpr (requires { g.value_dim; }) value_dim = g.value_dim > 0 ? g.value_dim : value_dim;
   return {std::int64_t{g.heads} * g.head_dim, std::int64_t{g.kv_heads} * g.head_dim,
           g.kv_heads * value_dim, g.heads * value_dim};
 }
@@ -304,7 +305,7 @@ void ToWide(WideCopies& wide, FtStandardAttentionForward& g) {
   const std::int64_t rows = g.batch * g.sequence;
   const Heads width = WidthsOf(g);
   const Extent scores = Scores(g.batch, g.heads, g.sequence);
-  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  std::int64_t widths[] = {width.q, width.k, width.v};
   ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
   g.scores = wide.Out(g.scores, g.dtype, scores, false);
   g.weights = wide.Out(g.weights, g.dtype, scores, false);
@@ -318,7 +319,7 @@ void ToWide(WideCopies& wide, FtStandardAttentionBackward& g) {
   const std::int64_t rows = g.batch * g.sequence;
   const Heads width = WidthsOf(g);
   const Extent scores = Scores(g.batch, g.heads, g.sequence);
-  std::int64_t widths[] = {width.q, width.kv, width.kv};
+  std::int64_t widths[] = {width.q, width.k, width.v};
   ReadSlices(wide, g.dtype, rows, g.row_stride, widths, g.q, g.k, g.v);
   g.weights = wide.In(g.weights, g.dtype, scores);
   g.dropped = wide.In(g.dropped, g.dtype, scores);
