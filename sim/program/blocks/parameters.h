@@ -137,12 +137,12 @@ enum HeadParameter : int {
   kAheadLayer,
 };
 
-// Which of the head's parameters is the token table, or a copy of it; kHeadParameterCount: none.
+// Which of the head's parameters is the token table, or a copy of it; -1: none.
 inline int TwinOf(const ModelSpec& model) {
   if (model.tied_embeddings) return kHeadWeight;
-  return model.predict_ahead > 0 ? kAheadTable : kHeadParameterCount;
+  return model.predict_ahead > 0 ? int{kAheadTable} : -1;
 }
-inline bool HasTwin(const ModelSpec& model) { return TwinOf(model) != kHeadParameterCount; }
+inline bool HasTwin(const ModelSpec& model) { return TwinOf(model) >= 0; }
 // Which layer it is that predicts ahead: of the last one's kind.
 inline BlockKind AheadKind(const ModelSpec& model) {
   return model.experts > 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;

@@ -27,7 +27,7 @@ struct Stage {
   int layers = 0;             // of the model
   int dense_layers = 0;       // of them, before the first with experts
   bool tied = false;          // the head's block uses the token table
-  int twin = 0;               // as which of its parameters
+  int twin = -1;              // as which of its parameters
   bool shared_table = false;  // both lie on this rank: one tensor, one gradient
 
   bool HoldsEmbedding() const { return blocks.front() == 0; }
