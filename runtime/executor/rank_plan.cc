@@ -81,8 +81,7 @@ class Planner {
       const auto operands =
           std::span(block.operands).subspan(Index(op.first_operand), Index(op.operand_count));
       const InstructionKey& key = rank_.step[Index(ref.instruction)].key;
-      const RandomPlace random = RandomPlaceOf(
-          op, seed_, key.block, program_.plan.FirstSample(rank_.dp, key.micro_batch));
+      const RandomPlace random = RandomPlaceOf(op, seed_, key, program_.plan, rank_.dp);
       FT_ASSIGN(KernelCall call,
                 MakeKernelCall({op, operands, at, rank_.tp, key.micro_batch, rank_.cp, RunsOf(op),
                                 random, ExpertMember(), bytes},

@@ -2,12 +2,15 @@
 #include "base/hash.h"
 #include "runtime/ops/kernel_call.h"
 #include "runtime/ops/sequence_runs.h"
+#include "sim/program/program.h"
 
 namespace foretrain {
 
-RandomPlace RandomPlaceOf(const Op& op, std::uint64_t seed, int block, std::int64_t first_sample) {
+RandomPlace RandomPlaceOf(const Op& op, std::uint64_t seed, const InstructionKey& key,
+                          const Plan& plan, int dp) {
   if (op.dropout == 0.0F) return {};
-  return {StableHash().Add(seed).Add(block).Add(op.dropout_site).Value(), first_sample};
+  return {StableHash().Add(seed).Add(key.block).Add(op.dropout_site).Value(),
+          plan.FirstSample(dp, key.micro_batch)};
 }
 
 FtRandomMask RandomMaskOf(const BoundOp& op, std::int64_t first_head) {

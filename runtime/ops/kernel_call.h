@@ -14,6 +14,9 @@
 
 namespace foretrain {
 
+struct InstructionKey;
+struct Plan;
+
 // What an update needs beside its tensors: AdamW, Loshchilov and Hutter 2019.
 struct OptimizerSettings {
   float beta1 = 0.9F;
@@ -40,7 +43,9 @@ struct RandomPlace {
   std::uint64_t stream = 0;  // of the run's seed, the block and the op's dropout_site
   std::int64_t first_sample = 0;
 };
-RandomPlace RandomPlaceOf(const Op& op, std::uint64_t seed, int block, std::int64_t first_sample);
+// Of an op of instruction `key` on a rank with data-parallel coordinate `dp`.
+RandomPlace RandomPlaceOf(const Op& op, std::uint64_t seed, const InstructionKey& key,
+                          const Plan& plan, int dp);
 
 // An op with the addresses of its operands, in the op's order; null where one is left out.
 struct BoundOp {

@@ -233,9 +233,14 @@ void UseOtherAttention(std::uint64_t index, PlannedModel& out) {
 void DropNumbers(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index * 11);
   const auto third = [&] { return std::uniform_int_distribution<int>(0, 2)(random) == 0; };
-  if (third()) out.plan.dropout = 0.1;
-  if (third()) out.plan.attention_dropout = 0.1;
-  if (third() && out.plan.cp == 1) out.plan.attention = AttentionAlgorithm::kStandard;
+  const auto choose = [&](auto field, auto value) {
+    Plan plan = out.plan;
+    plan.*field = value;
+    if (third() && ValidatePlan(plan, out.model)) out.plan = plan;
+  };
+  choose(&Plan::dropout, 0.1);
+  choose(&Plan::attention_dropout, 0.1);
+  choose(&Plan::attention, AttentionAlgorithm::kStandard);
 }
 
 }  // namespace
