@@ -128,7 +128,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                .value_dim = 0,
                                .alibi_heads = 0,
                                .first_head = 0,
-                               .softcap = 0.0F};
+                               .softcap = 0.0F,
+                               .random = {}};
     return CpuDeviceApi().attention_forward(queue, &g);
   };
   Register(variant, "attention_forward/" + size, Unit::kFlops, 2.0 * pair, forward);
@@ -158,7 +159,8 @@ void RegisterAttention(const Variant& variant, std::int64_t sequence, std::int32
                                 .value_dim = 0,
                                 .alibi_heads = 0,
                                 .first_head = 0,
-                                .softcap = 0.0F};
+                                .softcap = 0.0F,
+                                .random = {}};
     return CpuDeviceApi().attention_backward(queue, &g);
   });
 }
