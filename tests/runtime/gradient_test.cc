@@ -35,10 +35,8 @@ class Slope {
   Slope(const ModelSpec& model, const Plan& plan) {
     auto program = Compile(model, plan);
     EXPECT_TRUE(program.has_value());
-    auto made = Executor::Make(std::make_shared<const Program>(*std::move(program)), CpuDeviceApi(),
-                               clock_, {});
-    EXPECT_TRUE(made.has_value()) << made.error().message;
-    executor_ = *std::move(made);
+    program_ = std::make_shared<const Program>(*std::move(program));
+    MakeExecutor();
     EXPECT_TRUE(FillParameters(*executor_, InitialWeights(model, 3)).has_value());
     start_ = GatherTensors(*executor_, StateKind::kParameters);
     // Norms and biases off their start, where some slopes vanish.
@@ -51,7 +49,9 @@ class Slope {
     gradients_ = GatherTensors(*executor_, StateKind::kGradients);
   }
 
+  // Each time in a run's first step, whose masks are the same whatever the parameters are.
   double LossAt(const TensorMap& parameters) {
+    MakeExecutor();
     EXPECT_TRUE(FillParameters(*executor_, SourceOf(parameters)).has_value());
     RecordingSink sink;
     FixedBatches batches;
@@ -92,7 +92,15 @@ class Slope {
   double loss() const { return loss_; }
 
  private:
+  void MakeExecutor() {
+    executor_ = nullptr;
+    auto made = Executor::Make(program_, CpuDeviceApi(), clock_, {});
+    EXPECT_TRUE(made.has_value()) << made.error().message;
+    executor_ = *std::move(made);
+  }
+
   RealClock clock_;
+  std::shared_ptr<const Program> program_;
   std::unique_ptr<Executor> executor_;
   TensorMap start_, gradients_;
   double loss_ = 0;
