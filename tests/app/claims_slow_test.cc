@@ -119,7 +119,7 @@ TEST(Claims, FiguresAreThoseOfTheirCommands) {
     for (const auto& [name, command] : claim.commands) {
       const ProgramEnd end =
           RunCommand(folder.path(), "$FORETRAIN" + command.substr(std::string("foretrain").size()));
-      EXPECT_EQ(end.code, 0) << command << '\n' << end.errors;
+      EXPECT_LE(end.code, 1) << command << '\n' << end.errors;  // 1: it does not fit
       auto json = ParseJson(end.output, command);
       ASSERT_TRUE(json.has_value()) << json.error().message;
       outputs.emplace(name, std::move(*json));
