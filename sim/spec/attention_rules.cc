@@ -12,6 +12,18 @@ std::string ScoresNeedWholeSequences(const Plan& plan) {
       plan.cp);
 }
 
+// A pass in pieces makes its output once; dropout of rows by rows would make it in several.
+std::string PairsDropWholeBranches(const Plan& plan) {
+  const bool pairs =
+      plan.schedule == ScheduleKind::kDualPipe || plan.schedule == ScheduleKind::kDualPipeV;
+  const bool whole = !plan.sequence_parallel && plan.tp_tiles == 1;
+  if (!pairs || whole || plan.dropout == 0) return {};
+  return fmt::format(
+      "sequence_parallel {} and tp_tiles {} with schedule {} and dropout {}: pieces of a pass drop "
+      "from branches of all rows; use sequence_parallel 0 and tp_tiles 1",
+      plan.sequence_parallel ? 1 : 0, plan.tp_tiles, Name(plan.schedule), plan.dropout);
+}
+
 // A rank has the scores' sums of the heads that it is dealt, and the outputs of all.
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model) {
   const bool by_heads = plan.cp > 1 && plan.cp_kind == ContextParallelKind::kAllToAll;
