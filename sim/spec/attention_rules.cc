@@ -12,16 +12,16 @@ std::string ScoresNeedWholeSequences(const Plan& plan) {
       plan.cp);
 }
 
-// A pass in pieces makes its output once; dropout of rows by rows would make it in several.
+// A pass is cut where it waits for tensor-parallel ranks, and its pieces cannot share what dropout
+// makes yet.
 std::string PairsDropWholeBranches(const Plan& plan) {
   const bool pairs =
       plan.schedule == ScheduleKind::kDualPipe || plan.schedule == ScheduleKind::kDualPipeV;
-  const bool whole = !plan.sequence_parallel && plan.tp_tiles == 1;
-  if (!pairs || whole || plan.dropout == 0) return {};
+  if (!pairs || plan.tp == 1 || plan.dropout == 0) return {};
   return fmt::format(
-      "sequence_parallel {} and tp_tiles {} with schedule {} and dropout {}: pieces of a pass drop "
-      "from branches of all rows; use sequence_parallel 0 and tp_tiles 1",
-      plan.sequence_parallel ? 1 : 0, plan.tp_tiles, Name(plan.schedule), plan.dropout);
+      "tp {} with schedule {} and dropout {}: pieces of a pass cannot share what is dropped from; use "
+      "tp 1 or dropout 0",
+      plan.tp, Name(plan.schedule), plan.dropout);
 }
 
 // A rank has the scores' sums of the heads that it is dealt, and the outputs of all.

@@ -391,10 +391,9 @@ const Row kRows[] = {
      false, LayerOrder::kSequential, Ahead},
     {"pairs-drop-whole-branches",
      [](Plan& p) {
-       p.tp = 2, p.sequence_parallel = true, p.schedule = ScheduleKind::kDualPipeV, p.dropout = 0.1;
+       p.tp = 2, p.schedule = ScheduleKind::kDualPipeV, p.dropout = 0.1;
      },
-     "sequence_parallel 1 and tp_tiles 1 with schedule dualpipe-v and dropout 0.1",
-     [](Plan& p) { p.sequence_parallel = false; }},
+     "tp 2 with schedule dualpipe-v and dropout 0.1", [](Plan& p) { p.dropout = 0; }},
     {"written-scores-are-plain", [](Plan& p) { p.attention = AttentionAlgorithm::kStandard; },
      "attention standard with attention_sinks",
      [](Plan& p) { p.attention = AttentionAlgorithm::kFlash; }, false, LayerOrder::kSequential,
