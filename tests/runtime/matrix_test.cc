@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kQuick = 40;
 constexpr int kSteps = 4;
+constexpr int kPresetSteps = 6;
 
 const Covering& Quick() {
   static const Covering covering = CoverPairs(1);
@@ -58,7 +59,7 @@ TEST_P(PresetMatrix, TrainsAsOneRankDoes) {
   one.plan = ToyPlan(GetParam(), one.model, 8);
   one.plan.bucket_bytes = std::min(one.plan.bucket_bytes, TinyPlan().bucket_bytes);
   one.name = GetParam().name + " " + Describe(one.plan);
-  CheckCase(one, kSteps);
+  CheckCase(one, kPresetSteps);
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, PresetMatrix, testing::ValuesIn(AllPresets()), NameOfPreset);
