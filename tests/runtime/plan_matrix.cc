@@ -299,6 +299,7 @@ Plan MatrixCase::Reference() const {
   one.moments = plan.moments;
   one.dropout = plan.dropout;
   one.attention_dropout = plan.attention_dropout;
+  one.attention = plan.attention;
   one.method = plan.method;
   one.lora_rank = plan.lora_rank;
   one.lora_alpha = plan.lora_alpha;

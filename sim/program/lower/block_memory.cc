@@ -131,7 +131,8 @@ bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key,
 
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
 void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
-                const std::vector<Tenant>& slots, SlotRole role, std::vector<Tenant>& out) {
+                const std::vector<Tenant>& slots, SlotRole role, const SlotNames& later,
+                std::vector<Tenant>& out) {
   const Block& block = piece.block;
   for (const int bucket : context.BucketsOf(key.block)) {
     const Plan& plan = context.plan;
@@ -163,7 +164,12 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     const bool begun = IsBegun(context, key.block, bucket) ||
                        IsBegunByForward(context, key, bucket) || use.earlier;
     tenant.enters = parameters || begun;
-    tenant.stays = !parameters || key.pass == Pass::kRecompute || use.later ||
+    const bool backward_reads =
+        key.pass == Pass::kRecompute &&
+        std::any_of(later.begin(), later.end(), [&](const auto& slot) {
+          return slot.first == role && context.RangeOf(key.block, slot.second).bucket == bucket;
+        });
+    tenant.stays = !parameters || backward_reads || use.later ||
                    !EndsParameterCopy(context, key, bucket);
     out.push_back(tenant);
   }
@@ -235,11 +241,12 @@ StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key, cons
   const std::vector<Tenant> touched = Touch(piece.block);
   std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched, blocks);
   const Sharding sharding = ShardingOf(context.plan);
+  const SlotNames later = TouchedAfter(context, key, blocks);
   if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
-    AddBuckets(context, key, piece, touched, SlotRole::kParameter, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kParameter, later, tenants);
   }
   if (sharding.each_micro_batch) {
-    AddBuckets(context, key, piece, touched, SlotRole::kGradient, tenants);
+    AddBuckets(context, key, piece, touched, SlotRole::kGradient, later, tenants);
   }
   StepMemory out;
   const int ops = static_cast<int>(piece.block.ops.size());

@@ -35,6 +35,10 @@ bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int buc
   if (use.block == 0 && use.pass != Pass::kForward) {
     return context.RangeOf(0, kEmbeddingNormWeight).bucket == bucket;
   }
+  // The bias that a router chooses by is frozen and read where experts are chosen alone.
+  const bool chooses = use.pass == Pass::kForward || RecomputeOf(context.plan, context.stage,
+                                                                 use.block) == RecomputeKind::kFull;
+  if (context.BucketAt(bucket).frozen && !TrainsAdapters(context.plan) && !chooses) return false;
   // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
   const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                           context.stage.KindOf(use.block) == BlockKind::kHead;
