@@ -12,18 +12,6 @@ std::string ScoresNeedWholeSequences(const Plan& plan) {
       plan.cp);
 }
 
-// A pass is cut where it waits for tensor-parallel ranks, and its pieces cannot share what dropout
-// makes yet.
-std::string PairsDropWholeBranches(const Plan& plan) {
-  const bool pairs =
-      plan.schedule == ScheduleKind::kDualPipe || plan.schedule == ScheduleKind::kDualPipeV;
-  if (!pairs || plan.tp == 1 || plan.dropout == 0) return {};
-  return fmt::format(
-      "tp {} with schedule {} and dropout {}: pieces of a pass cannot share what is dropped from; use "
-      "tp 1 or dropout 0",
-      plan.tp, Name(plan.schedule), plan.dropout);
-}
-
 // A rank has the scores' sums of the heads that it is dealt, and the outputs of all.
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model) {
   const bool by_heads = plan.cp > 1 && plan.cp_kind == ContextParallelKind::kAllToAll;

@@ -10,7 +10,6 @@
 namespace foretrain {
 
 std::string ScoresNeedWholeSequences(const Plan& plan);
-std::string PairsDropWholeBranches(const Plan& plan);
 std::string SinksNeedAllScores(const Plan& plan, const ModelSpec& model);
 std::string WrittenScoresArePlain(const Plan& plan, const ModelSpec& model);
 

@@ -344,7 +344,6 @@ std::span<const PlanRule> PlanRules() {
       {"context-needs-whole-chunks", ContextNeedsWholeChunks},
       {"ring-has-few-turns", RingHasFewTurns},
       {"scores-need-whole-sequences", ScoresNeedWholeSequences},
-      {"pairs-drop-whole-branches", PairsDropWholeBranches},
       {"adapters-need-lora", AdaptersNeedLora},
       {"adapters-are-scaled", AdaptersAreScaled},
   };

@@ -51,6 +51,11 @@ int FindOrMake(RankBuilder& rank, const TensorName& name, const TensorSlot& slot
   return found >= 0 ? found : Make(rank, name, slot);
 }
 
+// A tensor that this pass gives to another block; a later piece of the pass may find it.
+int Give(RankBuilder& rank, const TensorName& name, const TensorSlot& slot, int piece) {
+  return piece > 0 ? FindOrMake(rank, name, slot) : Make(rank, name, slot);
+}
+
 // Forward and recomputation make saved tensors; a backward finds them, and its input half makes
 // the ones that its weight half reads.
 int SavedBuffer(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& key) {
@@ -103,11 +108,11 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
     case SlotRole::kInput:
       return rank.Whole(tensors.At({TensorKind::kActivation, block - 1, mb}));
     case SlotRole::kOutput:
-      return rank.Whole(Make(rank, {TensorKind::kActivation, block, mb}, slot));
+      return rank.Whole(Give(rank, {TensorKind::kActivation, block, mb}, slot, key.part));
     case SlotRole::kOutputGradient:
       return rank.Whole(tensors.At({TensorKind::kInputGradient, block + 1, mb}));
     case SlotRole::kInputGradient:
-      return rank.Whole(Make(rank, {TensorKind::kInputGradient, block, mb}, slot));
+      return rank.Whole(Give(rank, {TensorKind::kInputGradient, block, mb}, slot, key.part));
     case SlotRole::kSaved:
       return rank.Whole(SavedBuffer(rank, slot, key));
     case SlotRole::kParameter:

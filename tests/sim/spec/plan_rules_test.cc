@@ -389,11 +389,6 @@ const Row kRows[] = {
     {"ahead-drops-nothing", [](Plan& p) { p.dropout = 0.1; },
      "dropout 0.1 and attention_dropout 0 with predict_ahead 1", [](Plan& p) { p.dropout = 0; },
      false, LayerOrder::kSequential, Ahead},
-    {"pairs-drop-whole-branches",
-     [](Plan& p) {
-       p.tp = 2, p.schedule = ScheduleKind::kDualPipeV, p.dropout = 0.1;
-     },
-     "tp 2 with schedule dualpipe-v and dropout 0.1", [](Plan& p) { p.dropout = 0; }},
     {"written-scores-are-plain", [](Plan& p) { p.attention = AttentionAlgorithm::kStandard; },
      "attention standard with attention_sinks",
      [](Plan& p) { p.attention = AttentionAlgorithm::kFlash; }, false, LayerOrder::kSequential,
