@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 7 };
+enum { FT_DEVICE_API_VERSION = 8 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -27,7 +27,8 @@ typedef enum FtStatus {
   FT_FAILED = 3
 } FtStatus;
 
-// FT_FP8 (e4m3) and FT_I8 are formats of storage: see FtAdamW and FtQuantize; FT_U8 that of masks.
+// FT_FP8 (e4m3), FT_I8 and FT_NF4 are formats of storage: see FtAdamW and FtQuantize; FT_U8 that of
+// masks.
 typedef enum FtDtype {
   FT_F32 = 0,
   FT_BF16 = 1,
@@ -36,7 +37,8 @@ typedef enum FtDtype {
   FT_F64 = 4,
   FT_FP8 = 5,
   FT_I8 = 6,
-  FT_U8 = 7
+  FT_U8 = 7,
+  FT_NF4 = 8
 } FtDtype;
 
 // Numbers that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may be shorter.
@@ -98,6 +100,11 @@ typedef enum FtKernel {
   FT_KERNEL_DROPOUT_BACKWARD,
   FT_KERNEL_STANDARD_ATTENTION_FORWARD,
   FT_KERNEL_STANDARD_ATTENTION_BACKWARD,
+  FT_KERNEL_GATE_FORWARD,
+  FT_KERNEL_GATE_BACKWARD,
+  FT_KERNEL_COUNT_CHOICES,
+  FT_KERNEL_BALANCE_BIAS,
+  FT_KERNEL_SCALE_LOSS,
   FT_KERNEL_COUNT
 } FtKernel;
 
@@ -614,6 +621,7 @@ typedef struct FtCrossEntropyBackward {
   float scale;
   FtDtype dtype;
   float softcap;
+  const float* loss_scale;  // scale is times 2^loss_scale[0]; NULL: 1
 } FtCrossEntropyBackward;
 
 // The loss where each rank has the columns of ids [first_id, first_id + vocab) of all_ids; columns
@@ -721,7 +729,47 @@ typedef struct FtRouteBackward {
   FtDtype dtype;
   int32_t sigmoid;
   float weight_scale;
+  const float* loss_scale;  // balance is times 2^loss_scale[0]; NULL: 1
 } FtRouteBackward;
+
+// loads[e] += how often `chosen` [rows, per_token] has e; what is outside [0, experts) does not
+// count.
+typedef struct FtCountChoices {
+  const int32_t* chosen;
+  float* loads;
+  int64_t rows, experts, per_token;
+} FtCountChoices;
+
+// bias[e] += rate where loads[e] is below the mean of all, -= rate where it is above; loads = 0
+// then (DeepSeek-AI 2024b, s. 2.1.2).
+typedef struct FtBalanceBias {
+  float* loads;
+  float* bias;
+  int64_t experts;
+  float rate;
+} FtBalanceBias;
+
+// y[rows, cols] (+)= x * sigmoid(scores[row]); scores are fp32.
+typedef struct FtGateForward {
+  const void* x;
+  const float* scores;
+  void* y;
+  int64_t rows, cols;
+  int32_t accumulate;
+  FtDtype dtype;
+} FtGateForward;
+
+// Of FtGateForward without accumulate: dx = dy * s, and d_scores[row] = sum of dy x over the row, times
+// s (1 - s), with s = sigmoid(scores[row]).
+typedef struct FtGateBackward {
+  const void* dy;
+  const void* x;
+  const float* scores;
+  void* dx;
+  float* d_scores;
+  int64_t rows, cols;
+  FtDtype dtype;
+} FtGateBackward;
 
 // out[r] = weights[sources[r]] * x[sources[r] / per_token], 0 where sources[r] is -1; weights may
 // be NULL: 1. x [tokens, cols], out [expert_rows, cols].
@@ -814,7 +862,9 @@ typedef struct FtSquaredNorm {
 // `decayed` of them decay. squared_norm: global squared norm of `grad`, or NULL for no clipping.
 // With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6)) /
 // loss_scale. not_finite: nothing is written where it is not 0. skipped: earlier steps that were,
-// which bias correction does not count. Both may be NULL.
+// which bias correction does not count. Both may be NULL. loss_scale_state: loss_scale is times
+// 2^loss_scale_state[0], as FtScaleLoss
+// leaves it; NULL: 1.
 //
 // moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8 (Dettmers et al. 2022, s. 2), moment1
 // in the signed and the root of moment2 in the unsigned dynamic code of base/number_formats.h,
@@ -837,6 +887,7 @@ typedef struct FtAdamW {
   FtDtype grad_dtype;
   FtDtype weights_dtype;
   void* weights;  // what param is in weights_dtype, written with it; NULL: nobody wants it
+  const float* loss_scale_state;
 } FtAdamW;
 
 // param -= lr * (g + weight_decay * param), decay and the other arguments as of FtAdamW.
@@ -851,6 +902,7 @@ typedef struct FtSgd {
   FtDtype grad_dtype;
   FtDtype weights_dtype;
   void* weights;
+  const float* loss_scale_state;
 } FtSgd;
 
 // Makes of an update that was done as `update` says, but with squared_norm_then and not_finite_then
@@ -890,10 +942,23 @@ typedef struct FtCountSkipped {
   float* skipped;
 } FtCountSkipped;
 
+// doublings[0]: how often the loss's scale has doubled less how often it has halved; since[0]: steps
+// without infinities since. Where not_finite[0] is not 0, since = 0, and doublings -= 1 if that
+// leaves `initial` times 2^doublings at 1 or more. Else since += 1, and at `window` doublings += 1
+// and since = 0 (Micikevicius et al. 2018, s. 3.2; PyTorch's GradScaler).
+typedef struct FtScaleLoss {
+  const float* not_finite;
+  float* doublings;
+  float* since;
+  float initial;
+  int64_t window;
+} FtScaleLoss;
+
 // Numbers of `dtype` to `format` and back, in `pieces` pieces of elements / pieces each. A
 // quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
 // number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 and
-// FT_F16 have no scales. Rounds to nearest, halves to even. A block with a number that is not
+// FT_F16 have no scales, FT_NF4 is as base/nf4.h says, of one piece. Rounds to nearest, halves to
+// even. A block with a number that is not
 // finite has none that is, and one without any above 1e-35 becomes zeros.
 typedef struct FtQuantize {
   const void* x;
@@ -1004,6 +1069,11 @@ typedef struct FtDeviceApi {
   FtStatus (*dropout_backward)(FtQueue*, const FtDropoutBackward*);
   FtStatus (*standard_attention_forward)(FtQueue*, const FtStandardAttentionForward*);
   FtStatus (*standard_attention_backward)(FtQueue*, const FtStandardAttentionBackward*);
+  FtStatus (*gate_forward)(FtQueue*, const FtGateForward*);
+  FtStatus (*gate_backward)(FtQueue*, const FtGateBackward*);
+  FtStatus (*count_choices)(FtQueue*, const FtCountChoices*);
+  FtStatus (*balance_bias)(FtQueue*, const FtBalanceBias*);
+  FtStatus (*scale_loss)(FtQueue*, const FtScaleLoss*);
 
   // capture: NULL where the executor's own clock is the measurement
   FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);

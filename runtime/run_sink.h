@@ -17,6 +17,7 @@ struct StepScalars {
   int rank = 0;
   std::optional<float> loss;          // mean over the tokens of the global batch
   std::optional<float> squared_norm;  // of the whole gradient, before clipping
+  std::optional<float> loss_scale;    // of this step, where it changes
 };
 
 // How many pairs of a token and an expert each member of a rank's group of expert parallelism had,

@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, kInstructionKindCount> kInstructionKindNa
     "block",      "load_batch",    "send",      "recv",           "all_reduce", "reduce_scatter",
     "all_gather", "scalar_reduce", "norm",      "optimizer_step", "amend",      "keep",
     "copy_in",    "copy_out",      "nvme_read", "nvme_write",     "host_read",  "accumulate",
+    "head_reduce", "balance",
 };
 
 template <class E, std::size_t N>
@@ -74,7 +75,8 @@ bool NamesBlock(InstructionKind kind) {
   return kind == InstructionKind::kBlock || kind == InstructionKind::kSend ||
          kind == InstructionKind::kRecv || kind == InstructionKind::kCopyIn ||
          kind == InstructionKind::kCopyOut || kind == InstructionKind::kNvmeRead ||
-         kind == InstructionKind::kNvmeWrite || kind == InstructionKind::kAccumulate;
+         kind == InstructionKind::kNvmeWrite || kind == InstructionKind::kAccumulate ||
+         kind == InstructionKind::kHeadReduce || kind == InstructionKind::kBalance;
 }
 
 bool NamesMicroBatch(InstructionKind kind) {

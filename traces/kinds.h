@@ -99,8 +99,10 @@ enum class InstructionKind : std::uint8_t {
   kNvmeWrite,
   kHostRead,
   kAccumulate,  // by the host's processors
+  kHeadReduce,  // gradients of key and value heads that several ranks have
+  kBalance,     // biases by which a router chooses
 };
-inline constexpr int kInstructionKindCount = 18;
+inline constexpr int kInstructionKindCount = 20;
 
 // Short lower-case names, the same in JSON, the store, SQL views and the screen.
 std::string_view Name(Queue queue);

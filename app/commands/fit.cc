@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 #include "app/commands/commands.h"
@@ -12,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/search/fit.h"
+#include "sim/spec/plan_fields.h"
 
 namespace foretrain {
 namespace {
@@ -34,7 +34,7 @@ class FitCommand final : public Command {
   void Declare(Arguments& arguments) override {
     arguments.Section("Models");
     arguments.Option("--models", models_, "NAME,...", "Catalogue names, or files of models");
-    arguments.Option("--method", method_, "full|lora|both", "What is trained");
+    arguments.Option("--method", method_, "full|lora|qlora|all", "What is trained");
     arguments.Option("--sequence,--seq-length", sequence_, "N", "The shortest sequence of use");
     cluster_.Declare(arguments);
     DeclareJson(arguments);
@@ -42,13 +42,20 @@ class FitCommand final : public Command {
         "For each model and method the longest sequence that fits, doubled from the shortest, with\n"
         "the fastest plan for it by closed form.\n"
         "  foretrain fit --cluster 1x8xa100-80gb-sxm\n"
-        "  foretrain fit --cluster 4xrtx4090 --models llama3-8b --method lora");
+        "  foretrain fit --cluster 4xrtx4090 --models llama3-8b --method qlora");
   }
 
   Result<Exit> Run() override {
-    if (method_ != "full" && method_ != "lora" && method_ != "both") {
+    const PlanField& field = PlanFieldOf("method");
+    std::vector<TrainingMethod> methods;
+    for (std::size_t i = 0; i < field.choices.size(); ++i) {
+      if (method_ != "all" && method_ != field.choices[i]) continue;
+      methods.push_back(static_cast<TrainingMethod>(i));
+    }
+    if (methods.empty()) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "--method: \"" + Printable(method_) + "\" is none of full, lora, both");
+                  fmt::format("--method: \"{}\" is none of {}, all", Printable(method_),
+                              fmt::join(field.choices, ", ")));
     }
     if (sequence_ < 1 || sequence_ > kMaxModelCount) {
       return Fail(ErrorCode::kInvalidArgument, "--sequence: give 1 or more tokens");
@@ -60,8 +67,7 @@ class FitCommand final : public Command {
       flags.model = std::string(Trim(name));
       FT_ASSIGN(const ForecastContext context, MakeContext(flags, cluster_));
       cluster = context.cluster;
-      for (const TrainingMethod method : {TrainingMethod::kFull, TrainingMethod::kLora}) {
-        if (method_ != "both" && (method == TrainingMethod::kLora) != (method_ == "lora")) continue;
+      for (const TrainingMethod method : methods) {
         FitOptions options;
         options.method = method;
         options.least_sequence = sequence_;
@@ -81,8 +87,8 @@ class FitCommand final : public Command {
   }
 
  private:
-  static const char* MethodName(TrainingMethod method) {
-    return method == TrainingMethod::kLora ? "lora" : "full";
+  static std::string MethodName(TrainingMethod method) {
+    return std::string(PlanFieldOf("method").choices[static_cast<std::size_t>(method)]);
   }
   // "[#######   ] 71.2 GiB"
   static std::string Bar(std::int64_t bytes, std::int64_t of) {
@@ -149,7 +155,7 @@ class FitCommand final : public Command {
 
   ClusterFlags cluster_;
   std::string models_{kUsualModels};
-  std::string method_ = "both";
+  std::string method_ = "all";
   std::int64_t sequence_ = 1024;
   std::vector<Row> rows_;
 };

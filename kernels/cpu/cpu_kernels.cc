@@ -24,6 +24,9 @@ bool TakesShortTensors(FtKernel kernel) {
     case FT_KERNEL_SOFTCAP:
     case FT_KERNEL_SHIFT_TARGETS:
     case FT_KERNEL_COUNT_SKIPPED:
+    case FT_KERNEL_COUNT_CHOICES:
+    case FT_KERNEL_BALANCE_BIAS:
+    case FT_KERNEL_SCALE_LOSS:
       return false;
     default:
       return true;
@@ -36,6 +39,9 @@ bool TakesMasks(FtKernel kernel) {
 
 std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
   if (kernel < FT_KERNEL_GEMM || kernel >= FT_KERNEL_COUNT) return 0;
+  if (dtype == FT_NF4) {
+    return kernel == FT_KERNEL_QUANTIZE || kernel == FT_KERNEL_DEQUANTIZE ? 1 : 0;
+  }
   if (dtype == FT_U8) return TakesMasks(kernel) ? 1 : 0;
   if (dtype == FT_BF16 || dtype == FT_F16) return TakesShortTensors(kernel) ? 1 : 0;
   return dtype == FT_F32 ? 1 : 0;
@@ -58,6 +64,7 @@ void SetCpuKernels(FtDeviceApi& api) {
   SetCrossEntropyEntries(api);
   SetRouterEntries(api);
   SetMoeEntries(api);
+  SetGateEntries(api);
   SetUpdateEntries(api);
   SetShortTensorEntries(api);
 }

@@ -67,7 +67,8 @@ class Planner {
       planned.work = Work::kHostRead;
       planned.detail = static_cast<std::int32_t>(plan_.reads.size());
       plan_.reads.push_back({!at.empty() ? at[0] : nullptr, at.size() > 1 ? at[1] : nullptr,
-                             1.0F / (op.scale * op.scale)});
+                             1.0F / (op.scale * op.scale), at.size() > 2 ? at[2] : nullptr,
+                             op.scale});
     } else if (op.kind == OpKind::kReadCounts) {
       planned.work = Work::kReadCounts;
       planned.detail = static_cast<std::int32_t>(plan_.counts.size());

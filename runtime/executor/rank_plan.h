@@ -83,6 +83,8 @@ struct PlannedRead {
   const std::byte* loss = nullptr;
   const std::byte* squared_norm = nullptr;
   float norm_factor = 1.0F;  // undoes the loss scale
+  const std::byte* doublings = nullptr;  // of that, since the first step
+  float loss_scale = 1.0F;               // of the first step
 };
 
 // What others have for this rank's experts, which the host reads.

@@ -361,6 +361,15 @@ Result<void> Worker::Read(const PlannedRead& read) {
   FT_TRY(value(read.loss, scalars.loss));
   FT_TRY(value(read.squared_norm, scalars.squared_norm));
   if (scalars.squared_norm.has_value()) *scalars.squared_norm *= read.norm_factor;
+  std::optional<float> doublings;
+  FT_TRY(value(read.doublings, doublings));
+  if (doublings.has_value()) {
+    const int power = static_cast<int>(*doublings);
+    scalars.loss_scale = std::ldexp(read.loss_scale, power);
+    if (scalars.squared_norm.has_value()) {
+      *scalars.squared_norm = std::ldexp(*scalars.squared_norm, -2 * power);
+    }
+  }
   scalars.time_ns = rank_.shared_.clock.Now();
   const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
   rank_.call_->sink->OnScalars(scalars);

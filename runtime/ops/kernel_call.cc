@@ -93,10 +93,16 @@ constexpr std::array kRows = {
     FT_ROW(OpKind::kExpertBias, FT_KERNEL_EXPERT_BIAS, MakeExpertBias, 0b11, expert_bias),
     FT_ROW(OpKind::kExpertBiasGrad, FT_KERNEL_EXPERT_BIAS_GRAD, MakeExpertBiasGrad, 0b101,
            expert_bias_grad),
+    FT_ROW(OpKind::kGateForward, FT_KERNEL_GATE_FORWARD, MakeGateForward, 0b111, gate_forward),
+    FT_ROW(OpKind::kGateBackward, FT_KERNEL_GATE_BACKWARD, MakeGateBackward, 0b11111,
+           gate_backward),
+    FT_ROW(OpKind::kCountChoices, FT_KERNEL_COUNT_CHOICES, MakeCountChoices, 0b11, count_choices),
+    FT_ROW(OpKind::kBalanceBias, FT_KERNEL_BALANCE_BIAS, MakeBalanceBias, 0b11, balance_bias),
     FT_ROW(OpKind::kSquaredNorm, FT_KERNEL_SQUARED_NORM, MakeSquaredNorm, 0b11, squared_norm),
     FT_ROW(OpKind::kCountNotFinite, FT_KERNEL_COUNT_NOT_FINITE, MakeCountNotFinite, 0b11,
            count_not_finite),
     FT_ROW(OpKind::kCountSkipped, FT_KERNEL_COUNT_SKIPPED, MakeCountSkipped, 0b11, count_skipped),
+    FT_ROW(OpKind::kScaleLoss, FT_KERNEL_SCALE_LOSS, MakeScaleLoss, 0b111, scale_loss),
     FT_ROW(OpKind::kQuantize, FT_KERNEL_QUANTIZE, MakeQuantize, 0b11, quantize),
     FT_ROW(OpKind::kDequantize, FT_KERNEL_DEQUANTIZE, MakeDequantize, 0b11, dequantize),
 };
@@ -172,7 +178,10 @@ std::optional<FtDtype> DtypeOf(NumberFormat format) {
     case NumberFormat::kFp16:
       return FT_F16;
     case NumberFormat::kMask:
+    case NumberFormat::kByte:
       return FT_U8;
+    case NumberFormat::kNf4:
+      return FT_NF4;
     default:
       return std::nullopt;
   }

@@ -165,6 +165,10 @@ union KernelArgs {
   FtGroupedGemm grouped_gemm;
   FtExpertBias expert_bias;
   FtExpertBiasGrad expert_bias_grad;
+  FtGateForward gate;
+  FtGateBackward gate_backward;
+  FtCountChoices count_choices;
+  FtBalanceBias balance_bias;
   FtSquaredNorm squared_norm;
   AdamWCall adamw;
   FtSgd sgd;
@@ -172,6 +176,7 @@ union KernelArgs {
   FtSgdAmend sgd_amend;
   FtCountNotFinite count_not_finite;
   FtCountSkipped count_skipped;
+  FtScaleLoss scale_loss;
   FtQuantize quantize;
 };
 
@@ -194,7 +199,8 @@ std::optional<FtKernel> KernelOf(OpKind kind);
 
 // Fills the call for an op. One per family, in the file of that name:
 // runtime/ops/linear.cc, embedding.cc, norm.cc, head_norm.cc, attention.cc, context_attention.cc,
-// standard_attention.cc, dropout.cc, activation.cc, loss.cc, moe.cc, optimizer.cc, quantize.cc.
+// standard_attention.cc, dropout.cc, activation.cc, loss.cc, moe.cc, gate.cc, optimizer.cc,
+// quantize.cc.
 KernelCall MakeGemm(const BoundOp& op);
 KernelCall MakeBiasGrad(const BoundOp& op);
 KernelCall MakeEmbeddingForward(const BoundOp& op);
@@ -242,6 +248,10 @@ KernelCall MakeExpertDots(const BoundOp& op);
 KernelCall MakeGroupedGemm(const BoundOp& op);
 KernelCall MakeExpertBias(const BoundOp& op);
 KernelCall MakeExpertBiasGrad(const BoundOp& op);
+KernelCall MakeGateForward(const BoundOp& op);
+KernelCall MakeGateBackward(const BoundOp& op);
+KernelCall MakeCountChoices(const BoundOp& op);
+KernelCall MakeBalanceBias(const BoundOp& op);
 KernelCall MakeSquaredNorm(const BoundOp& op);
 KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer);
 KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer);
@@ -249,6 +259,7 @@ KernelCall MakeAdamWAmend(const BoundOp& op, const OptimizerSettings& optimizer)
 KernelCall MakeSgdAmend(const BoundOp& op, const OptimizerSettings& optimizer);
 KernelCall MakeCountNotFinite(const BoundOp& op);
 KernelCall MakeCountSkipped(const BoundOp& op);
+KernelCall MakeScaleLoss(const BoundOp& op);
 KernelCall MakeQuantize(const BoundOp& op);
 KernelCall MakeDequantize(const BoundOp& op);
 KernelCall MakeFill(const BoundOp& op);

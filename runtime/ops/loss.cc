@@ -32,7 +32,8 @@ KernelCall MakeCrossEntropyBackward(const BoundOp& op) {
                                       .all_ids = op.op.shape.vocab_total,
                                       .scale = op.op.scale,
                                       .dtype = FT_F32,
-                                      .softcap = op.op.parameter};
+                                      .softcap = op.op.parameter,
+                                      .loss_scale = op.Pointer<float>(3)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) {
     return api.cross_entropy_backward(queue, &args.cross_entropy_backward);

@@ -51,7 +51,8 @@ KernelCall MakeRouteBackward(const BoundOp& op) {
                               .softmax_first = op.op.softmax_first,
                               .dtype = op.Dtype(5),
                               .sigmoid = op.op.sigmoid,
-                              .weight_scale = op.op.parameter};
+                              .weight_scale = op.op.parameter,
+                              .loss_scale = op.Pointer<float>(6)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.route_backward(queue, &args.route_backward); };
   return call;

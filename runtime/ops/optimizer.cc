@@ -26,7 +26,8 @@ FtDtype DtypeOfMoments(NumberFormat format) {
 
 namespace {
 
-// `scales`: operands 7 and 8 are scales of moments, 9 the weights; an amendment has others there.
+// `scales`: operands 7 and 8 are scales of moments, 9 the weights, 10 what the loss's scale has
+// become; an amendment has others there.
 FtAdamW AdamWOf(const BoundOp& op, const OptimizerSettings& optimizer, bool scales) {
   return {.param = op.Pointer(0),
           .grad = op.Pointer(1),
@@ -51,7 +52,8 @@ FtAdamW AdamWOf(const BoundOp& op, const OptimizerSettings& optimizer, bool scal
           .dtype = op.Dtype(0),
           .grad_dtype = op.Dtype(1),
           .weights_dtype = scales ? op.Dtype(9) : FT_F32,
-          .weights = scales ? op.Pointer(9) : nullptr};
+          .weights = scales ? op.Pointer(9) : nullptr,
+          .loss_scale_state = scales ? op.Pointer<float>(10) : nullptr};
 }
 
 FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer, bool weights) {
@@ -68,7 +70,8 @@ FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer, bool weights)
           .dtype = op.Dtype(0),
           .grad_dtype = op.Dtype(1),
           .weights_dtype = weights ? op.Dtype(4) : FT_F32,
-          .weights = weights ? op.Pointer(4) : nullptr};
+          .weights = weights ? op.Pointer(4) : nullptr,
+          .loss_scale_state = weights ? op.Pointer<float>(5) : nullptr};
 }
 
 }  // namespace
@@ -166,6 +169,18 @@ KernelCall MakeCountSkipped(const BoundOp& op) {
   call.args.count_skipped = {.not_finite = op.Pointer<float>(0), .skipped = op.Pointer<float>(1)};
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues&) { return api.count_skipped(queue, &args.count_skipped); };
+  return call;
+}
+
+KernelCall MakeScaleLoss(const BoundOp& op) {
+  KernelCall call;
+  call.args.scale_loss = {.not_finite = op.Pointer<float>(0),
+                          .doublings = op.Pointer<float>(1),
+                          .since = op.Pointer<float>(2),
+                          .initial = op.op.scale,
+                          .window = static_cast<std::int64_t>(op.op.parameter)};
+  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                   const StepValues&) { return api.scale_loss(queue, &args.scale_loss); };
   return call;
 }
 

@@ -13,6 +13,7 @@ FtQuantize ArgumentsOf(const BoundOp& op, std::size_t whole) {
           .pieces = op.op.shape.rows,
           .format = format == NumberFormat::kFp8    ? FT_FP8
                     : format == NumberFormat::kInt8 ? FT_I8
+                    : format == NumberFormat::kNf4  ? FT_NF4
                                                     : DtypeOf(format).value_or(FT_F32),
           .dtype = op.Dtype(whole)};
 }

@@ -218,6 +218,7 @@ std::string NameOfExperts(const HasTensor& has, const OurName& ours) {
   if (ours.rest == "router.choice.bias") return layer + "mlp.gate.e_score_correction_bias";
   std::string_view rest = ours.rest;
   std::string base;
+  if (rest == "shared.gate.weight") return layer + "mlp.shared_expert_gate.weight";
   if (rest.starts_with("shared.")) {
     const std::string plural = layer + "mlp.shared_experts.";
     base = has(plural + "up_proj.weight") ? plural : layer + "mlp.shared_expert.";
@@ -326,10 +327,13 @@ void TurnLatentHeads(const ModelSpec& model, const OurName& ours, FileTensor& ou
 
 // A layer that predicts ahead is one more layer in published files.
 ParameterPlace AsLayer(const ModelSpec& model, const ParameterPlace& place) {
-  constexpr std::string_view kAhead = "ahead.0.";
   ParameterPlace layer = place;
-  if (!layer.name.starts_with(kAhead)) return layer;
-  layer.name = "layers." + std::to_string(model.layers) + "." + layer.name.substr(kAhead.size());
+  for (std::int64_t depth = 0; depth < model.predict_ahead; ++depth) {
+    const std::string prefix = "ahead." + std::to_string(depth) + ".";
+    if (!place.name.starts_with(prefix)) continue;
+    layer.name =
+        "layers." + std::to_string(model.layers + depth) + "." + place.name.substr(prefix.size());
+  }
   return layer;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/nf4.h"
 #include "base/number_formats.h"
 #include "base/random.h"
 #include "sim/program/lower/stage.h"
@@ -106,6 +107,14 @@ class StateView {
       codes[i] = bf16 ? Bf16OfFloat(numbers[i]) : Fp16OfFloat(numbers[i]);
     }
   }
+  // Bytes of one that is moved whole.
+  void WriteBytes(std::int64_t first, std::span<const std::uint8_t> bytes) {
+    std::memcpy(at_ + first, bytes.data(), bytes.size());
+    changed_ = true;
+  }
+  void ReadBytes(std::int64_t first, std::span<std::uint8_t> bytes) const {
+    std::memcpy(bytes.data(), at_ + first, bytes.size());
+  }
   Result<void> Flush() {
     if (open_ >= 0 && changed_) FT_TRY(arena_.WriteState(Whole(open_), bytes_.data()));
     changed_ = false;
@@ -139,6 +148,115 @@ Result<void> FillPlace(StateView& view, const ParameterPlace& place, ShardRange 
     if (result.has_value()) view.Write(piece.at, row);
   });
   return result;
+}
+
+// Parts of one tensor in 4 bits: consecutive places.
+std::span<const ParameterPlace> PackedWith(std::span<const ParameterPlace> places) {
+  std::size_t count = 1;
+  while (count < places.size() && places[count].packed_first > 0) ++count;
+  return places.first(count);
+}
+
+// Puts a part's rows where they lie among the numbers of its tensor, or takes them from there.
+template <class Numbers, class Use>
+Result<void> ForEachPackedRow(const ParameterPlace& place, Numbers& numbers, const Use& use) {
+  const std::int64_t width = place.col_end - place.col_begin;
+  for (std::int64_t row = place.row_begin; row < place.row_end; ++row) {
+    const std::int64_t at = place.packed_first + (row - place.row_begin) * width;
+    FT_TRY(use(row, std::span(numbers).subspan(static_cast<std::size_t>(at),
+                                               static_cast<std::size_t>(width))));
+  }
+  return {};
+}
+
+// Quantizes the tensor that `parts` are, and writes what of it lies in `range` of the bucket.
+Result<void> FillPacked(StateView& view, std::span<const ParameterPlace> parts, ShardRange range,
+                        const StateBuffer& state, const TensorSource& source) {
+  const ParameterPlace& first = parts.front();
+  std::vector<float> numbers(static_cast<std::size_t>(first.packed_elements));
+  for (const ParameterPlace& place : parts) {
+    FT_TRY(ForEachPackedRow(place, numbers, [&](std::int64_t row, std::span<float> out) {
+      return source(place, row, place.col_begin, out);
+    }));
+  }
+  std::vector<std::uint8_t> packed(
+      static_cast<std::size_t>(Nf4Layout(first.packed_elements).bytes));
+  QuantizeNf4(numbers.data(), first.packed_elements, packed.data());
+  const std::int64_t begin = std::max(range.begin, first.offset);
+  const std::int64_t end =
+      std::min(range.end, first.offset + static_cast<std::int64_t>(packed.size()));
+  if (begin >= end) return {};
+  FT_TRY(view.Open(state.buffer));
+  view.WriteBytes(begin - state.first,
+                  std::span(packed).subspan(static_cast<std::size_t>(begin - first.offset),
+                                            static_cast<std::size_t>(end - begin)));
+  return {};
+}
+
+// Buckets in 4 bits, whole: shards of different ranks put together.
+class PackedBuckets {
+ public:
+  void Add(StateView& view, const RankProgram& rank, int number, const StateBuffer& state) {
+    const Bucket& bucket = rank.buckets[static_cast<std::size_t>(number)];
+    std::vector<std::uint8_t>& bytes = whole_[Key(rank, number)];
+    bytes.resize(static_cast<std::size_t>(bucket.used));
+    const ShardRange range = ShardOf(bucket);
+    if (range.begin >= range.end) return;
+    FT_CHECK(view.Open(state.buffer).has_value());  // a disk just written to
+    view.ReadBytes(range.begin - state.first,
+                   std::span(bytes).subspan(static_cast<std::size_t>(range.begin),
+                                            static_cast<std::size_t>(range.end - range.begin)));
+  }
+  void Read(const RankProgram& rank, std::span<const ParameterPlace> parts,
+            TensorMap& tensors) const {
+    const ParameterPlace& first = parts.front();
+    std::vector<float> numbers(static_cast<std::size_t>(first.packed_elements));
+    DequantizeNf4(whole_.at(Key(rank, first.bucket)).data() + first.offset, first.packed_elements,
+                  numbers.data());
+    for (const ParameterPlace& place : parts) {
+      Tensor& tensor = tensors[place.name];
+      tensor.rows = place.rows;
+      tensor.cols = place.cols;
+      tensor.values.resize(static_cast<std::size_t>(place.rows * place.cols));
+      const auto copied = ForEachPackedRow(
+          place, numbers, [&](std::int64_t row, std::span<float> from) -> Result<void> {
+            std::copy(from.begin(), from.end(),
+                      tensor.values.begin() + row * place.cols + place.col_begin);
+            return {};
+          });
+      FT_CHECK(copied.has_value());
+    }
+  }
+
+ private:
+  using Place = std::array<int, 3>;  // stage, coordinate in tensor parallelism, bucket
+  static Place Key(const RankProgram& rank, int bucket) { return {rank.pp, rank.tp, bucket}; }
+
+  std::map<Place, std::vector<std::uint8_t>> whole_;
+};
+
+bool IsPacked(const ParameterPlace& place) { return place.packed_elements > 0; }
+
+// Of all ranks, each tensor whole.
+void GatherPacked(Executor& executor, TensorMap& tensors) {
+  PackedBuckets buckets;
+  const std::vector<RankProgram>& ranks = executor.program().ranks;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    StateView view(executor.Arena(static_cast<int>(r)), ranks[r]);
+    for (std::size_t i = 0; i < ranks[r].buckets.size(); ++i) {
+      const Bucket& bucket = ranks[r].buckets[i];
+      if (bucket.weights != NumberFormat::kByte) continue;
+      buckets.Add(view, ranks[r], static_cast<int>(i),
+                  BufferOf(ranks[r], bucket, StateKind::kParameters));
+    }
+  }
+  for (const RankProgram& rank : ranks) {
+    const std::span<const ParameterPlace> places = rank.parameters;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (!IsPacked(places[i]) || places[i].packed_first > 0) continue;
+      buckets.Read(rank, PackedWith(places.subspan(i)), tensors);
+    }
+  }
 }
 
 // The moments of a bucket's shard, in fp32: in a shorter format they lie on the device.
@@ -195,12 +313,19 @@ Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
     StateView view(executor.Arena(r), rank);
-    for (const ParameterPlace& place : rank.parameters) {
+    const std::span<const ParameterPlace> places = rank.parameters;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const ParameterPlace& place = places[i];
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
       const StateBuffer state = BufferOf(rank, bucket, StateKind::kParameters);
       const bool whole =
           state.first == 0 && bucket.shards > 1 && HoldsAll(rank, bucket, state.buffer);
       const ShardRange range = whole ? ShardRange{0, bucket.used} : ShardOf(bucket);
+      if (IsPacked(place)) {
+        if (place.packed_first > 0) continue;  // with the first part
+        FT_TRY(FillPacked(view, PackedWith(places.subspan(i)), range, state, source));
+        continue;
+      }
       FT_TRY(FillPlace(view, place, range, state, source));
       if (bucket.master < 0) continue;
       FT_TRY(FillPlace(view, place, ShardOf(bucket), MasterOf(bucket), source));
@@ -222,7 +347,7 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
     std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // encoded moments
     for (const ParameterPlace& place : rank.parameters) {
       const Bucket& bucket = rank.buckets[static_cast<std::size_t>(place.bucket)];
-      if (bucket.frozen && kind != StateKind::kParameters) continue;
+      if ((bucket.frozen && kind != StateKind::kParameters) || IsPacked(place)) continue;
       const bool master = kind == StateKind::kParameters && HasMasters(plan) && !bucket.frozen;
       const StateBuffer state = master ? MasterOf(bucket) : BufferOf(rank, bucket, kind);
       Tensor& tensor = tensors[place.name];
@@ -246,6 +371,7 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
       });
     }
   }
+  if (kind == StateKind::kParameters) GatherPacked(executor, tensors);
   return tensors;
 }
 

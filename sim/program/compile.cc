@@ -18,7 +18,8 @@ class GroupTable {
   void Fill(RankProgram& rank) {
     for (int kind = 0; kind < kGroupKindCount; ++kind) {
       rank.groups[static_cast<std::size_t>(kind)] =
-          NumberOf(GroupMembers(program_.plan, rank.Coordinates(), static_cast<GroupKind>(kind)));
+          NumberOf(GroupMembers(program_.plan, rank.Coordinates(), static_cast<GroupKind>(kind),
+                                program_.model.kv_heads));
     }
   }
 

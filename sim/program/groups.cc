@@ -137,7 +137,8 @@ DataPlace DataPlaceOf(const Plan& plan, const RankCoordinates& at) {
   return {place % plan.Shards(), place / plan.Shards()};
 }
 
-std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind) {
+std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind,
+                              std::int64_t kv_heads) {
   const int last_pp = plan.pp - 1, last_dp = plan.dp - 1, last_cp = plan.cp - 1;
   const int last_tp = plan.tp - 1;
   switch (kind) {
@@ -145,6 +146,12 @@ std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, Group
       return {};
     case GroupKind::kTp:
       return Box(plan, {at.pp, at.dp, at.cp, 0}, {at.pp, at.dp, at.cp, last_tp});
+    case GroupKind::kKvCopies: {
+      if (kv_heads == 0 || kv_heads >= plan.tp) return {};
+      const int copies = plan.tp / static_cast<int>(kv_heads);
+      const int first = at.tp / copies * copies;
+      return Box(plan, {at.pp, at.dp, at.cp, first}, {at.pp, at.dp, at.cp, first + copies - 1});
+    }
     case GroupKind::kCp:
       return Box(plan, {at.pp, at.dp, 0, at.tp}, {at.pp, at.dp, last_cp, at.tp});
     case GroupKind::kDp:

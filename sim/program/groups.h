@@ -26,6 +26,8 @@ std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp);
 // Members of the group of this kind that the rank at `at` is in, ascending, which is the order of
 // sums; empty where it is in none (no neighbour, not at an end of the pipeline).
 //
+//   kKvCopies  of kTp, ranks that follow each other and have the same of `kv_heads` heads: none where
+//              there are as many heads or more
 //   kShard    of kDp, ranks that follow each other and hold all shards between them (ZeRO)
 //   kReplica  of kDp, those that hold this rank's shard: one of each kShard (HSDP)
 //   kEp       e / ep is equal, and kExpertDp: e % ep is, where e = dp * plan.cp + cp counts the
@@ -34,7 +36,8 @@ std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp);
 //
 // DualPipe keeps each stage on ranks pp and plan.pp - 1 - pp: kDp, what divides it, and kExpertDp
 // join the two.
-std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind);
+std::vector<int> GroupMembers(const Plan& plan, const RankCoordinates& at, GroupKind kind,
+                              std::int64_t kv_heads = 0);
 
 // Place of the rank among those that hold the same parameters: `shard` in its kShard group,
 // `replica` in its kReplica group.

@@ -59,30 +59,38 @@ enum class OpKind : std::uint8_t {
   kSoftcap,               // x (in place)
   kAddNormForward,        // a, b, bias?, weight, norm_bias?, sum, y, mean?, rstd
   kCrossEntropyForward,   // logits, targets, lse, loss
-  kCrossEntropyBackward,  // logits (in place), targets, lse
+  kCrossEntropyBackward,  // logits (in place), targets, lse, loss_scale?
   kVocabMax,              // logits, max: of this rank's share of the vocabulary
   kVocabSums,             // logits, targets, max, sum, picked
   kVocabLoss,             // targets, max, sum, picked, lse, loss
   kShiftTargets,          // targets, out: of the token behind each, -1 at a sequence's end
   // logits, probs, weights, chosen, places, sources, counts, balance_counts, choice_bias?
   kRoute,
-  kRouteBackward,   // probs, weights, chosen, balance_counts, d_weights, d_logits
+  // probs, weights, chosen, balance_counts, d_weights, d_logits, loss_scale?
+  kRouteBackward,
+  kCountChoices,    // chosen, loads (added to): tokens of each expert
+  kBalanceBias,     // loads (in place: 0 then), bias (in place)
   kExpertGather,    // x, sources, weights?, out
   kExpertCombine,   // x, places, weights?, out
   kExpertDots,      // dy, x, places, out
   kGroupedGemm,     // a, b, counts?, c
   kExpertBias,      // x (in place), bias, counts?
   kExpertBiasGrad,  // dy, counts?, grad
+  kGateForward,     // x, scores, y: rows times the sigmoid of a score each
+  kGateBackward,    // dy, x, scores, dx, d_scores
   kSquaredNorm,     // x, out
   // param, grad, moment1, moment2, squared_norm?, not_finite?, skipped?, absmax1?, absmax2?,
-  // weights?: what param becomes in a shorter format
+  // weights?: what param becomes in a shorter format, loss_scale?
   kAdamW,
-  kSgd,  // param, grad, squared_norm?, not_finite?, weights?
+  kSgd,  // param, grad, squared_norm?, not_finite?, weights?, loss_scale?
   // the same operands (but scales of moments and weights), squared_norm_then?, not_finite_then?
   kAdamWAmend,
   kSgdAmend,
   kCountNotFinite,  // x, out
   kCountSkipped,    // not_finite, skipped (in place)
+  // not_finite, loss_scale (in place): how often the scale has doubled less how often it has halved,
+  // since (in place): good steps since
+  kScaleLoss,
   kQuantize,        // x, out
   kDequantize,      // x, out
   kFill,            // out: set to zero
@@ -99,17 +107,18 @@ enum class OpKind : std::uint8_t {
   kCopy,  // from, to: of equal bytes, in the spaces that the op names
   // host
   kLoadBatch,   // ids?, targets?
-  kHostRead,    // loss, squared_norm?
+  kHostRead,    // loss, squared_norm?, loss_scale?
   kReadCounts,  // counts (in place): the host learns how many rows go where
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 70;
+inline constexpr int kOpKindCount = 75;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
   kNone,
   kTp,
+  kKvCopies,  // of kTp, those that have the same head of keys and values
   kCp,
   kDp,        // all that hold the same parameters: dp x cp
   kShard,     // of kDp, those that share out state (ZeRO)
@@ -123,7 +132,7 @@ enum class GroupKind : std::uint8_t {
   kNext,  // a pair: this rank and its neighbour in the pipeline
   kPrev,
 };
-inline constexpr int kGroupKindCount = 14;
+inline constexpr int kGroupKindCount = 15;
 
 // Members issue the same instructions in the same order, so that a collective's key is the same on
 // all of them.
@@ -138,6 +147,10 @@ constexpr bool MembersAreAlike(GroupKind group) {
 //   kFp8Block    likewise, one fp32 scale each 128 elements (DeepSeek-AI 2024, s. 3.3.2)
 //   kFp4         e2m1, one e4m3 scale each 16 elements (NVFP4)
 //   kMask        a byte, 1 of what dropout keeps
+//   kNf4         one of 16 quantiles of a normal distribution, a code each 64 numbers of the largest
+//                of them, and an fp32 scale each 256 such codes, which count from a mean (Dettmers et
+//                al. 2023, s. 3; base/nf4.h)
+//   kByte        of tensors that are moved whole, whatever their numbers
 enum class NumberFormat : std::uint8_t {
   kFp32,
   kBf16,
@@ -149,15 +162,21 @@ enum class NumberFormat : std::uint8_t {
   kFp8Block,
   kFp4,
   kMask,
+  kNf4,
+  kByte,
 };
-inline constexpr int kNumberFormatCount = 10;
+inline constexpr int kNumberFormatCount = 12;
 std::string_view Name(NumberFormat format);  // "fp32", ...
 
-// Bits of a number, and the scales that lie behind them: one of `scale_bytes` each `block` numbers.
+// Bits of a number, and the scales that lie behind them: one of `scale_bytes` each `block` numbers,
+// and of those one of `outer_bytes` each `outer_block`; and what a tensor has once.
 struct FormatLayout {
   std::int64_t bits = 32;
   std::int64_t block = 0;  // 0: no scales
   std::int64_t scale_bytes = 0;
+  std::int64_t outer_block = 0;  // 0: scales have none
+  std::int64_t outer_bytes = 0;
+  std::int64_t once_bytes = 0;
 };
 inline constexpr std::int64_t kScaleBlock = 256;
 constexpr FormatLayout LayoutOf(NumberFormat format) {
@@ -173,7 +192,10 @@ constexpr FormatLayout LayoutOf(NumberFormat format) {
       return {8, kScaleBlock, 4};
     case NumberFormat::kFp8Tensor:
     case NumberFormat::kMask:
+    case NumberFormat::kByte:
       return {8};
+    case NumberFormat::kNf4:
+      return {4, 64, 1, 256, 4, 4};
     case NumberFormat::kFp8Block:
       return {8, 128, 4};
     case NumberFormat::kFp4:
@@ -186,7 +208,11 @@ constexpr std::int64_t BytesIn(NumberFormat format, std::int64_t elements) {
   const FormatLayout layout = LayoutOf(format);
   const std::int64_t numbers = (elements * layout.bits + 7) / 8;
   if (layout.block == 0) return numbers;
-  return numbers + (elements + layout.block - 1) / layout.block * layout.scale_bytes;
+  const std::int64_t blocks = (elements + layout.block - 1) / layout.block;
+  const std::int64_t scales = blocks * layout.scale_bytes;
+  if (layout.outer_block == 0) return numbers + scales;
+  const std::int64_t outer = (blocks + layout.outer_block - 1) / layout.outer_block;
+  return numbers + scales + outer * layout.outer_bytes + layout.once_bytes;
 }
 // Numbers in so many bytes, of a format without scales.
 constexpr std::int64_t ElementsIn(NumberFormat format, std::int64_t bytes) {
@@ -204,7 +230,11 @@ constexpr double BytesEach(NumberFormat format) {
   const FormatLayout layout = LayoutOf(format);
   const double numbers = static_cast<double>(layout.bits) / 8;
   if (layout.block == 0) return numbers;
-  return numbers + static_cast<double>(layout.scale_bytes) / static_cast<double>(layout.block);
+  const auto block = static_cast<double>(layout.block);
+  const double scales = numbers + static_cast<double>(layout.scale_bytes) / block;
+  if (layout.outer_block == 0) return scales;
+  return scales + static_cast<double>(layout.outer_bytes) /
+                      (block * static_cast<double>(layout.outer_block));
 }
 
 // What an activation op computes: of kGelu* GELU in its tanh form, with erf, max(x, 0) or its
@@ -267,6 +297,8 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 //   key columns, head parts         rows, heads, kv_heads (0: rows [q] alone), head_dim, cp
 //   dropout                         rows x cols; batch, sequence: of one rank's share; cp
 //   embedding, cross-entropy        rows, cols (hidden), vocab, sequence
+//   gates                           rows x cols
+//   count choices, balance bias     rows, experts, per_token
 //   route and backward              rows x experts, per_token, capacity; elements: of expert rows;
 //                                   pieces, balance_rows, expert_groups, group_limit, group_top
 //   expert gather, combine, dots    rows of the output, cols, per_token; elements: other rows
@@ -350,7 +382,7 @@ struct Op {
                        // table's rows
   // norm: epsilon; rope: theta; updates: clip norm, 0 = none; attention: scale of scores, 0 = 1 /
   // sqrt(head_dim); softcap and cross-entropy backward: cap, 0 = none; route and backward: factor
-  // of the weights, 0 = 1
+  // of the weights, 0 = 1; scale loss: steps after which it doubles; balance bias: what is added
   float parameter = 0.0F;
   float cap = 0.0F;         // attention: of scores, 0 = none
   RopeStretch stretch;      // rope
@@ -380,6 +412,8 @@ enum class SlotRole : std::uint8_t {
   kIds,             // [rows] i32
   kTargets,         // [rows] i32
   kLoss,            // [1] f32, this rank's sum over micro-batches
+  kLossScale,       // [1] f32, what the loss's scale has become (kScaleLoss)
+  kLoads,           // [experts] f32, tokens of the step that each expert of the layer has got
   kOther,           // bound by the pass that makes the instruction, in order of `index`
 };
 

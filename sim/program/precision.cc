@@ -1,6 +1,7 @@
 #include "sim/program/precision.h"
 
 #include "sim/program/lower/sharding.h"
+#include "sim/program/program.h"
 
 namespace foretrain {
 
@@ -43,8 +44,15 @@ NumberFormat UsedFormat(const Plan& plan, bool gathered) {
 }
 
 NumberFormat UsedFormat(const Plan& plan, const BlockParameter& parameter) {
+  if (parameter.quantized) return NumberFormat::kNf4;
+  if (parameter.frozen && !plan.HasAdapters()) return NumberFormat::kFp32;
   const bool alone = parameter.experts && plan.ExpertHolders() == 1;
   return UsedFormat(plan, ShardingOf(plan).parameters && !alone);
+}
+
+NumberFormat GatheredFormat(const Plan& plan, const Bucket& bucket) {
+  const bool whole = bucket.weights == NumberFormat::kByte;
+  return whole ? bucket.weights : UsedFormat(plan, /*gathered=*/true);
 }
 
 }  // namespace foretrain

@@ -6,7 +6,7 @@
 //   attention, head    fp32, tf32             as activations             bf16
 //   parameters         fp32                   as activations, or fp32 that is cast for each use
 //   their gradients    fp32                   fp32, or as activations
-//   always fp32: log-sum-exp, norms' mean and rstd, routers' probabilities, logits in the loss
+//   always fp32: biases by which routers choose, log-sum-exp, norms' mean and rstd, routers' probabilities, logits in the loss
 //
 // With 8 bits the operands of a layer's linears are cast from 16 bits, and of what the backward
 // reads for weight gradients alone the cast is kept (Micikevicius et al. 2022; Transformer Engine's
@@ -18,6 +18,8 @@
 #include "sim/spec/plan.h"
 
 namespace foretrain {
+
+struct Bucket;
 
 // Of activations, their gradients, and of weights that are not fp32.
 NumberFormat ActivationFormat(const Plan& plan);
@@ -34,5 +36,7 @@ bool HasMasters(const Plan& plan);
 // Of parameters as a block reads them, where they are gathered for each use or not.
 NumberFormat UsedFormat(const Plan& plan, bool gathered);
 NumberFormat UsedFormat(const Plan& plan, const BlockParameter& parameter);
+// Of a bucket's parameters where they are gathered for each use.
+NumberFormat GatheredFormat(const Plan& plan, const Bucket& bucket);
 
 }  // namespace foretrain

@@ -83,6 +83,12 @@ struct ParameterPlace {
   std::int64_t offset = 0;  // elements from the start of the bucket
   bool decays = false;
   bool replicated = false;  // held in full by every tp rank
+  std::int32_t copies = 1;  // tp ranks that hold this part: of heads of keys and values
+  // Of a parameter in 4 bits, which is one tensor to its kernel: its elements on this rank, and
+  // those of them before this part; 0: numbers lie as they are. `offset` is the parameter's, in
+  // bytes.
+  std::int64_t packed_elements = 0;
+  std::int64_t packed_first = 0;
   bool counted = true;      // this rank's copy enters the gradient norm
 };
 
@@ -93,7 +99,7 @@ struct Bucket {
   std::int64_t decayed = 0;                    // leading elements that weight decay applies to
   NumberFormat weights = NumberFormat::kFp32;  // of `parameters`
   NumberFormat sums = NumberFormat::kFp32;     // of `gradients`
-  bool frozen = false;                         // never updated: parameters alone
+  bool frozen = false;                         // no gradient trains it: parameters alone
   bool unsharded = false;        // parameters are whole where those of others are in shards
   bool experts = false;          // that expert parallelism deals out: held by kExpertDp alone
   std::int32_t shards = 1;       // ranks that share its optimizer state

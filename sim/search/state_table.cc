@@ -42,7 +42,8 @@ class Buckets {
   template <class Make>
   double Once(int what, const Bucket& bucket, const Make& make) {
     const auto [found, is_new] =
-        known_.try_emplace({what, bucket.elements, bucket.used, bucket.shards, bucket.experts});
+        known_.try_emplace({what * kNumberFormatCount + static_cast<int>(bucket.weights),
+                            bucket.elements, bucket.used, bucket.shards, bucket.experts});
     if (is_new) found->second = make();
     return found->second;
   }
@@ -73,9 +74,9 @@ class Buckets {
   double GatherSeconds(const Bucket& bucket) {
     return Once(3, bucket, [&] {
       const NumberFormat format = GatherFormatOf(plan_);
-      const NumberFormat used = UsedFormat(plan_, /*gathered=*/true);
+      const NumberFormat used = GatheredFormat(plan_, bucket);
       const CollectiveSpec spec = GatherOf(bucket, used);
-      if (format != NumberFormat::kFp32) {
+      if (format != NumberFormat::kFp32 && bucket.weights != NumberFormat::kByte) {
         return SpanOf(QuantizedGatherBlock(
             {spec.group, spec.elements, spec.shards, format, bucket.weights, used}));
       }
@@ -141,7 +142,7 @@ class Buckets {
       for (const int number : context_.BucketsOf(block)) {
         const Bucket& bucket = context_.BucketAt(number);
         const double share = 1.0 / sharers[static_cast<std::size_t>(number)];
-        const std::int64_t bytes = BytesIn(UsedFormat(plan_, /*gathered=*/true), bucket.elements);
+        const std::int64_t bytes = BytesIn(GatheredFormat(plan_, bucket), bucket.elements);
         if (GathersParameters(plan_, bucket)) {
           out.gather_s[kind] += GatherSeconds(bucket) * share;
           gathered += bytes + WireBytes(bucket);
@@ -164,7 +165,7 @@ class Buckets {
   }
   std::int64_t WireBytes(const Bucket& bucket) const {
     const NumberFormat format = GatherFormatOf(plan_);
-    if (format == NumberFormat::kFp32) return 0;
+    if (format == NumberFormat::kFp32 || bucket.weights == NumberFormat::kByte) return 0;
     return bucket.shards * BytesIn(format, bucket.elements / bucket.shards);
   }
 

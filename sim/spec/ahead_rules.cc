@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/spec/plan_fields.h"
+
 namespace foretrain {
 
 // The token behind the last one of a rank's part lies on another rank.
@@ -30,11 +32,10 @@ std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model) {
 }
 
 std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model) {
-  if (plan.method != TrainingMethod::kLora || model.predict_ahead == 0) return {};
+  if (!plan.HasAdapters() || model.predict_ahead == 0) return {};
   return fmt::format(
-      "method lora with predict_ahead {}: a layer that predicts ahead has no adapters; use method "
-      "full",
-      model.predict_ahead);
+      "method {} with predict_ahead {}: a layer that predicts ahead has no adapters; use method full",
+      TextOf(PlanFieldOf("method"), plan), model.predict_ahead);
 }
 
 // Two ranks hold the last stage, and two the table that it shares with the first.

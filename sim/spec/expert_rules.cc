@@ -116,4 +116,13 @@ std::string EpNeedsOneReplica(const Plan& plan) {
       plan.ep, plan.expert_tp, plan.replicas);
 }
 
+// They move by what a step has counted, not by a gradient that an update away from the device has.
+std::string BalancedBiasesStayHere(const Plan& plan, const ModelSpec& model) {
+  if (model.router_bias_rate == 0 || plan.offload_parameters == OffloadTarget::kNone) return {};
+  return fmt::format(
+      "offload_parameters {} with router_bias_rate {}: the biases that it moves lie on the device; "
+      "use offload_parameters none or router_bias_rate 0",
+      Name(plan.offload_parameters), model.router_bias_rate);
+}
+
 }  // namespace foretrain

@@ -21,5 +21,6 @@ std::string MoePiecesNeedEp(const Plan& plan);
 std::string MoePiecesFitTheTokens(const Plan& plan);
 std::string BalanceGroupsAreWhole(const Plan& plan, const ModelSpec& model);
 std::string EpNeedsOneReplica(const Plan& plan);
+std::string BalancedBiasesStayHere(const Plan& plan, const ModelSpec& model);
 
 }  // namespace foretrain

@@ -13,8 +13,7 @@ struct Feature {
 };
 
 constexpr std::array kNotLowered = {
-    Feature{[](const ModelSpec& m) { return m.shared_gate; }, "shared_gate true"},
-    Feature{[](const ModelSpec& m) { return m.predict_ahead > 1; }, "predict_ahead above 1"},
+    Feature{[](const ModelSpec& m) { return m.predict_ahead > 8; }, "predict_ahead above 8"},
     Feature{[](const ModelSpec& m) {
               const bool plain = m.norm == NormKind::kRmsNorm && !m.embedding_norm &&
                                  m.positions != PositionKind::kLearned && m.attention_window == 0;

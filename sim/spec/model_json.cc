@@ -136,6 +136,7 @@ void ReadExperts(JsonFields& fields, ModelSpec& model) {
   if (fields.Has("router"))
     model.router = static_cast<RouterKind>(fields.Choice("router", kRouterNames));
   model.balance_weight = fields.NumberOr("balance_weight", 0, 0, 1e6);
+  model.router_bias_rate = fields.NumberOr("router_bias_rate", 0, 0, 1);
   model.balance_tokens = count("balance_tokens");
   model.expert_groups = count("expert_groups");
   model.groups_per_token = count("groups_per_token");
@@ -211,6 +212,7 @@ void WriteJson(JsonWriter& writer, const ModelSpec& model) {
         .Field("first_dense_layers", model.first_dense_layers)
         .Field("router", Name(model.router))
         .Field("balance_weight", model.balance_weight)
+        .Field("router_bias_rate", model.router_bias_rate)
         .Field("balance_tokens", model.balance_tokens)
         .Field("expert_groups", model.expert_groups)
         .Field("groups_per_token", model.groups_per_token);

@@ -122,16 +122,16 @@ Result<void> CheckExperts(const ModelSpec& model) {
                       model.balance_weight != 0 || model.balance_tokens != 0 ||
                       model.expert_groups != 0 || model.groups_per_token != 0 ||
                       model.expert_scale != 1 || model.router_bias || model.expert_bias ||
-                      model.shared_gate;
+                      model.shared_gate || model.router_bias_rate != 0;
     if (!asks) return {};
     return Refuse(
         "experts 0: experts_per_token {}, expert_ffn_hidden {}, shared_ffn_hidden {}, "
         "first_dense_layers {}, balance_weight {}, balance_tokens {}, expert_groups {} and "
-        "groups_per_token {} must be 0 too, expert_scale {} 1, router_bias, expert_bias and "
-        "shared_gate false, or give the experts",
+        "groups_per_token {} must be 0 too, expert_scale {} 1, router_bias_rate {} 0, router_bias, "
+        "expert_bias and shared_gate false, or give the experts",
         model.experts_per_token, model.expert_ffn_hidden, model.shared_ffn_hidden,
         model.first_dense_layers, model.balance_weight, model.balance_tokens, model.expert_groups,
-        model.groups_per_token, model.expert_scale);
+        model.groups_per_token, model.expert_scale, model.router_bias_rate);
   }
   if (model.shared_gate && model.shared_ffn_hidden == 0) {
     return Refuse(
@@ -147,6 +147,16 @@ Result<void> CheckExperts(const ModelSpec& model) {
     return Refuse(
         "first_dense_layers {}: must be from 0 to {}, so that of {} layers one has experts",
         model.first_dense_layers, model.layers - 1, model.layers);
+  }
+  if (!(model.router_bias_rate >= 0 && model.router_bias_rate <= 1)) {
+    return Refuse("router_bias_rate {}: must be from 0 to 1, for example 0.001",
+                  model.router_bias_rate);
+  }
+  if (model.router_bias_rate > 0 && model.router != RouterKind::kSigmoid) {
+    return Refuse(
+        "router_bias_rate {} with router {}: only the choice of a sigmoid router has biases; use 0 "
+        "or router sigmoid",
+        model.router_bias_rate, Name(model.router));
   }
   if (!(model.balance_weight >= 0 && model.balance_weight <= 1e6)) {
     return Refuse("balance_weight {}: must be from 0 to 1000000, for example 0.01",

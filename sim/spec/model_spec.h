@@ -116,6 +116,9 @@ struct ModelSpec {
   std::int64_t expert_groups = 0;
   std::int64_t groups_per_token = 0;
   double expert_scale = 1;   // of the sum of a token's experts
+  // Added after each step to the bias of an expert's choice that less than the mean went to, and
+  // taken from those that more went to (DeepSeek-AI 2024b, s. 2.1.2: 0.001); 0: biases stay.
+  double router_bias_rate = 0;
   bool router_bias = false;  // of scores, trained
   bool expert_bias = false;  // both projections of each expert
   bool shared_gate = false;  // the shared experts' output is scaled by a sigmoid of one more score
@@ -136,6 +139,13 @@ struct ModelSpec {
   std::int64_t ValueDim() const { return value_head_dim > 0 ? value_head_dim : head_dim; }
   std::int64_t QkvWidth() const { return (heads + kv_heads) * head_dim + kv_heads * ValueDim(); }
   std::int64_t AttentionWidth() const { return heads * ValueDim(); }
+  // Of one of `tp` ranks: with fewer heads of keys and values than ranks several have the same one.
+  std::int64_t KvHeadsOn(std::int64_t tp) const { return kv_heads > tp ? kv_heads / tp : 1; }
+  std::int64_t QkvWidthOn(std::int64_t tp) const {
+    return heads / tp * head_dim + KvHeadsOn(tp) * (head_dim + ValueDim());
+  }
+  // Ranks of `tp` that have the same head of keys and values.
+  std::int64_t KvCopies(std::int64_t tp) const { return kv_heads < tp ? tp / kv_heads : 1; }
   bool IsLatent() const { return attention == AttentionKind::kLatent; }
   // Of latent attention: [k | v] of all heads without what is turned.
   std::int64_t LatentKeyWidth() const {

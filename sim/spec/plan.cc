@@ -100,7 +100,8 @@ Result<void> CheckTensorParallel(const Plan& plan, const ModelSpec& model) {
                                         {"expert_ffn_hidden", model.expert_ffn_hidden},
                                         {"shared_ffn_hidden", model.shared_ffn_hidden}}};
   for (const Width& width : widths) {
-    if (width.value % plan.tp == 0) continue;
+    const bool shared = width.name == "kv_heads" && plan.tp % model.kv_heads == 0;
+    if (width.value % plan.tp == 0 || shared) continue;
     return Refuse(
         "tp {}: must divide the model's {} {}; nearest that divides heads, kv_heads and "
         "ffn_hidden: {}",

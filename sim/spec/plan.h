@@ -48,7 +48,8 @@ enum class GradientFormat : std::uint8_t { kFp32, kCompute };
 enum class AttentionAlgorithm : std::uint8_t { kFlash, kStandard };
 enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
-enum class TrainingMethod : std::uint8_t { kFull, kLora };
+// kQlora: adapters beside linears that are kept in 4 bits (Dettmers et al. 2023).
+enum class TrainingMethod : std::uint8_t { kFull, kLora, kQlora };
 
 std::string_view Name(ScheduleKind schedule);     // "gpipe", "1f1b", "zb-h1", "interleaved", ...
 std::string_view Name(RecomputeKind recompute);   // "none", "full", "selective"
@@ -129,10 +130,18 @@ struct Plan {
   MomentFormat moments = MomentFormat::kFp32;
   double clip_norm = 0.0;   // global gradient norm that is clipped to; 0: no clipping
   double loss_scale = 0.0;  // the loss is scaled, and a step with infinities skipped; 0: neither
+  // Steps without infinities after which loss_scale doubles, as it halves after one with them; 0:
+  // it stays.
+  int loss_scale_window = 0;
   TrainingMethod method = TrainingMethod::kFull;
   int lora_rank = 8;
   double lora_alpha = 16.0;
 
+  // Whether adapters are trained, beside weights that stay as they are; and whether linears of these
+  // have 4 bits.
+  bool HasAdapters() const { return method != TrainingMethod::kFull; }
+  bool QuantizesBase() const { return method == TrainingMethod::kQlora; }
+  bool HasDynamicScale() const { return loss_scale > 0 && loss_scale_window > 0; }
   int World() const { return dp * cp * tp * pp; }
   // Pipeline ranks that hold one stage: under DualPipe the r-th from either end hold the same.
   int StageCopies() const { return schedule == ScheduleKind::kDualPipe && pp > 1 ? 2 : 1; }
@@ -206,8 +215,8 @@ Result<void> ValidatePlan(const Plan& plan);
 
 // Checks `plan` by itself and against `model`, which is valid.
 //
-// Errors: as above, and heads, kv_heads or ffn_hidden that tp does not divide; more stages than
-// layers; more layers than ids can hold; a sequence past the learned position table; an activation
+// Errors: as above, and heads or ffn_hidden that tp does not divide; kv_heads that neither tp
+// divides nor they divide tp; more stages than layers; more layers than ids can hold; a sequence past the learned position table; an activation
 // of a micro-batch past 2^56 bytes. O(sqrt(heads)); safe from any thread.
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model);
 

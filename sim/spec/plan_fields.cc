@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"}
 constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
 constexpr std::array<std::string_view, 2> kAttentions = {"flash", "standard"};
-constexpr std::array<std::string_view, 2> kMethods = {"full", "lora"};
+constexpr std::array<std::string_view, 3> kMethods = {"full", "lora", "qlora"};
 
 constexpr double kMostDropped = 0.9;
 constexpr double kLargestNumber = 1e30;     // where nothing smaller is a natural limit
@@ -219,8 +219,13 @@ std::vector<PlanField> MakeFields() {
                                     "Clip the global gradient norm; 0: no clipping")),
       Number<&Plan::loss_scale>("loss_scale", "--loss-scale", "X", kLargestNumber,
                                 "Scale the loss and skip steps with infinities; 0: neither"),
-      Choice<&Plan::method>("method", "--method", "full|lora", kMethods,
-                            "What is trained: all parameters, or low-rank adapters"),
+      Integer<&Plan::loss_scale_window>(
+          "loss_scale_window", "--loss-scale-window", 0, kMaxModelCount,
+          "Steps without infinities after which the loss scale doubles, as it halves after one with "
+          "them; 0: it stays"),
+      Choice<&Plan::method>("method", "--method", "full|lora|qlora", kMethods,
+                            "What is trained: all parameters, or low-rank adapters, of weights "
+                            "that have 4 bits with qlora"),
       Integer<&Plan::lora_rank>("lora_rank", "--lora-rank", 1, count, "Rank of the adapters"),
       Number<&Plan::lora_alpha>("lora_alpha", "--lora-alpha", "X", 1e6,
                                 "Adapters are scaled by this over their rank"),

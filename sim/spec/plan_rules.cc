@@ -14,6 +14,7 @@
 #include "sim/spec/overlap_rules.h"
 #include "sim/spec/plan_fields.h"
 #include "sim/spec/precision_rules.h"
+#include "sim/spec/tensor_parallel_rules.h"
 
 namespace foretrain {
 namespace {
@@ -162,10 +163,10 @@ std::string RingHasFewTurns(const Plan& plan) {
 
 std::string AllToAllNeedsKeyHeads(const Plan& plan, const ModelSpec& model) {
   if (plan.cp == 1 || plan.cp_kind != ContextParallelKind::kAllToAll) return {};
-  const std::int64_t ranks = std::int64_t{plan.cp} * plan.tp;
-  if (model.kv_heads % ranks == 0) return {};
+  const std::int64_t heads = model.KvHeadsOn(plan.tp);
+  if (heads % plan.cp == 0) return {};
   int nearest = plan.cp - 1;
-  while (nearest > 1 && model.kv_heads % (std::int64_t{nearest} * plan.tp) != 0) --nearest;
+  while (nearest > 1 && heads % nearest != 0) --nearest;
   return fmt::format(
       "cp_kind all-to-all with cp {}, tp {} and {} kv_heads: each rank needs whole key heads; use "
       "cp "
@@ -202,28 +203,8 @@ std::string StagesNeedLayers(const Plan& plan, const ModelSpec& model) {
       std::max<std::int64_t>(1, model.layers * plan.pp / stages));
 }
 
-std::string VocabParallelNeedsTp(const Plan& plan) {
-  if (!plan.vocab_parallel || plan.tp > 1) return {};
-  return "vocab_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or vocab_parallel 0";
-}
-
-std::string SequenceParallelNeedsTp(const Plan& plan) {
-  if (!plan.sequence_parallel || plan.tp > 1) return {};
-  return "sequence_parallel 1 with tp 1: one rank has nothing to split; use tp 2 or "
-         "sequence_parallel 0";
-}
-
 // Rows of one micro-batch on one rank.
 std::int64_t RowsOf(const Plan& plan) { return plan.micro_batch * plan.LocalSequence(); }
-
-std::string SequenceParallelNeedsEvenRows(const Plan& plan) {
-  const std::int64_t rows = RowsOf(plan);
-  if (!plan.sequence_parallel || rows % plan.tp == 0) return {};
-  return fmt::format(
-      "sequence_parallel 1 with tp {}: must divide the {} tokens of a micro-batch; use tp {} or "
-      "sequence_parallel 0",
-      plan.tp, rows, std::gcd(rows, static_cast<std::int64_t>(plan.tp)));
-}
 
 std::string RecomputeLayersNeedRecompute(const Plan& plan) {
   if (plan.recompute_layers == 0 || plan.recompute != RecomputeKind::kNone) return {};
@@ -256,33 +237,6 @@ std::string MlpTilesNeedWholeBackward(const Plan& plan) {
       "mlp_tiles {} with schedule {}: a tile's backward is not cut in two; use schedule 1f1b or "
       "mlp_tiles 1",
       plan.mlp_tiles, Name(plan.schedule));
-}
-
-std::string TpTilesNeedTp(const Plan& plan) {
-  if (plan.tp_tiles == 1 || plan.tp > 1) return {};
-  return fmt::format("tp_tiles {} with tp 1: there is no sum to cut; use tp 2 or tp_tiles 1",
-                     plan.tp_tiles);
-}
-
-// A tile of the MLP is consecutive rows, a piece of a reduce-scatter a part of each rank's.
-std::string ScatteredTilesAreOfOneKind(const Plan& plan) {
-  if (!plan.sequence_parallel || plan.tp_tiles == 1 || plan.mlp_tiles == 1) return {};
-  return fmt::format(
-      "tp_tiles {} with mlp_tiles {} and sequence_parallel 1: the MLP's sums are cut one way or "
-      "the "
-      "other; use tp_tiles 1 or mlp_tiles 1",
-      plan.tp_tiles, plan.mlp_tiles);
-}
-
-// The one gradient is a sum of both branches' parts, which pieces of a reduce-scatter would hold in
-// another order.
-std::string ScatteredTilesNeedTwoNorms(const Plan& plan, const ModelSpec& model) {
-  if (model.order != LayerOrder::kParallelOneNorm) return {};
-  if (!plan.sequence_parallel || plan.tp_tiles == 1) return {};
-  return fmt::format(
-      "tp_tiles {} with sequence_parallel 1 and order parallel-one-norm: both branches' gradients "
-      "are one sum; use tp_tiles 1",
-      plan.tp_tiles);
 }
 
 }  // namespace
@@ -346,6 +300,9 @@ std::span<const PlanRule> PlanRules() {
       {"scores-need-whole-sequences", ScoresNeedWholeSequences},
       {"adapters-need-lora", AdaptersNeedLora},
       {"adapters-are-scaled", AdaptersAreScaled},
+      {"quantized-base-is-read-in-16-bits", QuantizedBaseIsReadIn16Bits},
+      {"scale-window-needs-a-scale", ScaleWindowNeedsAScale},
+      {"scale-is-known-where-it-is-undone", ScaleIsKnownWhereItIsUndone},
   };
   return rules;
 }
@@ -372,6 +329,7 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"ahead-needs-one-last-stage", AheadNeedsOneLastStage},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
       {"overlap-trains-all-of-the-router", OverlapTrainsAllOfTheRouter},
+      {"balanced-biases-stay-here", BalancedBiasesStayHere},
       {"scattered-tiles-need-two-norms", ScatteredTilesNeedTwoNorms},
   };
   return rules;

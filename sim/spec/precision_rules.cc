@@ -68,6 +68,22 @@ std::string PostValidationAmendsFp32(const Plan& plan) {
       Name(plan.precision), TextOf("weights", plan), TextOf("gradients", plan));
 }
 
+std::string ScaleWindowNeedsAScale(const Plan& plan) {
+  if (plan.loss_scale_window == 0 || plan.loss_scale > 0) return {};
+  return fmt::format(
+      "loss_scale_window {} with loss_scale 0: there is no scale that could change; use loss_scale "
+      "65536, which it begins with, or loss_scale_window 0",
+      plan.loss_scale_window);
+}
+
+std::string ScaleIsKnownWhereItIsUndone(const Plan& plan) {
+  if (plan.loss_scale_window == 0 || !plan.post_validation) return {};
+  return fmt::format(
+      "loss_scale_window {} with post_validation: an update is taken back with the scale that it was "
+      "made with; use loss_scale_window 0 or leave post_validation out",
+      plan.loss_scale_window);
+}
+
 // Scales are those of blocks of a row.
 std::string ProductsNeedWholeBlocks(const Plan& plan, const ModelSpec& model) {
   const bool blocks = plan.precision == Precision::kFp8Block || plan.precision == Precision::kFp4;
@@ -78,7 +94,7 @@ std::string ProductsNeedWholeBlocks(const Plan& plan, const ModelSpec& model) {
   const std::pair<const char*, std::int64_t> widths[] = {
       {"hidden", model.hidden},
       {"heads * head_dim / tp", model.heads * model.head_dim / plan.tp},
-      {"the width of q, k and v / tp", model.QkvWidth() / plan.tp},
+      {"the width of q, k and v of a rank", model.QkvWidthOn(plan.tp)},
       {"ffn_hidden / tp", dense ? model.ffn_hidden / plan.tp : 0},
       {"shared_ffn_hidden / tp", model.shared_ffn_hidden / plan.tp},
       {"expert_ffn_hidden", model.experts > 0 ? model.expert_ffn_hidden / experts_tp : 0}};

@@ -15,6 +15,8 @@ std::string GatherFormatShortens(const Plan& plan);
 std::string MastersLeaveParametersHere(const Plan& plan);
 std::string UnshardedIsReadAsGathered(const Plan& plan);
 std::string PostValidationAmendsFp32(const Plan& plan);
+std::string ScaleWindowNeedsAScale(const Plan& plan);
+std::string ScaleIsKnownWhereItIsUndone(const Plan& plan);
 std::string ProductsNeedWholeBlocks(const Plan& plan, const ModelSpec& model);
 
 }  // namespace foretrain

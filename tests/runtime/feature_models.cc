@@ -111,6 +111,22 @@ ModelSpec GptOss() {
   return model;
 }
 
+// One head of keys and values for all queries, with biases: ranks of tensor parallelism share it.
+ModelSpec MultiQuery() {
+  ModelSpec model = TinyGpt(true);
+  model.kv_heads = 1;
+  return model;
+}
+
+// Shared experts' output is scaled by a score of its own.
+ModelSpec Qwen2Moe() {
+  ModelSpec model = TinyExperts();
+  model.router = RouterKind::kSoftmaxTopK;
+  model.shared_gate = model.attention_bias = true;
+  model.balance_tokens = 4;
+  return model;
+}
+
 // Distances and caps in scores.
 ModelSpec Alibi() {
   ModelSpec model = TinyGpt(true);
@@ -126,7 +142,8 @@ std::vector<FeatureModel> FeatureModels() {
   return {{"NeoX", NeoX()},     {"Phi", Phi()},           {"Qwen3", Qwen3()},
           {"Gemma", Gemma()},   {"Glm4", Glm4()},         {"Opt", Opt()},
           {"Bloom", Bloom()},   {"Nemotron", Nemotron()}, {"LatentDense", LatentDense()},
-          {"GptOss", GptOss()}, {"Alibi", Alibi()}};
+          {"GptOss", GptOss()}, {"Alibi", Alibi()},       {"MultiQuery", MultiQuery()},
+          {"Qwen2Moe", Qwen2Moe()}};
 }
 
 }  // namespace foretrain

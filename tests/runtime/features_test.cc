@@ -18,6 +18,13 @@ namespace {
 std::vector<Case> LayerCases() {
   return {
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
+      {"Tp4", With([](Plan& p) { p.tp = 4; })},
+      {"Tp4Dp2Zero2VocabParallel", With([](Plan& p) {
+         p.tp = 4, p.dp = p.zero_stage = 2, p.vocab_parallel = p.sequence_parallel = true;
+       })},
+      {"Tp4GradientsAway", With([](Plan& p) {
+         p.tp = 4, p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+       })},
       {"Tp2TilesSelective", With([](Plan& p) {
          p.tp = p.tp_tiles = 2, p.mlp_tiles = 3, p.recompute = RecomputeKind::kSelective;
        })},

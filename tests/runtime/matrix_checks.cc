@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "quantized_base.h"
 #include "routing_choices.h"
 #include "sim/memory/linked_peak.h"
 #include "sim/memory/peak_memory.h"
@@ -69,9 +70,12 @@ struct ReferenceRun {
 const ReferenceRun& ReferenceOf(const MatrixCase& one, TrainingOptions options) {
   static std::map<std::string, ReferenceRun> runs;
   const Plan plan = one.Reference();
-  const std::string key = ToJson(one.model) + ToJson(plan) + std::to_string(options.steps);
+  const bool quantizes = one.plan.QuantizesBase();
+  const std::string key = ToJson(one.model) + ToJson(plan) + std::to_string(options.steps) +
+                          (quantizes ? " beside 4 bits on " + std::to_string(one.plan.tp) : "");
   const auto found = runs.find(key);
   if (found != runs.end()) return found->second;
+  if (quantizes) options.weights = QuantizedBase(one.model, one.plan, options);
   Choices choices;
   choices.Follow(plan);
   options.routing = &choices;
@@ -120,7 +124,9 @@ void CheckCase(const MatrixCase& one, int steps) {
     const Trained& expected = ReferenceOf(one, all).trained;
     CheckLosses(trained, expected);
     const double scale = one.plan.loss_scale > 0 ? one.plan.loss_scale : 1.0;
-    CheckGradients(trained.gradients, scale, expected.gradients);
+    const int doublings =
+        one.plan.HasDynamicScale() ? (steps - 1) / one.plan.loss_scale_window : 0;
+    CheckGradients(trained.gradients, std::ldexp(scale, doublings), expected.gradients);
     CheckGradients(TrainCase(one, first).gradients, scale,
                    ReferenceOf(one, first).trained.gradients);
   }

@@ -66,6 +66,11 @@ Factor Models() {
            {"gpt-untied", [](MatrixCase& one) { one.model = TinyGpt(false); }},
            {"llama", [](MatrixCase& one) { one.model = TinyLlama(); }},
            {"experts", [](MatrixCase& one) { one.model = BalancedExperts(); }},
+           {"latent-balanced-by-biases",
+            [](MatrixCase& one) {
+              one.model = TinyLatent();
+              one.model.router_bias_rate = 0.01;
+            }},
            {"experts-with-room",
             [](MatrixCase& one) {
               one.model = BalancedExperts();
@@ -108,7 +113,15 @@ Factor Offloads() {
 Factor Methods() {
   return {"method",
           {{"full", OfPlan([](Plan&) {})},
-           {"lora", OfPlan([](Plan& p) { p.method = TrainingMethod::kLora, p.lora_rank = 4; })}}};
+           {"lora", OfPlan([](Plan& p) { p.method = TrainingMethod::kLora, p.lora_rank = 4; })},
+           {"qlora", OfPlan([](Plan& p) { p.method = TrainingMethod::kQlora, p.lora_rank = 4; })}}};
+}
+
+Factor LossScales() {
+  return {"loss_scale",
+          {{"none", OfPlan([](Plan&) {})},
+           {"static", OfPlan([](Plan& p) { p.loss_scale = 1024; })},
+           {"dynamic", OfPlan([](Plan& p) { p.loss_scale = 1024, p.loss_scale_window = 2; })}}};
 }
 
 std::vector<Factor> Factors() {
@@ -120,7 +133,7 @@ std::vector<Factor> Factors() {
       Methods(),
       Values<int>("pp", &Plan::pp, {1, 2, 4}),
       Values<int>("dp", &Plan::dp, {1, 2, 4}),
-      Values<int>("tp", &Plan::tp, {1, 2}),
+      Values<int>("tp", &Plan::tp, {1, 2, 4}),
       Values<int>("ep", &Plan::ep, {1, 2}),
       Values<int>("expert_tp", &Plan::expert_tp, {0, 1}),
       Values<int>("moe_pieces", &Plan::moe_pieces, {1, 2}),
@@ -147,7 +160,7 @@ std::vector<Factor> Factors() {
       Values<double>("dropout", &Plan::dropout, {0.0, 0.1}),
       Values<double>("attention_dropout", &Plan::attention_dropout, {0.0, 0.1}),
       Values<double>("clip_norm", &Plan::clip_norm, {0.0, 0.5}),
-      Values<double>("loss_scale", &Plan::loss_scale, {0.0, 1024.0}),
+      LossScales(),
   };
 }
 
@@ -300,7 +313,8 @@ Plan MatrixCase::Reference() const {
   one.dropout = plan.dropout;
   one.attention_dropout = plan.attention_dropout;
   one.attention = plan.attention;
-  one.method = plan.method;
+  // Beside the numbers that 4 bits stand for.
+  one.method = plan.QuantizesBase() ? TrainingMethod::kLora : plan.method;
   one.lora_rank = plan.lora_rank;
   one.lora_alpha = plan.lora_alpha;
   if (plan.capacity_factor > 0) one.cp = plan.cp;

@@ -110,7 +110,13 @@ class Session {
   void Step() {
     RecordingSink sink;
     EXPECT_TRUE(executor_->Run(1, *data_, sink).has_value());
+    scales_.clear();
+    for (const StepScalars& scalars : sink.scalars) {
+      if (scalars.loss_scale) scales_.push_back(*scalars.loss_scale);
+    }
   }
+  // Of the last step, by all ranks.
+  const std::vector<float>& LossScales() const { return scales_; }
   TensorMap State(StateKind kind) { return GatherTensors(*executor_, kind); }
   TensorMap Parameters() { return State(StateKind::kParameters); }
 
@@ -118,6 +124,7 @@ class Session {
   RealClock clock_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<BatchSource> data_;
+  std::vector<float> scales_;
 };
 
 // Step 1 meets an infinite parameter and is skipped by all ranks, those whose own gradients are
@@ -180,6 +187,53 @@ TEST(LossScale, LeavesMomentsOfASkippedStepAsTheyAre) {
     const TensorMap before = run.Parameters();
     run.Step();
     EXPECT_FALSE(SameValues(run.Parameters(), before));
+  }
+}
+
+// A window of 2, played by hand. Scale of each step, in parts of the first; steps 1 and 2 have an
+// infinity among the parameters, and so in all gradients:
+//   step   0   1     2     3     4     5   6
+//   good   1   no    no    1     2     1   2
+//   scale  1   1     1/2   1/4   1/4   1/2 1/2   and 1 behind step 6
+// A scale that is a power of two changes no bit: between the others all steps move the parameters
+// as they do without any.
+TEST(LossScale, DoublesAfterGoodStepsAndHalvesAfterBadOnes) {
+  const ModelSpec model = TinyGpt();
+  const TensorMap start = InitialTensors(model);
+  constexpr auto kAway = OffloadTarget::kHost;
+  void (*const changes[])(Plan&) = {
+      [](Plan&) {}, [](Plan& p) { p.dp = p.pp = 2, p.zero_stage = 2; },
+      [](Plan& p) { p.tp = p.dp = 2, p.vocab_parallel = true, p.zero_stage = 3; },
+      [](Plan& p) { p.dp = 2, p.offload_optimizer = p.offload_gradients = kAway; },
+      [](Plan& p) { p.loss_chunks = 3, p.optimizer = OptimizerKind::kAdamW; }};
+  for (const auto change : changes) {
+    Plan plan = TinyPlan();
+    plan.optimizer = OptimizerKind::kSgd;
+    plan.loss_scale = 1024;
+    plan.loss_scale_window = 2;
+    plan.clip_norm = 0.5;
+    change(plan);
+    if (plan.offload_optimizer != OffloadTarget::kNone) plan.optimizer = OptimizerKind::kAdamW;
+    SCOPED_TRACE(Describe(plan));
+    Session run(model, plan, 0);
+    run.Fill(start);
+    const auto scale_of_step = [&](double parts) {
+      run.Step();
+      const std::vector<float>& scales = run.LossScales();
+      ASSERT_EQ(scales.size(), static_cast<std::size_t>(plan.World()));
+      for (const float scale : scales) EXPECT_EQ(scale, 1024 * parts);
+    };
+    scale_of_step(1);
+    const TensorMap after_first = run.Parameters();
+    TensorMap infinite = after_first;
+    infinite.at("layers.3.mlp.up.weight").values[7] = std::numeric_limits<float>::infinity();
+    run.Fill(infinite);
+    scale_of_step(1);
+    scale_of_step(0.5);
+    EXPECT_TRUE(SameValues(run.Parameters(), infinite));
+    run.Fill(after_first);
+    for (const double parts : {0.25, 0.25, 0.5, 0.5, 1.0}) scale_of_step(parts);
+    EXPECT_FALSE(SameValues(run.Parameters(), after_first));
   }
 }
 

@@ -59,10 +59,10 @@ Check& Check::Tensor(const char* name, const void* pointer, std::int64_t rows, s
   return *this;
 }
 
-Check& Check::Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab) {
+Check& Check::Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab, int least) {
   Tensor("ids", ids, rows);
   for (std::int64_t row = 0; ok() && row < rows; ++row) {
-    if (ids[row] < 0 || ids[row] >= vocab) {
+    if (ids[row] < least || ids[row] >= vocab) {
       Refuse(FT_FAILED, "row %lld has id %d, outside the vocabulary of %lld",
              static_cast<long long>(row), ids[row], static_cast<long long>(vocab));
     }

@@ -24,8 +24,8 @@ class Check {
   // before.
   Check& Tensor(const char* name, const void* pointer, std::int64_t rows, std::int64_t cols = 1);
 
-  // Row indices of a table of `vocab` rows.
-  Check& Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab);
+  // Row indices of a table of `vocab` rows; from `least` on.
+  Check& Ids(const std::int32_t* ids, std::int64_t rows, std::int64_t vocab, int least = 0);
 
   [[gnu::format(printf, 3, 4)]] Check& Refuse(FtStatus status, const char* format, ...);
 

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/cpu/entries/check.h"
@@ -28,7 +29,11 @@ FtStatus CrossEntropyBackward(FtQueue* queue, const FtCrossEntropyBackward* g) {
   check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
   check.Tensor("targets", g->targets, g->rows).Tensor("lse", g->lse, g->rows);
   if (check.ok()) {
-    queue->kernels->cross_entropy_backward(*g);
+    FtCrossEntropyBackward now = *g;
+    if (g->loss_scale != nullptr) {
+      now.scale = std::ldexp(g->scale, static_cast<int>(g->loss_scale[0]));
+    }
+    queue->kernels->cross_entropy_backward(now);
   }
   return check.status();
 }

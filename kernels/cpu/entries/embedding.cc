@@ -13,7 +13,7 @@ FtStatus EmbeddingForward(FtQueue* queue, const FtEmbeddingForward* g) {
   check.Size("first_row", g->first_row);
   check.Tensor("table", g->table, g->vocab, g->cols).Tensor("out", g->out, g->rows, g->cols);
   check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Ids(g->ids, g->rows, g->all_ids == 0 ? g->vocab : g->all_ids);
+  check.Ids(g->ids, g->rows, g->all_ids == 0 ? g->vocab : g->all_ids, /*least=*/-1);
   if (check.ok() && g->rows > 0 && g->cols > 0) {
     queue->kernels->embedding_forward(*g);
   }
@@ -27,7 +27,7 @@ FtStatus EmbeddingBackward(FtQueue* queue, const FtEmbeddingBackward* g) {
   check.Tensor("dy", g->dy, g->rows, g->cols)
       .Tensor("table_grad", g->table_grad, g->vocab, g->cols);
   check.Size("first_id", g->first_id).Size("all_ids", g->all_ids);
-  check.Ids(g->ids, g->rows, g->all_ids == 0 ? g->vocab : g->all_ids);
+  check.Ids(g->ids, g->rows, g->all_ids == 0 ? g->vocab : g->all_ids, /*least=*/-1);
   if (check.ok() && g->cols > 0 && g->vocab > 0) {
     queue->kernels->embedding_backward(*g);
   }

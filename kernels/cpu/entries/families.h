@@ -18,8 +18,9 @@ void SetActivationEntries(FtDeviceApi& api);     // gelu, swiglu, add, softcap
 void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_*, vocab_*, shift_targets
 void SetRouterEntries(FtDeviceApi& api);         // route, route_backward
 void SetMoeEntries(FtDeviceApi& api);            // expert_*, grouped_gemm
+void SetGateEntries(FtDeviceApi& api);           // gate_*, count_choices, balance_bias
 void SetUpdateEntries(
-    FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, (de)quantize, sum_ranks
+    FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, scale_loss, (de)quantize, sum_ranks
 
 // Puts an entry that also takes tensors of FT_BF16 and FT_F16 in front of each of `api`'s that has
 // any; behind all others.

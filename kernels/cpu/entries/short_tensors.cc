@@ -419,6 +419,19 @@ void ToWide(WideCopies& wide, FtGroupedGemm& g) {
   g.c_dtype = FT_F32;
 }
 
+void ToWide(WideCopies& wide, FtGateForward& g) {
+  g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
+  g.y = wide.Out(g.y, g.dtype, Rows(g.rows, g.cols), g.accumulate != 0);
+  g.dtype = Widened({g.dtype});
+}
+
+void ToWide(WideCopies& wide, FtGateBackward& g) {
+  g.dy = wide.In(g.dy, g.dtype, Rows(g.rows, g.cols));
+  g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
+  g.dx = wide.Out(g.dx, g.dtype, Rows(g.rows, g.cols), false);
+  g.dtype = Widened({g.dtype});
+}
+
 void ToWide(WideCopies& wide, FtSquaredNorm& g) {
   g.x = wide.In(g.x, g.dtype, Row(g.elements));
   g.dtype = Widened({g.dtype});
@@ -586,6 +599,8 @@ void SetShortTensorEntries(FtDeviceApi& api) {
   FT_SHORT(latent_heads, FtLatentHeads);
   FT_SHORT(sink_forward, FtSinkForward);
   FT_SHORT(sink_backward, FtSinkBackward);
+  FT_SHORT(gate_forward, FtGateForward);
+  FT_SHORT(gate_backward, FtGateBackward);
   FT_SHORT(expert_bias, FtExpertBias);
   FT_SHORT(expert_bias_grad, FtExpertBiasGrad);
   FT_SHORT(count_not_finite, FtCountNotFinite);

@@ -1,5 +1,7 @@
+#include <cmath>
 #include <cstdint>
 
+#include "base/nf4.h"
 #include "kernels/cpu/entries/check.h"
 #include "kernels/cpu/entries/families.h"
 
@@ -22,6 +24,17 @@ void CheckUpdate(const Update& g, Check& check) {
   check.Tensor("param", g.param, g.elements).Tensor("grad", g.grad, g.elements);
 }
 
+// With what the loss's scale has become.
+template <class Update>
+Update Scaled(const Update& g) {
+  Update now = g;
+  const float initial = g.loss_scale == 0.0F ? 1.0F : g.loss_scale;
+  if (g.loss_scale_state != nullptr) {
+    now.loss_scale = std::ldexp(initial, static_cast<int>(g.loss_scale_state[0]));
+  }
+  return now;
+}
+
 FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
   Check check(queue, "adamw", g->dtype);
   CheckUpdate(*g, check);
@@ -33,7 +46,7 @@ FtStatus AdamW(FtQueue* queue, const FtAdamW* g) {
     check.Refuse(FT_UNSUPPORTED, "moments of dtype %d: only f32, bf16 and i8", g->moments);
   }
   if (check.ok()) {
-    queue->kernels->adamw(*g);
+    queue->kernels->adamw(Scaled(*g));
   }
   return check.status();
 }
@@ -42,7 +55,7 @@ FtStatus Sgd(FtQueue* queue, const FtSgd* g) {
   Check check(queue, "sgd", g->dtype);
   CheckUpdate(*g, check);
   if (check.ok()) {
-    queue->kernels->sgd(*g);
+    queue->kernels->sgd(Scaled(*g));
   }
   return check.status();
 }
@@ -90,11 +103,39 @@ FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
   return check.status();
 }
 
+FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
+  Check check(queue, "scale_loss", FT_F32);
+  check.Tensor("not_finite", g->not_finite, 1)
+      .Tensor("doublings", g->doublings, 1)
+      .Tensor("since", g->since, 1);
+  check.AtLeast("window", g->window, 1);
+  if (!check.ok()) return check.status();
+  float& doublings = g->doublings[0];
+  float& since = g->since[0];
+  if (g->not_finite[0] != 0.0F) {
+    const float half = std::ldexp(g->initial, static_cast<int>(doublings) - 1);
+    if (half >= 1.0F) doublings -= 1.0F;
+    since = 0.0F;
+    return FT_OK;
+  }
+  since += 1.0F;
+  if (since < static_cast<float>(g->window)) return FT_OK;
+  doublings += 1.0F;
+  since = 0.0F;
+  return FT_OK;
+}
+
 void CheckQuantize(const FtQuantize& g, Check& check) {
   check.Size("elements", g.elements).AtLeast("pieces", g.pieces, 1);
   check.Tensor("x", g.x, g.elements).Tensor("out", g.out, g.elements);
+  if (g.format == FT_NF4) {
+    if (g.pieces != 1) {
+      check.Refuse(FT_UNSUPPORTED, "nf4 in %lld pieces: only 1", static_cast<long long>(g.pieces));
+    }
+    return;
+  }
   if (g.format != FT_BF16 && g.format != FT_FP8 && g.format != FT_I8) {
-    check.Refuse(FT_UNSUPPORTED, "format %d: only bf16, fp8 and i8", g.format);
+    check.Refuse(FT_UNSUPPORTED, "format %d: only bf16, fp8, i8 and nf4", g.format);
   } else if (check.ok() && g.elements % (4 * g.pieces) != 0) {
     check.Refuse(FT_FAILED, "%lld elements in %lld pieces: each must be a multiple of 4",
                  static_cast<long long>(g.elements), static_cast<long long>(g.pieces));
@@ -104,7 +145,9 @@ void CheckQuantize(const FtQuantize& g, Check& check) {
 FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
   Check check(queue, "quantize", g->dtype);
   CheckQuantize(*g, check);
-  if (check.ok()) {
+  if (check.ok() && g->format == FT_NF4) {
+    QuantizeNf4(static_cast<const float*>(g->x), g->elements, static_cast<std::uint8_t*>(g->out));
+  } else if (check.ok()) {
     queue->kernels->quantize(*g);
   }
   return check.status();
@@ -113,7 +156,9 @@ FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
 FtStatus Dequantize(FtQueue* queue, const FtQuantize* g) {
   Check check(queue, "dequantize", g->dtype);
   CheckQuantize(*g, check);
-  if (check.ok()) {
+  if (check.ok() && g->format == FT_NF4) {
+    DequantizeNf4(static_cast<const std::uint8_t*>(g->x), g->elements, static_cast<float*>(g->out));
+  } else if (check.ok()) {
     queue->kernels->dequantize(*g);
   }
   return check.status();
@@ -144,6 +189,7 @@ void SetUpdateEntries(FtDeviceApi& api) {
   api.sgd_amend = &SgdAmend;
   api.count_not_finite = &CountNotFinite;
   api.count_skipped = &CountSkipped;
+  api.scale_loss = &ScaleLoss;
   api.quantize = &Quantize;
   api.dequantize = &Dequantize;
   api.sum_ranks = &SumRanks;

@@ -3,10 +3,13 @@
 //   h' = layer(projection [norm(vector of the next token) | norm(h)]), loss of norm(h') and the
 //   head
 // The token behind a position's is its target, so that targets are the ids here, and those of this
-// loss lie one further; a sequence's last position has none. The loss's share is predict_weight of
-// the mean over as many tokens as the head's. The projection is whole on every tensor-parallel
+// loss lie one further; a sequence's last position has none. A layer behind another takes that one's
+// h' for h, and tokens one further: where there is none its vector is 0, which nothing that counts
+// reads. The losses' share is predict_weight of their mean, each over as many tokens as the head's. The projection is whole on every tensor-parallel
 // rank. A plan that recomputes layers makes this one again, too, within the backward.
 #include <map>
+#include <string>
+#include <vector>
 
 #include "sim/program/blocks/head_ops.h"
 #include "sim/program/blocks/layer_ops.h"
@@ -14,46 +17,69 @@
 namespace foretrain {
 namespace {
 
-constexpr const char* kPrefix = "ahead.";
-static_assert(int{kAheadSaved} + kLayerTensorCount <= kFirstHeld);
+// Numbers of saved tensors that one such layer takes, and layers for which there are enough.
+constexpr int kSavedEach = int{kAheadSaved} - kAheadNorm + kLayerTensorCount;
+static_assert(int{kAheadNorm} + kMostAhead * kSavedEach <= kFirstHeld);
 
 struct Ahead {
   Head& head;
   BlockBuilder& b;
   const BlockContext& context;
+  int depth;
+  std::string prefix;   // of names: "ahead.", of further layers "ahead.1."
+  std::int16_t h, ids;  // of the layer before: what it made, and its targets
   std::int64_t own_rows, hidden;
   std::int16_t tokens, token_rstd, hidden_rstd, joined, input;
   Head::Branch branch;
 
-  explicit Ahead(Head& of)
+  Ahead(Head& of, int number, const Head::Branch& before)
       : head(of),
         b(of.b),
         context(of.context),
+        depth(number),
+        prefix(number == 0 ? "ahead." : "ahead." + std::to_string(number) + "."),
+        h(before.x),
+        ids(before.targets),
         own_rows(of.own_rows),
         hidden(of.hidden),
-        tokens(of.Saved("ahead.tokens", own_rows * hidden, kAheadTokens)),
-        token_rstd(of.SavedExact("ahead.tokens.rstd", own_rows, kAheadTokenRstd)),
-        hidden_rstd(of.SavedExact("ahead.hidden.rstd", own_rows, kAheadHiddenRstd)),
-        joined(of.Saved("ahead.joined", 2 * own_rows * hidden, kAheadJoined)),
-        input(of.Saved("ahead.input", own_rows * hidden, kAheadInput)) {
-    branch.suffix = ".ahead";
-    branch.x = of.Saved("ahead.output", own_rows * hidden, kAheadOutput);
-    branch.norm = of.Saved("ahead.norm", own_rows * hidden, kAheadNorm);
-    branch.rstd = of.SavedExact("ahead.rstd", own_rows, kAheadRstd);
-    branch.norm_weight = kAheadFinalNorm;
-    branch.norm_bias = int{kAheadLayer} + kNorm1Bias;  // an RMSNorm has none
-    branch.logits = kAheadLogits;
-    branch.lse = kAheadLse;
-    branch.share = context.model.predict_weight;
-    branch.targets = b.SlotIn(NumberFormat::kFp32, "targets.ahead", of.rows, Category::kStaging,
+        tokens(Saved("tokens", own_rows * hidden, kAheadTokens)),
+        token_rstd(SavedExact("tokens.rstd", own_rows, kAheadTokenRstd)),
+        hidden_rstd(SavedExact("hidden.rstd", own_rows, kAheadHiddenRstd)),
+        joined(Saved("joined", 2 * own_rows * hidden, kAheadJoined)),
+        input(Saved("input", own_rows * hidden, kAheadInput)) {
+    branch.suffix = depth == 0 ? ".ahead" : ".ahead." + std::to_string(depth);
+    branch.x = Saved("output", own_rows * hidden, kAheadOutput);
+    branch.norm = Saved("norm", own_rows * hidden, kAheadNorm);
+    branch.rstd = SavedExact("rstd", own_rows, kAheadRstd);
+    branch.norm_weight = AheadIndex(depth, kAheadFinalNorm);
+    branch.norm_bias = AheadIndex(depth, int{kAheadLayer} + kNorm1Bias);  // an RMSNorm has none
+    branch.logits = SavedIndex(kAheadLogits);
+    branch.lse = SavedIndex(kAheadLse);
+    branch.share =
+        context.model.predict_weight / static_cast<double>(context.model.predict_ahead);
+    branch.targets = b.SlotIn(NumberFormat::kFp32, prefix + "targets", of.rows, Category::kStaging,
                               SlotRole::kTemporary);
   }
 
+  HeadTensor SavedIndex(int index) const {
+    return static_cast<HeadTensor>(index + depth * kSavedEach);
+  }
+  std::int16_t Saved(const char* name, std::int64_t elements, HeadTensor index) {
+    return head.Saved((prefix + name).c_str(), elements, SavedIndex(index));
+  }
+  std::int16_t SavedExact(const char* name, std::int64_t elements, HeadTensor index) {
+    return head.SavedExact((prefix + name).c_str(), elements, SavedIndex(index));
+  }
   std::int16_t Weight(const char* name, int index) {
-    return head.Parameter(name, index, SlotRole::kParameter);
+    return head.Parameter(name, AheadIndex(depth, index), SlotRole::kParameter);
   }
   std::int16_t Gradient(const char* name, int index) {
-    return head.Parameter(name, index, SlotRole::kGradient);
+    return head.Parameter(name, AheadIndex(depth, index), SlotRole::kGradient);
+  }
+  // Of the tokens' vectors, which all such layers share; of the head's weight where that is them.
+  std::int16_t Table(SlotRole role) {
+    const int index = HasTable() ? int{kAheadTable} : int{kHeadWeight};
+    return head.Parameter("tokens", index, role);
   }
   bool HasTable() const { return TwinOf(context.model) == kAheadTable; }
   BlockRequest LayerRequest(bool accumulate, bool accumulate_experts) const {
@@ -66,8 +92,8 @@ struct Ahead {
   }
 
   void ShiftTargets() {
-    b.Add(OpKind::kShiftTargets, OpClass::kMemoryBound, "ahead.targets",
-          {In(head.next.targets), Out(branch.targets)})
+    b.Add(OpKind::kShiftTargets, OpClass::kMemoryBound, prefix + "targets",
+          {In(ids), Out(branch.targets)})
         .shape = {.rows = head.rows, .sequence = context.plan.sequence};
   }
   void Norm(const std::string& name, std::int16_t x, int weight, std::int16_t rstd,
@@ -89,14 +115,14 @@ struct Ahead {
 };
 
 void Ahead::Join(std::int16_t left, std::int16_t right, std::int16_t whole) {
-  Op& op = b.Add(OpKind::kSplitColumns, OpClass::kMemoryBound, "ahead.join",
+  Op& op = b.Add(OpKind::kSplitColumns, OpClass::kMemoryBound, prefix + "join",
                  {In(left), In(right), Out(whole)});
   op.inverse = true;
   op.shape = {.rows = own_rows, .cols = hidden, .inner = hidden};
 }
 
 void Ahead::Part(std::int16_t whole, std::int16_t left, std::int16_t right) {
-  b.Add(OpKind::kSplitColumns, OpClass::kMemoryBound, "ahead.join.grad",
+  b.Add(OpKind::kSplitColumns, OpClass::kMemoryBound, prefix + "join.grad",
         {In(whole), Out(left), Out(right)})
       .shape = {.rows = own_rows, .cols = hidden, .inner = hidden};
 }
@@ -126,7 +152,7 @@ std::int16_t Ahead::NormGradients(const std::string& name, std::int16_t dy, std:
 // makes lies, by its number, or none where it was saved.
 void Ahead::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t d_input,
                    std::map<std::int32_t, std::int16_t>* rebuilt) {
-  b.Splice(part, kPrefix, [&](TensorSlot& slot) -> std::int16_t {
+  b.Splice(part, prefix, [&](TensorSlot& slot) -> std::int16_t {
     switch (slot.role) {
       case SlotRole::kInput:
         return input;
@@ -138,7 +164,10 @@ void Ahead::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t
         return d_input;
       case SlotRole::kParameter:
       case SlotRole::kGradient:
-        slot.index += kAheadLayer;
+        slot.index += AheadIndex(depth, kAheadLayer);
+        return kNoSlot;
+      case SlotRole::kLoads:
+        slot.index = depth;
         return kNoSlot;
       case SlotRole::kSaved:
         break;
@@ -146,13 +175,13 @@ void Ahead::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t
         return kNoSlot;
     }
     if (rebuilt == nullptr) {
-      slot.index += kAheadSaved;
+      slot.index += SavedIndex(kAheadSaved);
       return kNoSlot;
     }
     const auto [found, is_new] = rebuilt->try_emplace(slot.index, kNoSlot);
     if (is_new) {
       TensorSlot own = slot;
-      own.name = kPrefix + slot.name;
+      own.name = prefix + slot.name;
       own.role = SlotRole::kTemporary;
       own.category = Category::kRecompute;
       own.index = 0;
@@ -164,35 +193,47 @@ void Ahead::Splice(const BlockBuilder& part, std::int16_t d_output, std::int16_t
 
 }  // namespace
 
-void AheadForward(Head& head, std::int16_t weight, std::int16_t loss) {
-  Ahead a(head);
-  BlockBuilder& b = a.b;
-  const std::int64_t elements = a.own_rows * a.hidden;
-  const std::int16_t table = a.HasTable() ? a.Weight("tokens", kAheadTable) : weight;
-  TokensForward(b, a.context, "ahead.embedding", {head.next.targets, table, kNoSlot, a.tokens});
-  const std::int16_t token = b.Temporary("ahead.tokens.normed", elements);
-  const std::int16_t hidden = b.Temporary("ahead.hidden.normed", elements);
-  a.Norm("ahead.tokens.norm", a.tokens, kAheadTokenNorm, a.token_rstd, token);
-  a.Norm("ahead.hidden.norm", head.next.x, kAheadHiddenNorm, a.hidden_rstd, hidden);
-  a.Join(token, hidden, a.joined);
-  b.Linear("ahead.projection", a.joined, a.Weight("projection", kAheadProjection), kNoSlot, a.input,
-           a.own_rows, a.hidden, 2 * a.hidden);
-  a.Splice(WriteLayerForward(a.context, a.LayerRequest(false, false)), kNoSlot, kNoSlot, nullptr);
-  head.NormForward(a.branch);
-  a.ShiftTargets();
-  head.WholeForward(a.branch, weight, loss, /*adds_loss=*/true);
+namespace {
+
+std::vector<Ahead> LayersAhead(Head& head) {
+  std::vector<Ahead> layers;
+  for (int depth = 0; depth < head.context.model.predict_ahead; ++depth) {
+    layers.emplace_back(head, depth, depth == 0 ? head.next : layers.back().branch);
+  }
+  return layers;
 }
 
-std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& request) {
-  Ahead a(head);
+void Forward(Ahead& a, std::int16_t weight, std::int16_t loss) {
   BlockBuilder& b = a.b;
   const std::int64_t elements = a.own_rows * a.hidden;
-  const std::int16_t d_output = b.Temporary("ahead.d_output", elements);
-  const std::int16_t d_input = b.Temporary("ahead.d_input", elements);
-  b.Half(Pass::kBackwardInput);
+  const std::int16_t table = a.HasTable() ? a.Table(SlotRole::kParameter) : weight;
+  TokensForward(b, a.context, a.prefix + "embedding", {a.ids, table, kNoSlot, a.tokens});
+  const std::int16_t token = b.Temporary(a.prefix + "tokens.normed", elements);
+  const std::int16_t hidden = b.Temporary(a.prefix + "hidden.normed", elements);
+  a.Norm(a.prefix + "tokens.norm", a.tokens, kAheadTokenNorm, a.token_rstd, token);
+  a.Norm(a.prefix + "hidden.norm", a.h, kAheadHiddenNorm, a.hidden_rstd, hidden);
+  a.Join(token, hidden, a.joined);
+  b.Linear(a.prefix + "projection", a.joined, a.Weight("projection", kAheadProjection), kNoSlot,
+           a.input, a.own_rows, a.hidden, 2 * a.hidden);
+  a.Splice(WriteLayerForward(a.context, a.LayerRequest(false, false)), kNoSlot, kNoSlot, nullptr);
+  a.head.NormForward(a.branch);
   a.ShiftTargets();
+  a.head.WholeForward(a.branch, weight, loss, /*adds_loss=*/true);
+}
+
+// `through`: the gradient of what the layer makes by way of the next one, or kNoSlot; -> of what it
+// reads of the layer before.
+std::int16_t Backward(Ahead& a, std::int16_t weight, const BlockRequest& request,
+                      std::int16_t through) {
+  Head& head = a.head;
+  BlockBuilder& b = a.b;
+  const std::int64_t elements = a.own_rows * a.hidden;
+  const bool first = through == kNoSlot;  // to add to the head's weight and to the table
+  const std::int16_t d_output = b.Temporary(a.prefix + "d_output", elements);
+  const std::int16_t d_input = b.Temporary(a.prefix + "d_input", elements);
+  a.branch.after = !first;
   head.LogitsBackward(a.branch, weight, request.accumulate, [&](std::int16_t d_norm) {
-    head.NormBackward(a.branch, d_norm, kNoSlot, d_output, request.accumulate);
+    head.NormBackward(a.branch, d_norm, through, d_output, request.accumulate);
   });
   BlockRequest layer = a.LayerRequest(request.accumulate, request.accumulate_experts);
   std::map<std::int32_t, std::int16_t> rebuilt;
@@ -205,26 +246,44 @@ std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& 
   layer.pass = Pass::kBackward;
   a.Splice(WriteLayerBackward(a.context, layer), d_output, d_input, again ? &rebuilt : nullptr);
   b.Half(Pass::kBackwardInput);
-  const std::int16_t d_joined = b.Temporary("ahead.d_joined", 2 * elements);
-  const std::int16_t d_token = b.Temporary("ahead.d_tokens.normed", elements);
-  const std::int16_t d_hidden = b.Temporary("ahead.d_hidden.normed", elements);
-  b.LinearInputGradient("ahead.projection.input_grad", d_input,
+  const std::int16_t d_joined = b.Temporary(a.prefix + "d_joined", 2 * elements);
+  const std::int16_t d_token = b.Temporary(a.prefix + "d_tokens.normed", elements);
+  const std::int16_t d_hidden = b.Temporary(a.prefix + "d_hidden.normed", elements);
+  b.LinearInputGradient(a.prefix + "projection.input_grad", d_input,
                         a.Weight("projection", kAheadProjection), d_joined, a.own_rows, a.hidden,
                         2 * a.hidden);
   a.Part(d_joined, d_token, d_hidden);
   b.Half(Pass::kBackwardWeight);
-  b.LinearWeightGradient("ahead.projection", d_input, a.joined,
+  b.LinearWeightGradient(a.prefix + "projection", d_input, a.joined,
                          a.Gradient("d_projection", kAheadProjection), kNoSlot, a.own_rows,
                          a.hidden, 2 * a.hidden, request.accumulate);
-  const std::int16_t through = a.NormGradients("ahead.hidden.norm", d_hidden, head.next.x,
-                                               kAheadHiddenNorm, a.hidden_rstd, request.accumulate);
-  const std::int16_t d_tokens = a.NormGradients("ahead.tokens.norm", d_token, a.tokens,
-                                                kAheadTokenNorm, a.token_rstd, request.accumulate);
+  const std::int16_t to_before =
+      a.NormGradients(a.prefix + "hidden.norm", d_hidden, a.h, kAheadHiddenNorm, a.hidden_rstd,
+                      request.accumulate);
+  const std::int16_t d_tokens =
+      a.NormGradients(a.prefix + "tokens.norm", d_token, a.tokens, kAheadTokenNorm, a.token_rstd,
+                      request.accumulate);
   b.Half(Pass::kBackwardWeight);
-  const std::int16_t d_table =
-      a.HasTable() ? a.Gradient("d_tokens", kAheadTable) : a.Gradient("d_weight", kHeadWeight);
-  TokensBackward(b, a.context, "ahead.embedding", {head.next.targets, d_table, kNoSlot, d_tokens},
-                 !a.HasTable() || request.accumulate);
+  TokensBackward(b, a.context, a.prefix + "embedding",
+                 {a.ids, a.Table(SlotRole::kGradient), kNoSlot, d_tokens},
+                 !a.HasTable() || request.accumulate || !first);
+  return to_before;
+}
+
+}  // namespace
+
+void AheadForward(Head& head, std::int16_t weight, std::int16_t loss) {
+  for (Ahead& layer : LayersAhead(head)) Forward(layer, weight, loss);
+}
+
+std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& request) {
+  std::vector<Ahead> layers = LayersAhead(head);
+  head.b.Half(Pass::kBackwardInput);
+  for (Ahead& layer : layers) layer.ShiftTargets();
+  std::int16_t through = kNoSlot;
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    through = Backward(*layer, weight, request, through);
+  }
   return through;
 }
 

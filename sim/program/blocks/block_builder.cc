@@ -9,7 +9,8 @@ namespace foretrain {
 std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
                                 SlotRole role, int index) {
   const bool words =
-      role == SlotRole::kIds || role == SlotRole::kTargets || role == SlotRole::kLoss;
+      role == SlotRole::kIds || role == SlotRole::kTargets || role == SlotRole::kLoss ||
+      role == SlotRole::kLossScale || role == SlotRole::kLoads;
   return SlotIn(words ? NumberFormat::kFp32 : formats_.activations, std::move(name), elements,
                 category, role, index);
 }
@@ -88,23 +89,42 @@ std::int16_t BlockBuilder::ForProduct(const std::string& name, std::int16_t tens
                                       Category category) {
   const TensorSlot source = block_.slots[static_cast<std::size_t>(tensor)];
   if (AreStoredAlike(source.format, formats_.products)) return tensor;
-  const bool weight_half = half_ == Pass::kBackwardWeight;
-  for (const bool in_weight_half : {false, true}) {
-    const auto made = casts_.find({tensor, in_weight_half});
-    if (made != casts_.end() && (weight_half || !in_weight_half)) return made->second;
-  }
+  if (const std::int16_t made = KnownCast(tensor); made != kNoSlot) return made;
   const std::int16_t cast = TemporaryIn(formats_.products, source.name + ".cast",
                                         ElementsIn(source.format, source.bytes), category);
   Cast(name + ".cast", tensor, cast);
-  casts_[{tensor, weight_half}] = cast;
+  casts_[{tensor, half_ == Pass::kBackwardWeight}] = cast;
   return cast;
+}
+
+std::int16_t BlockBuilder::KnownCast(std::int16_t tensor) const {
+  for (const bool in_weight_half : {false, true}) {
+    const auto made = casts_.find({tensor, in_weight_half});
+    const bool usable = half_ == Pass::kBackwardWeight || !in_weight_half;
+    if (made != casts_.end() && usable) return made->second;
+  }
+  return kNoSlot;
+}
+
+std::int16_t BlockBuilder::WeightForProduct(const std::string& name, std::int16_t weight,
+                                            std::int64_t elements) {
+  if (FormatOf(weight) != NumberFormat::kNf4) return ForProduct(name, weight);
+  if (const std::int16_t made = KnownCast(weight); made != kNoSlot) return made;
+  const std::int16_t wide = TemporaryIn(
+      formats_.products, block_.slots[static_cast<std::size_t>(weight)].name + ".wide", elements);
+  Op& op = Add(OpKind::kDequantize, OpClass::kMemoryBound, name + ".dequantize",
+               {In(weight), Out(wide)});
+  op.format = NumberFormat::kNf4;
+  op.shape = {.rows = 1, .elements = elements};
+  casts_[{weight, half_ == Pass::kBackwardWeight}] = wide;
+  return wide;
 }
 
 void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t weight,
                           std::int16_t bias, std::int16_t y, std::int64_t rows, std::int64_t out,
                           std::int64_t in, bool adds) {
   x = ForProduct(name + ".input", x);
-  weight = ForProduct(name + ".weight", weight);
+  weight = WeightForProduct(name + ".weight", weight, out * in);
   Op& op = Add(OpKind::kGemm, OpClass::kGemm, name,
                {In(x), In(weight), In(bias), adds ? InOut(y) : Out(y)});
   op.trans_b = true;
@@ -116,7 +136,7 @@ void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
                                        std::int16_t weight, std::int16_t dx, std::int64_t rows,
                                        std::int64_t out, std::int64_t in, bool adds) {
   dy = ForProduct(name + ".output_grad", dy);
-  weight = ForProduct(name + ".weight", weight);
+  weight = WeightForProduct(name + ".weight", weight, out * in);
   Op& op = Add(OpKind::kGemm, OpClass::kGemm, name,
                {In(dy), In(weight), In(kNoSlot), adds ? InOut(dx) : Out(dx)});
   op.accumulate = adds;

@@ -17,7 +17,7 @@ namespace foretrain {
 inline constexpr std::int64_t kFloatBytes = 4;
 // A saved tensor that exists only because the backward was cut in two has this plus its slot
 // number.
-inline constexpr int kFirstHeld = 64;
+inline constexpr int kFirstHeld = 1024;
 
 constexpr Operand In(std::int16_t slot) { return {slot, Access::kRead}; }
 constexpr Operand Out(std::int16_t slot) { return {slot, Access::kWrite}; }
@@ -85,6 +85,10 @@ class BlockBuilder {
   std::int16_t ForProduct(const std::string& name, std::int16_t tensor,
                           Category category = Category::kWorkspace);
 
+  // The same of a weight of `elements` numbers, which may have 4 bits.
+  std::int16_t WeightForProduct(const std::string& name, std::int16_t weight,
+                                std::int64_t elements);
+
   // y[rows, out] (+)= x[rows, in] w[out, in]^T + bias
   void Linear(const std::string& name, std::int16_t x, std::int16_t weight, std::int16_t bias,
               std::int16_t y, std::int64_t rows, std::int64_t out, std::int64_t in,
@@ -120,6 +124,8 @@ class BlockBuilder {
   Block Take(Pass half = Pass::kBackward) const;
 
  private:
+  // A cast that was made before of the tensor, or kNoSlot.
+  std::int16_t KnownCast(std::int16_t tensor) const;
   Op& TpCollective(OpKind kind, const std::string& name, Operand in, Operand out,
                    std::int64_t elements);
 

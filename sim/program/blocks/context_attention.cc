@@ -12,14 +12,14 @@ ContextAttention::ContextAttention(const BlockContext& context, BlockBuilder& bu
       tp_(context.plan.tp) {}
 
 std::int64_t ContextAttention::QkvElements() const {
-  return Rows() * context_.model.QkvWidth() / tp_;
+  return Rows() * context_.model.QkvWidthOn(tp_);
 }
 std::int64_t ContextAttention::OutElements() const {
   return Rows() * context_.model.AttentionWidth() / tp_;
 }
 std::int64_t ContextAttention::KeyElements() const {
   const ModelSpec& model = context_.model;
-  return Rows() * model.kv_heads * (model.head_dim + model.ValueDim()) / tp_;
+  return Rows() * model.KvHeadsOn(tp_) * (model.head_dim + model.ValueDim());
 }
 
 OpShape ContextAttention::Shape() const {
@@ -28,7 +28,7 @@ OpShape ContextAttention::Shape() const {
   shape.batch = context_.plan.micro_batch;
   shape.sequence = context_.plan.LocalSequence();
   shape.heads = static_cast<std::int32_t>(context_.model.heads / tp_);
-  shape.kv_heads = static_cast<std::int32_t>(context_.model.kv_heads / tp_);
+  shape.kv_heads = static_cast<std::int32_t>(context_.model.KvHeadsOn(tp_));
   shape.head_dim = static_cast<std::int32_t>(context_.model.head_dim);
   shape.value_dim = static_cast<std::int32_t>(context_.model.value_head_dim);
   shape.cp = cp_;

@@ -34,7 +34,7 @@ class ContextAttention {
 
   // The tensors to work on. All-to-all keeps one more beside `out`, under kSavedIndex: saved with
   // that category or, without one, a temporary of `otherwise`.
-  static constexpr int kSavedIndex = 48;
+  static constexpr int kSavedIndex = 64;
   void Bind(const Tensors& tensors, std::optional<Category> saved, Category otherwise);
 
   // Forward, in order. Projection: the tensor of this rank's tokens that the projection writes and

@@ -244,6 +244,42 @@ ExpertInputs InputsOfExperts(Layer& layer, const std::string& gather) {
   return {layer.norm2, HasSharedExperts(layer) ? layer.Gathered(gather, layer.norm2) : kNoSlot};
 }
 
+namespace {
+
+void SharedDown(Layer& layer, std::int16_t into, bool adds) {
+  AddGemm(layer.b, "mlp.down.shared", layer.activated, layer.Parameter("down.weight", kDownWeight),
+          into, true, {.rows = layer.rows, .cols = layer.hidden, .inner = layer.ffn_width}, adds);
+}
+
+// How many tokens go to each expert, where that moves the biases of their choice.
+void CountChoices(Layer& layer) {
+  if (layer.context.model.router_bias_rate == 0) return;
+  const ExpertTensors& e = layer.experts;
+  const std::int16_t loads =
+      layer.b.Slot("loads", e.experts, Category::kWorkspace, SlotRole::kLoads);
+  Op& op = layer.b.Add(OpKind::kCountChoices, OpClass::kMemoryBound, "router.loads",
+                       {In(e.chosen), InOut(loads)});
+  op.accumulate = true;
+  op.shape = {.rows = e.tokens,
+              .experts = static_cast<std::int32_t>(e.experts),
+              .per_token = static_cast<std::int32_t>(e.per_token)};
+}
+
+}  // namespace
+
+void SharedProducts(Layer& layer, std::int16_t in) {
+  BlockBuilder& b = layer.b;
+  layer.MlpUp(".shared", in, kNoSlot, layer.up, layer.rows);
+  layer.Activation(".shared", layer.up, layer.activated, layer.rows);
+  if (!layer.context.model.shared_gate) return;
+  SharedDown(layer, layer.experts.shared_out, /*adds=*/false);
+  const NumberFormat products = b.formats().products;
+  b.ComputeIn(b.formats().attention);
+  b.Linear("shared.gate", in, layer.Parameter("shared.gate.weight", kSharedGate), kNoSlot,
+           layer.experts.shared_scores, layer.rows, 1, layer.hidden);
+  b.ComputeIn(products);
+}
+
 void ExpertsForward(Layer& layer, std::int16_t y) {
   BlockBuilder& b = layer.b;
   Experts experts(layer);
@@ -254,12 +290,18 @@ void ExpertsForward(Layer& layer, std::int16_t y) {
   experts.Products(in.experts);
   std::int16_t sum = b.Temporary("experts.sum", e.tokens * layer.hidden);
   experts.Combine("experts.combine", e.out, e.weights, sum);
+  CountChoices(layer);
   if (HasSharedExperts(layer)) {
-    layer.MlpUp(".shared", in.shared, kNoSlot, layer.up, layer.rows);
-    layer.Activation(".shared", layer.up, layer.activated, layer.rows);
+    SharedProducts(layer, in.shared);
     const std::int16_t into = own ? b.Temporary("shared.sum", layer.rows * layer.hidden) : sum;
-    AddGemm(b, "mlp.down.shared", layer.activated, layer.Parameter("down.weight", kDownWeight),
-            into, true, {.rows = layer.rows, .cols = layer.hidden, .inner = layer.ffn_width}, !own);
+    if (layer.context.model.shared_gate) {
+      Op& op = b.Add(OpKind::kGateForward, OpClass::kMemoryBound, "shared.gated",
+                     {In(e.shared_out), In(e.shared_scores), own ? Out(into) : InOut(into)});
+      op.accumulate = !own;
+      op.shape = {.rows = layer.rows, .cols = layer.hidden};
+    } else {
+      SharedDown(layer, into, !own);
+    }
     if (own) AddRows(layer, "experts.add", layer.Summed("mlp.down.shared", into), sum);
   }
   const std::int16_t branch = own ? sum : layer.Summed("experts.combine", sum);
@@ -270,9 +312,7 @@ void ExpertsAgain(Layer& layer) {
   layer.Norm2();
   const ExpertInputs in = InputsOfExperts(layer, "norm2.gather");
   Experts(layer).Products(in.experts);
-  if (!HasSharedExperts(layer)) return;
-  layer.MlpUp(".shared", in.shared, kNoSlot, layer.up, layer.rows);
-  layer.Activation(".shared", layer.up, layer.activated, layer.rows);
+  if (HasSharedExperts(layer)) SharedProducts(layer, in.shared);
 }
 
 }  // namespace foretrain

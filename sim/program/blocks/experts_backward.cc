@@ -15,6 +15,7 @@ struct Backward {
   std::int16_t whole_dy;  // of all rows, for shared experts
 
   std::int16_t d_up = kNoSlot, d_logits = kNoSlot, d_shared_up = kNoSlot, d_norm2 = kNoSlot;
+  std::int16_t d_scores = kNoSlot;  // of the scores that shared experts' output is scaled by
 
   void Input() { b.Half(Pass::kBackwardInput); }
   void Weight() { b.Half(Pass::kBackwardWeight); }
@@ -41,6 +42,7 @@ struct Backward {
   void UpWeights();
   void Router(std::int16_t d_weights);
   void Shared(std::int16_t into, bool adds);
+  std::int16_t Gate();
   void WeightsOfInputs();
 };
 
@@ -119,9 +121,12 @@ void Backward::Router(std::int16_t d_weights) {
   const std::int16_t weight = layer.Parameter("router.weight", kRouterWeight);
   d_logits = b.Temporary("d_router.logits", e.tokens * e.experts);
   Input();
+  const bool scales = plan.HasDynamicScale() && layer.context.model.balance_weight > 0;
+  const std::int16_t scale =
+      scales ? b.Slot("loss_scale", 1, Category::kWorkspace, SlotRole::kLossScale) : kNoSlot;
   Op& op = b.Add(OpKind::kRouteBackward, OpClass::kMemoryBound, "router.choice.grad",
                  {In(e.probs), In(e.weights), In(e.chosen), In(e.balance_counts), In(d_weights),
-                  Out(d_logits)});
+                  Out(d_logits), In(scale)});
   experts.SetRouter(op);
   const double loss_scale = plan.loss_scale > 0 ? plan.loss_scale : 1.0;
   op.scale = static_cast<float>(layer.context.model.balance_weight *
@@ -134,24 +139,44 @@ void Backward::Router(std::int16_t d_weights) {
   b.ComputeIn(products);
 }
 
+// The gradient of what shared experts make, and of its scores.
+std::int16_t Backward::Gate() {
+  if (!layer.context.model.shared_gate) return whole_dy;
+  const std::int16_t d_out = b.Temporary("d_shared.out", layer.rows * layer.hidden);
+  d_scores = b.TemporaryIn(NumberFormat::kFp32, "d_shared.scores", layer.rows);
+  Input();
+  b.Add(OpKind::kGateBackward, OpClass::kMemoryBound, "shared.gated.grad",
+        {In(whole_dy), In(e.shared_out), In(e.shared_scores), Out(d_out), Out(d_scores)})
+      .shape = {.rows = layer.rows, .cols = layer.hidden};
+  return d_out;
+}
+
 // The input gradient goes, or is added, to `into`.
 void Backward::Shared(std::int16_t into, bool adds) {
+  const std::int16_t d_out = Gate();
   const std::int16_t down = layer.Parameter("down.weight", kDownWeight);
   const std::int16_t up = layer.Parameter("up.weight", kUpWeight);
   const std::int16_t d_activated = b.Temporary("d_activated", layer.rows * layer.ffn_width);
   d_shared_up = b.Temporary("d_up", layer.rows * layer.up_width);
   Input();
-  b.LinearInputGradient("shared.down.input_grad", whole_dy, down, d_activated, layer.rows,
+  b.LinearInputGradient("shared.down.input_grad", d_out, down, d_activated, layer.rows,
                         layer.hidden, layer.ffn_width);
   Weight();
   if (Lacks(kActivated)) layer.Activation(".shared.again", layer.up, layer.activated, layer.rows);
-  b.LinearWeightGradient("shared.down", whole_dy, layer.activated,
+  b.LinearWeightGradient("shared.down", d_out, layer.activated,
                          layer.Gradient("d_down.weight", kDownWeight), kNoSlot, layer.rows,
                          layer.hidden, layer.ffn_width, accumulate);
   ActivationGradient(ActivationName("shared"), layer.up, d_activated, d_shared_up, layer.rows,
                      layer.ffn_width);
   AddGemm(b, "shared.up.input_grad", d_shared_up, up, into, false,
           {.rows = layer.rows, .cols = layer.hidden, .inner = layer.up_width}, adds);
+  if (d_scores == kNoSlot) return;
+  const NumberFormat products = b.formats().products;
+  b.ComputeIn(b.formats().attention);
+  AddGemm(b, "shared.gate.input_grad", d_scores,
+          layer.Parameter("shared.gate.weight", kSharedGate), into, false,
+          {.rows = layer.rows, .cols = layer.hidden, .inner = 1});
+  b.ComputeIn(products);
 }
 
 // Weight gradients that only wait for what the sum of d_norm2 waits for: they run beside it.
@@ -168,6 +193,13 @@ void Backward::WeightsOfInputs() {
       layer.Gradient("d_router.bias", kRouterBias), e.tokens, e.experts, layer.hidden, accumulate);
   b.ComputeIn(products);
   if (!HasSharedExperts(layer)) return;
+  if (d_scores != kNoSlot) {
+    b.ComputeIn(b.formats().attention);
+    b.LinearWeightGradient("shared.gate", d_scores, in.shared,
+                           layer.Gradient("d_shared.gate.weight", kSharedGate), kNoSlot, layer.rows,
+                           1, layer.hidden, accumulate);
+    b.ComputeIn(products);
+  }
   b.LinearWeightGradient("shared.up", d_shared_up, in.shared,
                          layer.Gradient("d_up.weight", kUpWeight), kNoSlot, layer.rows,
                          layer.up_width, layer.hidden, accumulate);

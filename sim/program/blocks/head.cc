@@ -110,10 +110,16 @@ void Head::SplitLoss(const std::string& suffix, const LossTensors& of, Operand l
   op.shape = shape;
 }
 
+std::int16_t Head::LossScale() {
+  if (!context.plan.HasDynamicScale()) return kNoSlot;
+  if (scale == kNoSlot) scale = b.Slot("loss_scale", 1, Category::kWorkspace, SlotRole::kLossScale);
+  return scale;
+}
+
 void Head::LossGradient(const std::string& suffix, const LossTensors& of, std::int64_t some_rows,
                         double share) {
   Op& op = b.Add(OpKind::kCrossEntropyBackward, OpClass::kMemoryBound, "head.loss.grad" + suffix,
-                 {InOut(of.logits), In(of.targets), In(of.lse)});
+                 {InOut(of.logits), In(of.targets), In(of.lse), In(LossScale())});
   op.scale = gradient_scale * static_cast<float>(share);
   if (context.plan.loss_scale > 0) op.scale *= static_cast<float>(context.plan.loss_scale);
   op.parameter = static_cast<float>(context.model.logit_softcap);

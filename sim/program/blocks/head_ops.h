@@ -12,8 +12,12 @@
 
 namespace foretrain {
 
+// Layers that predict tokens further ahead, at most.
+inline constexpr int kMostAhead = 8;
+
 // Tensors that a backward reads, by the number under which they are saved. From kAheadSaved on
-// those of the layer that predicts ahead, in the order of LayerTensor.
+// those of the first layer that predicts ahead, in the order of LayerTensor, and behind them those
+// of the next one, from kAheadNorm on.
 enum HeadTensor : int {
   kHeadNorm,
   kHeadMean,
@@ -51,6 +55,7 @@ struct Head {
   bool rms, split_vocab, split_rows;
   float loss_scale, gradient_scale;
   Branch next;  // the next token
+  std::int16_t scale = kNoSlot;  // what LossScale returns, once it is asked for
 
   Head(const BlockContext& c, std::string name);
 
@@ -71,6 +76,8 @@ struct Head {
     next.targets = b.Slot("targets", rows, Category::kStaging, SlotRole::kTargets);
   }
 
+  // What the loss's scale has become, or kNoSlot.
+  std::int16_t LossScale();
   void NormForward(const Branch& branch);
   // All logits at once, kept for the backward.
   void WholeForward(const Branch& branch, std::int16_t weight, std::int16_t loss, bool adds_loss);
@@ -103,8 +110,8 @@ struct Head {
                     double share);
 };
 
-// ---- ahead.cc: the layer that predicts one token further ahead, where the model has one
-// (DeepSeek-AI 2024b, s. 2.2). Forward: adds its share of the loss to `loss`. Backward: returns the
+// ---- ahead.cc: layers that predict tokens further ahead, where the model has any (DeepSeek-AI
+// 2024b, s. 2.2). Forward: adds its share of the loss to `loss`. Backward: returns the
 // gradient of the head's input by its way; the head's weight gradient is begun with it.
 void AheadForward(Head& head, std::int16_t weight, std::int16_t loss);
 std::int16_t AheadBackward(Head& head, std::int16_t weight, const BlockRequest& request);

@@ -255,7 +255,7 @@ void Backward::HeadNorms(std::int16_t d_qkv) {
   const std::int16_t d_q_weight = layer.Gradient("d_q_norm.weight", kQNormWeight);
   const std::int16_t d_k_weight = layer.Gradient("d_k_norm.weight", kKNormWeight);
   const bool trained = d_q_weight != kNoSlot;
-  const std::int64_t heads = (model.heads + model.kv_heads) / layer.tp;
+  const std::int64_t heads = model.heads / layer.tp + model.KvHeadsOn(layer.tp);
   const std::int16_t kept =
       trained ? b.Temporary("d_qk.normed", layer.rows * heads * model.head_dim) : kNoSlot;
   OpShape shape = layer.AttentionShape();

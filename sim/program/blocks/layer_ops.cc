@@ -64,7 +64,7 @@ Layer::Layer(const BlockContext& c, std::string name, BlockKind of_kind)
       rows(c.Rows()),
       own_rows(c.OwnRows()),
       hidden(c.model.hidden),
-      qkv_width(c.model.QkvWidth() / c.plan.tp),
+      qkv_width(c.model.QkvWidthOn(c.plan.tp)),
       attention_width(c.model.AttentionWidth() / c.plan.tp),
       up_width(c.model.MlpUpWidth() / c.plan.tp),
       ffn_width(c.model.ffn_hidden / c.plan.tp),
@@ -122,7 +122,7 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
     shared.Bind({qkv, attention, lse},
                 Holds(saved, kAttention) ? std::optional(category) : std::nullopt, otherwise);
   }
-  const std::int64_t heads = (context.model.heads + context.model.kv_heads) / tp;
+  const std::int64_t heads = context.model.heads / tp + context.model.KvHeadsOn(tp);
   qk_kept = make(activation, "qk.kept",
                  context.model.qk_norm ? rows * heads * context.model.head_dim : 0, kQkKept);
   qk_rstd = make(exact, "qk.rstd", context.model.qk_norm ? rows * heads : 0, kQkRstd);
@@ -177,6 +177,9 @@ void Layer::MakeExpertTensors(const TensorMaker& make) {
   e.activated =
       make(OfProducts(), "experts.activated", e.AllRoom() * e.ffn_width, kExpertActivated);
   e.out = make(activation, "experts.out", e.AllSent() * hidden, kExpertOut);
+  if (!context.model.shared_gate) return;
+  e.shared_out = make(activation, "shared.out", rows * hidden, kSharedOut);
+  e.shared_scores = make(exact, "shared.scores", rows, kSharedScores);
 }
 
 std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,
@@ -239,7 +242,7 @@ OpShape Layer::AttentionShape() const {
           .batch = context.plan.micro_batch,
           .sequence = context.plan.LocalSequence(),
           .heads = static_cast<std::int32_t>(context.model.heads / tp),
-          .kv_heads = static_cast<std::int32_t>(context.model.kv_heads / tp),
+          .kv_heads = static_cast<std::int32_t>(context.model.KvHeadsOn(tp)),
           .head_dim = static_cast<std::int32_t>(context.model.head_dim),
           .value_dim = static_cast<std::int32_t>(context.model.value_head_dim),
           .alibi_heads = static_cast<std::int32_t>(

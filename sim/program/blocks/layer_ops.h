@@ -40,6 +40,8 @@ enum LayerTensor : int {
   kExpertUp,
   kExpertActivated,
   kExpertOut,
+  kSharedOut,     // what shared experts make, and the score of each row that it is scaled by
+  kSharedScores,
   kQkvInner,  // of adapters: alpha / r * A x, in the order of AdaptedLinear
   kOutInner,
   kUpInner,
@@ -140,7 +142,8 @@ struct ExpertTensors : ExpertSizes {
   std::int64_t up_width = 0, ffn_width = 0;
   std::int16_t probs = kNoSlot, weights = kNoSlot, chosen = kNoSlot, places = kNoSlot,
                sources = kNoSlot, counts = kNoSlot, all_counts = kNoSlot, balance_counts = kNoSlot,
-               dispatched = kNoSlot, up = kNoSlot, activated = kNoSlot, out = kNoSlot;
+               dispatched = kNoSlot, up = kNoSlot, activated = kNoSlot, out = kNoSlot,
+               shared_out = kNoSlot, shared_scores = kNoSlot;
 };
 
 // Makes a slot, saved or not, of so many elements.

@@ -1,5 +1,7 @@
 #include "sim/program/blocks/parameters.h"
 
+#include <tuple>
+
 #include "base/checked.h"
 
 namespace foretrain {
@@ -17,10 +19,11 @@ BlockParameter Weight(std::string name, std::int64_t out, std::int64_t in, Split
 std::vector<ModelTensor> QkvParts(const ModelSpec& m, bool bias) {
   const std::string suffix = bias ? ".bias" : ".weight";
   std::vector<ModelTensor> parts;
-  for (const auto& [name, out] : {std::pair{"attention.q", m.heads * m.head_dim},
-                                  {"attention.k", m.kv_heads * m.head_dim},
-                                  {"attention.v", m.kv_heads * m.ValueDim()}}) {
-    parts.push_back({name + suffix, bias ? 1 : out, bias ? out : m.hidden});
+  for (const auto& [name, heads, out] :
+       {std::tuple{"attention.q", std::int64_t{0}, m.heads * m.head_dim},
+        {"attention.k", m.kv_heads, m.kv_heads * m.head_dim},
+        {"attention.v", m.kv_heads, m.kv_heads * m.ValueDim()}}) {
+    parts.push_back({name + suffix, bias ? 1 : out, bias ? out : m.hidden, heads});
   }
   return parts;
 }
@@ -121,6 +124,11 @@ std::vector<BlockParameter> ExpertLayerParameters(const ModelSpec& m, const Plan
   if (m.shared_ffn_hidden > 0) {
     AddExpert(m, "shared.", m.shared_ffn_hidden, false, list[kUpWeight], list[kDownWeight]);
   }
+  if (m.shared_gate) {
+    // Each rank has a part of what is scaled, and so of the scores' gradients.
+    list[kSharedGate] = Weight("shared.gate.weight", 1, m.hidden, Split::kNone);
+    list[kSharedGate].own_rows = plan.tp > 1;
+  }
   list[kRouterWeight] = Weight("router.weight", m.experts, m.hidden, Split::kNone);
   list[kRouterWeight].own_rows = plan.tp > 1;
   if (m.router_bias) {
@@ -153,7 +161,7 @@ BlockParameter AdapterOutput(const BlockParameter& weight, std::int64_t rank) {
   BlockParameter b;
   for (const ModelTensor& part : weight.parts) {
     const std::string stem = part.name.substr(0, part.name.size() - kWeight.size());
-    b.parts.push_back({stem + "lora_B.weight", part.rows, rank});
+    b.parts.push_back({stem + "lora_B.weight", part.rows, rank, part.heads});
   }
   b.split = weight.split == Split::kRows ? Split::kRows : Split::kNone;
   b.decays = true;
@@ -185,7 +193,8 @@ void AddAdapters(const ModelSpec& m, const Plan& plan, std::vector<BlockParamete
   }
 }
 
-// Method lora: nothing but the adapters of layers is trained.
+// Methods lora and qlora: nothing but the adapters of layers is trained; what they stand beside has
+// 4 bits with the second.
 std::vector<BlockParameter> WithAdapters(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                          std::vector<BlockParameter> list) {
   if (!TrainsAdapters(plan)) return list;
@@ -193,29 +202,31 @@ std::vector<BlockParameter> WithAdapters(const ModelSpec& m, const Plan& plan, B
     parameter.frozen = true;
     parameter.own_rows = false;
   }
-  if (kind == BlockKind::kLayer) AddAdapters(m, plan, list);
+  if (kind != BlockKind::kLayer) return list;
+  for (const LayerParameter linear : {kQkvWeight, kOutWeight, kUpWeight, kDownWeight}) {
+    list[linear].quantized = plan.QuantizesBase();
+  }
+  AddAdapters(m, plan, list);
   return list;
 }
 
 std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan, BlockKind kind,
                                             int ep_rank);
 
-// Behind the head's own.
-void AddAhead(const ModelSpec& m, const Plan& plan, int ep_rank,
+// Behind the head's own and those of layers that predict fewer tokens ahead.
+void AddAhead(const ModelSpec& m, const Plan& plan, int ep_rank, int depth,
               std::vector<BlockParameter>& list) {
-  const std::string prefix = "ahead.0.";
-  list.resize(kAheadLayer);
-  if (TwinOf(m) == kAheadTable) {
-    list[kAheadTable] = Weight(kTokenTableName, m.vocab, m.hidden,
-                               plan.vocab_parallel ? Split::kRows : Split::kNone);
-  }
-  list[kAheadTokenNorm] = Vector(prefix + "tokens.norm.weight", m.hidden);
-  list[kAheadHiddenNorm] = Vector(prefix + "hidden.norm.weight", m.hidden);
-  list[kAheadProjection] =
-      Weight(prefix + "projection.weight", m.hidden, 2 * m.hidden, Split::kNone);
-  list[kAheadFinalNorm] = Vector(prefix + "norm.weight", m.hidden);
+  const std::string prefix = "ahead." + std::to_string(depth) + ".";
+  const auto at = [&](int index) -> BlockParameter& {
+    return list[static_cast<std::size_t>(AheadIndex(depth, index))];
+  };
+  list.resize(static_cast<std::size_t>(AheadIndex(depth, kAheadLayer)));
+  at(kAheadTokenNorm) = Vector(prefix + "tokens.norm.weight", m.hidden);
+  at(kAheadHiddenNorm) = Vector(prefix + "hidden.norm.weight", m.hidden);
+  at(kAheadProjection) = Weight(prefix + "projection.weight", m.hidden, 2 * m.hidden, Split::kNone);
+  at(kAheadFinalNorm) = Vector(prefix + "norm.weight", m.hidden);
   for (int index = kAheadTokenNorm; index <= kAheadFinalNorm; ++index) {
-    list[static_cast<std::size_t>(index)].own_rows = plan.sequence_parallel;
+    at(index).own_rows = plan.sequence_parallel;
   }
   for (BlockParameter& parameter : AllParametersOf(m, plan, AheadKind(m), ep_rank)) {
     for (ModelTensor& part : parameter.parts) part.name = prefix + part.name;
@@ -264,8 +275,18 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
     list[kHeadBias].decays = false;
   }
   list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
-  if (m.predict_ahead > 0) AddAhead(m, plan, ep_rank, list);
+  for (int depth = 0; depth < m.predict_ahead; ++depth) AddAhead(m, plan, ep_rank, depth, list);
+  if (TwinOf(m) == kAheadTable) list[kAheadTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
   return list;
+}
+
+// Of the head's parameters.
+bool IsChoiceBiasAhead(const ModelSpec& m, std::size_t index) {
+  for (int depth = 0; depth < m.predict_ahead; ++depth) {
+    const int bias = AheadIndex(depth, int{kAheadLayer} + kChoiceBias);
+    if (index == static_cast<std::size_t>(bias)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -276,8 +297,9 @@ std::vector<BlockParameter> ParametersOf(const ModelSpec& m, const Plan& plan, B
 }
 
 std::int64_t ElementsOf(const ModelTensor& tensor, Split split, int tp) {
-  if (split == Split::kRows) return CeilDiv(tensor.rows, tp) * tensor.cols;
-  return tensor.rows * tensor.cols / (split == Split::kNone ? 1 : tp);
+  const int ranks = tp / tensor.Copies(tp);
+  if (split == Split::kRows) return CeilDiv(tensor.rows, ranks) * tensor.cols;
+  return tensor.rows * tensor.cols / (split == Split::kNone ? 1 : ranks);
 }
 
 ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
@@ -295,7 +317,7 @@ ParameterCounts CountParameters(const ModelSpec& model, const Plan& plan) {
       const BlockParameter& parameter = list[i];
       // By any method.
       const bool untrained = (IsLayer(kind) && i == kChoiceBias) ||
-                             (kind == BlockKind::kHead && i == int{kAheadLayer} + kChoiceBias);
+                             (kind == BlockKind::kHead && IsChoiceBiasAhead(model, i));
       if (parameter.parts.empty() || untrained) continue;
       const bool again =
           kind == BlockKind::kHead && parameter.parts.front().name == kTokenTableName;

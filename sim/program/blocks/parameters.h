@@ -28,6 +28,12 @@ struct ModelTensor {
   std::string name;  // within its block: "attention.q.weight"
   std::int64_t rows = 0;
   std::int64_t cols = 0;
+  // Equal pieces that it is split into at most, heads of keys or of values: where there are more
+  // ranks, several have the same one. 0: as many as ranks.
+  std::int64_t heads = 0;
+
+  // Of `tp` ranks, those that have the same piece.
+  int Copies(int tp) const { return heads > 0 && heads < tp ? static_cast<int>(tp / heads) : 1; }
 };
 
 // What an op sees as one parameter: tensors that lie one after the other (q, k, v; gate, up).
@@ -42,7 +48,9 @@ struct BlockParameter {
   // experts.
   bool own_rows = false;
   bool experts = false;  // held by the ranks that experts are dealt to so (Plan::DealsExperts)
-  bool frozen = false;   // never updated: no gradient, no moments
+  bool frozen = false;   // no gradient trains it: no gradient, no moments
+  // Kept in 4 bits, as one tensor (base/nf4.h), and made what products read before each of them.
+  bool quantized = false;
 };
 
 enum EmbeddingParameter : int {
@@ -80,6 +88,7 @@ enum LayerParameter : int {
   kChoiceBias,  // of a sigmoid router's choice alone: no gradient trains it
   kExpertUpBias,
   kExpertDownBias,
+  kSharedGate,  // [1, hidden]: of the scores that shared experts' output is scaled by
   // Of latent attention, in place of qkv: queries down (where the model has a rank for them), their
   // norm, and up to heads; keys and values, with the turned key behind them, down, their norm and
   // up. What goes down is whole on every tensor-parallel rank.
@@ -113,7 +122,7 @@ constexpr LayerParameter AdapterA(AdaptedLinear linear) {
 constexpr LayerParameter AdapterB(AdaptedLinear linear) {
   return static_cast<LayerParameter>(kQkvB + 2 * linear);
 }
-inline bool TrainsAdapters(const Plan& plan) { return plan.method == TrainingMethod::kLora; }
+inline bool TrainsAdapters(const Plan& plan) { return plan.HasAdapters(); }
 // alpha / r
 inline float LoraScale(const Plan& plan) {
   return static_cast<float>(plan.lora_alpha / plan.lora_rank);
@@ -126,8 +135,8 @@ enum HeadParameter : int {
   kHeadWeight,
   kHeadBias,
   kHeadParameterCount,
-  // Of a layer that predicts one token further ahead: the tokens' vectors, unless the head's weight
-  // is them; norms of the next token's vector and of what the last layer made, what joins both, and
+  // Of layers that predict tokens further ahead: the tokens' vectors, unless the head's weight is
+  // them, for all; of the first, norms of the next token's vector and of what the last layer made, what joins both, and
   // a final norm; then its LayerParameters. The head's weight serves it too.
   kAheadTable = kHeadParameterCount,
   kAheadTokenNorm,
@@ -136,6 +145,12 @@ enum HeadParameter : int {
   kAheadFinalNorm,
   kAheadLayer,
 };
+
+// Of the layer that predicts `depth` + 2 tokens ahead: the number of what kAheadTokenNorm and what is
+// behind it are of the first.
+constexpr int AheadIndex(int depth, int index) {
+  return index + depth * (kAheadLayer - kAheadTokenNorm + kLayerParameterCount);
+}
 
 // Which of the head's parameters is the token table, or a copy of it; -1: none.
 inline int TwinOf(const ModelSpec& model) {

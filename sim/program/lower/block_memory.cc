@@ -144,7 +144,8 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     Tenant tenant;
     const Bucket& shape = context.BucketAt(bucket);
     const NumberFormat format =
-        role == SlotRole::kGradient ? shape.sums : UsedFormat(plan, GathersParameters(plan, shape));
+        role == SlotRole::kGradient ? shape.sums : GathersParameters(plan, shape) ? GatheredFormat(plan, shape)
+                                                                 : shape.weights;
     tenant.bytes = BytesIn(format, shape.elements);
     PieceUse use;
     use.earlier = EarlierPieceTouches(context, key, role, bucket);

@@ -10,9 +10,10 @@
 namespace foretrain {
 namespace {
 
-// Parts of the keys of the two instructions.
+// Parts of the keys of the instructions.
 constexpr int kCount = 1;
 constexpr int kSkip = 2;
+constexpr int kScale = 3;
 
 bool IsReduced(const Plan& plan) { return plan.World() > 1; }
 
@@ -40,6 +41,18 @@ void EmitSkip(RankBuilder& rank, const InstructionKey& key) {
             rank.Whole(rank.Tensors().At({TensorKind::kSkipped}))});
 }
 
+void EmitScale(RankBuilder& rank, const InstructionKey& key) {
+  const Plan& plan = rank.Context().plan;
+  const int block = rank.FindBlock("scale_loss", [&] { return ScaleLossBlock(plan); });
+  std::vector<Binding> bindings;
+  for (const TensorKind kind :
+       {TensorKind::kNotFinite, TensorKind::kLossScale, TensorKind::kLossScaleSince}) {
+    bindings.push_back(rank.Whole(rank.Tensors().At({kind})));
+  }
+  rank.Add(key, block, bindings);
+}
+
+constexpr StepRule kScaleRule{EmitScale};
 constexpr StepRule kCountRule{EmitCount};
 constexpr StepRule kCountSum{EmitCountSum};
 constexpr StepRule kSkipRule{EmitSkip};
@@ -52,6 +65,10 @@ void MakeLossScaleState(RankBuilder& rank) {
   MakeScalarPair(rank, TensorKind::kNotFiniteHere, TensorKind::kNotFinite, IsReduced(plan));
   if (GradientsAreAway(plan)) MakeScalarAway(rank, TensorKind::kNotFiniteMade);
   rank.Tensors().Put({TensorKind::kSkipped}, rank.NewState(4, Category::kWorkspace));
+  if (!plan.HasDynamicScale()) return;
+  for (const TensorKind kind : {TensorKind::kLossScale, TensorKind::kLossScaleSince}) {
+    rank.Tensors().Put({kind}, rank.NewState(4, Category::kWorkspace));
+  }
 }
 
 void LowerLossScale(const LowerContext& context, Skeleton& skeleton) {
@@ -62,6 +79,11 @@ void LowerLossScale(const LowerContext& context, Skeleton& skeleton) {
     skeleton.push_back({UpdateKey(InstructionKind::kScalarReduce, kNotFiniteScalar), &kCountSum});
   }
   skeleton.push_back(SkipStep());
+}
+
+void LowerScaleUpdate(const LowerContext& context, Skeleton& skeleton) {
+  if (!context.plan.HasDynamicScale()) return;
+  skeleton.push_back({UpdateKey(InstructionKind::kNorm, kScale), &kScaleRule});
 }
 
 SkeletonStep SkipStep() { return {UpdateKey(InstructionKind::kNorm, kSkip), &kSkipRule}; }

@@ -16,14 +16,17 @@ constexpr std::array kLowerings = {
     Lowering{nullptr, LowerGradientReduction},
     Lowering{nullptr, LowerTiedEmbeddings},
     Lowering{nullptr, LowerOwnRowGradients},
+    Lowering{nullptr, LowerHeadGradients},
     Lowering{MakeLossState, LowerLoss},
     Lowering{MakeNormState, LowerGradientNorm},
     Lowering{MakeLossScaleState, LowerLossScale},
     Lowering{MakePostValidationState, LowerPostValidation},
     Lowering{MakeOptimizerOffloadState, LowerOptimizerOffload},
     Lowering{nullptr, LowerOptimizer},
+    Lowering{MakeRouterBiasState, LowerRouterBias},
     Lowering{nullptr, LowerOlderParameters},
     Lowering{nullptr, LowerHostRead},
+    Lowering{nullptr, LowerScaleUpdate},
 };
 
 }  // namespace

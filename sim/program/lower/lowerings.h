@@ -61,6 +61,15 @@ void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton);
 // own rows, are summed over tp.
 void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton);
 
+// Fewer heads of keys and values than tensor-parallel ranks: gradients of those that several have are
+// summed over them.
+void LowerHeadGradients(const LowerContext& context, Skeleton& skeleton);
+
+// Counts of what experts get in a step, and biases of their choice that follow them (DeepSeek-AI
+// 2024b, s. 2.1.2).
+void MakeRouterBiasState(RankBuilder& rank);
+void LowerRouterBias(const LowerContext& context, Skeleton& skeleton);
+
 // Where steps overlap (overlap.h): rings of what is in flight, older parameters, and the copies
 // that keep them.
 void MakeOverlapState(RankBuilder& rank);
@@ -78,6 +87,8 @@ void LowerGradientNorm(const LowerContext& context, Skeleton& skeleton);
 // skipped for them.
 void MakeLossScaleState(RankBuilder& rank);
 void LowerLossScale(const LowerContext& context, Skeleton& skeleton);
+// Behind all that read the step's scale: doubles or halves it for the next one.
+void LowerScaleUpdate(const LowerContext& context, Skeleton& skeleton);
 
 // Updates of the buckets whose optimizer state is off the device.
 void MakeOptimizerOffloadState(RankBuilder& rank);

@@ -125,6 +125,10 @@ Binding Bind(RankBuilder& rank, const TensorSlot& slot, const InstructionKey& ke
       return rank.Whole(tensors.At({TensorKind::kTargets, 0, mb}));
     case SlotRole::kLoss:
       return rank.Whole(tensors.At({TensorKind::kLossHere}));
+    case SlotRole::kLossScale:
+      return rank.Whole(tensors.At({TensorKind::kLossScale}));
+    case SlotRole::kLoads:
+      return rank.Whole(tensors.At({TensorKind::kLoads, block, 0, slot.index}));
     case SlotRole::kOther:
       break;
   }

@@ -77,6 +77,9 @@ std::vector<Scalar> ScalarsOf(const Plan& plan) {
     scalars.push_back({TensorKind::kNotFinite, TensorKind::kNotFiniteAway});
     scalars.push_back({TensorKind::kSkipped, TensorKind::kSkippedAway});
   }
+  if (plan.HasDynamicScale()) {
+    scalars.push_back({TensorKind::kLossScale, TensorKind::kLossScaleAway});
+  }
   return scalars;
 }
 

@@ -48,6 +48,7 @@ std::vector<Binding> UpdateBindings(RankBuilder& rank, const Bucket& bucket, Ten
   if (plan.loss_scale > 0 && bucket.moment1 >= 0) {
     bindings.push_back(Scalar(rank, TensorKind::kSkipped));
   }
+  for (const Binding& scale : LossScaleOf(rank)) bindings.push_back(scale);
   return bindings;
 }
 

@@ -13,7 +13,7 @@ namespace foretrain {
 namespace {
 
 std::int64_t WholeBytes(const Plan& plan, const Bucket& bucket) {
-  return BytesIn(UsedFormat(plan, /*gathered=*/true), bucket.elements);
+  return BytesIn(GatheredFormat(plan, bucket), bucket.elements);
 }
 std::int64_t ShardBytes(const Bucket& bucket) {
   return BytesIn(bucket.weights, bucket.elements / bucket.shards);
@@ -22,14 +22,14 @@ std::int64_t ShardBytes(const Bucket& bucket) {
 // fp32 parameters are cast to the format of their use, and sent in that.
 bool Casts(const Plan& plan, const Bucket& bucket) {
   return GatherFormatOf(plan) == NumberFormat::kFp32 &&
-         bucket.weights != UsedFormat(plan, /*gathered=*/true);
+         bucket.weights != GatheredFormat(plan, bucket);
 }
 
 // What is on the wire, where that is not the parameters themselves nor what becomes of them; else
 // 0.
 std::int64_t QuantizedBytes(const Plan& plan, const Bucket& bucket) {
   const NumberFormat format = GatherFormatOf(plan);
-  if (format == NumberFormat::kFp32) return 0;
+  if (format == NumberFormat::kFp32 || bucket.weights == NumberFormat::kByte) return 0;
   return bucket.shards * BytesIn(format, bucket.elements / bucket.shards);
 }
 
@@ -37,7 +37,7 @@ std::int64_t QuantizedBytes(const Plan& plan, const Bucket& bucket) {
 int FindGather(RankBuilder& rank, const Bucket& bucket) {
   const Plan& plan = rank.Context().plan;
   const GroupKind group = ShardGroup(bucket);
-  const NumberFormat used = UsedFormat(plan, /*gathered=*/true);
+  const NumberFormat used = GatheredFormat(plan, bucket);
   const std::string sizes =
       std::to_string(bucket.elements) + "." + std::to_string(static_cast<int>(group));
   if (Casts(plan, bucket)) {
@@ -75,7 +75,7 @@ void EmitGather(RankBuilder& rank, const InstructionKey& key) {
     bindings.push_back(rank.Whole(rank.NewBuffer(sent / bucket.shards, category)));
     bindings.push_back(rank.Whole(rank.NewBuffer(sent, category)));
   }
-  const NumberFormat used = UsedFormat(plan, /*gathered=*/true);
+  const NumberFormat used = GatheredFormat(plan, bucket);
   const int whole =
       rank.Tensors().Put(ParameterCopy(context, key, key.part),
                          rank.NewBuffer(WholeBytes(plan, bucket), category, Space::kDevice, used));

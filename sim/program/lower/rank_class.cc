@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "sim/program/groups.h"
 #include "sim/program/lower/gradient_norm.h"
+#include "sim/program/lower/head_gradients.h"
 #include "sim/program/lower/own_row_gradients.h"
 #include "sim/program/lower/rank_builder.h"
 
@@ -28,6 +29,9 @@ Key SizesOf(const LowerContext& context) {
     key.push_back(shard.end - shard.begin);
     key.push_back(std::clamp(bucket.decayed, shard.begin, shard.end) - shard.begin);
     key.push_back(own_rows.end - own_rows.begin);
+    for (const ShardRange& range : HeadGradients(context, i)) {
+      key.push_back(range.end - range.begin);
+    }
     const std::vector<ShardRange> counted = CountedGradients(context, i);
     key.push_back(static_cast<std::int64_t>(counted.size()));
     for (const ShardRange& range : counted) key.push_back(range.end - range.begin);
@@ -61,7 +65,7 @@ bool HasEqualSizes(const BucketLayout& a, const BucketLayout& b) {
     return std::tuple(x.elements, x.used, x.decayed, x.frozen, x.experts, x.shards);
   };
   const auto place = [](const ParameterPlace& x) {
-    return std::tuple(x.bucket, x.counted, x.offset,
+    return std::tuple(x.bucket, x.counted, x.offset, x.copies,
                       (x.row_end - x.row_begin) * (x.col_end - x.col_begin));
   };
   const auto range = [](const ShardRange& x) { return std::pair(x.begin, x.end); };
@@ -128,7 +132,7 @@ bool IsPairOfNeighbours(GroupKind kind) {
   return kind == GroupKind::kNext || kind == GroupKind::kPrev;
 }
 
-Groups AllGroups(const Plan& plan) {
+Groups AllGroups(const ModelSpec& model, const Plan& plan) {
   Groups groups;
   groups.of_rank.resize(static_cast<std::size_t>(plan.World()));
   std::vector<int> known(groups.of_rank.size(), -1);  // kinds whose group the rank has
@@ -138,7 +142,7 @@ Groups AllGroups(const Plan& plan) {
       for (const RankCoordinates& at : RanksOfStage(plan, pp)) {
         const auto rank = static_cast<std::size_t>(RankOf(plan, at));
         if (known[rank] == number) continue;
-        std::vector<int> members = GroupMembers(plan, at, kind);
+        std::vector<int> members = GroupMembers(plan, at, kind, model.kv_heads);
         if (members.empty()) continue;
         const auto group = static_cast<std::int32_t>(groups.members.size());
         if (IsPairOfNeighbours(kind)) {
@@ -166,8 +170,9 @@ Key ClassesIn(const std::vector<int>& members, const std::vector<std::int32_t>& 
 }
 
 // Parts classes until their ranks meet the same classes in each group.
-std::vector<std::int32_t> Refined(const Plan& plan, std::vector<std::int32_t> classes) {
-  const Groups groups = AllGroups(plan);
+std::vector<std::int32_t> Refined(const ModelSpec& model, const Plan& plan,
+                                  std::vector<std::int32_t> classes) {
+  const Groups groups = AllGroups(model, plan);
   for (;;) {
     Numbers meetings, parts;
     std::vector<std::int32_t> meeting, finer;
@@ -200,7 +205,7 @@ std::vector<std::int32_t> Representatives(const ModelSpec& model, const Plan& pl
       AddClassesOfStage(model, plan, pp, numbers, classes);
     }
   }
-  if (choice == RankChoice::kClasses) classes = Refined(plan, std::move(classes));
+  if (choice == RankChoice::kClasses) classes = Refined(model, plan, std::move(classes));
   std::vector<std::int32_t> first_of;
   for (std::size_t rank = 0; rank < classes.size(); ++rank) {
     const auto number = static_cast<std::size_t>(classes[rank]);

@@ -1,6 +1,8 @@
 // The numbers of a step that ranks add up and the host reads: loss and squared gradient norm.
 #pragma once
 
+#include <vector>
+
 #include "sim/program/lower/rank_builder.h"
 
 namespace foretrain {
@@ -19,6 +21,12 @@ void MakeScalarAway(RankBuilder& rank, TensorKind kind);
 
 // Counts the step where it is skipped, behind the updates that read the count.
 SkeletonStep SkipStep();
+
+// What the loss's scale has become, where it changes.
+inline std::vector<Binding> LossScaleOf(RankBuilder& rank) {
+  if (!rank.Context().plan.HasDynamicScale()) return {};
+  return {rank.Whole(rank.Tensors().At({TensorKind::kLossScale}))};
+}
 
 // Sums the scalar over the group: `here` -> `sum`.
 void EmitScalarSum(RankBuilder& rank, const InstructionKey& key, const char* name, GroupKind group,

@@ -45,14 +45,15 @@ struct OpenGroup {
 };
 
 // Groups of members that share a bucket, in the order in which a backward completes them. Experts
-// that are dealt out, which other ranks sum, are apart, and so is what is frozen.
+// that are dealt out, which other ranks sum, are apart, and so are what is frozen and what of it has
+// 4 bits.
 std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan& plan,
                                               const Stage& stage, int ep_rank) {
   std::vector<std::vector<Member>> groups;
   std::vector<Member> tables;
-  OpenGroup shared, experts, frozen;
+  OpenGroup shared, experts, frozen, quantized;
   const auto close = [&](std::int64_t least_bytes) {
-    for (OpenGroup* open : {&shared, &experts, &frozen}) {
+    for (OpenGroup* open : {&shared, &experts, &frozen, &quantized}) {
       if (open->members.empty() || open->bytes < least_bytes) continue;
       groups.push_back(std::move(open->members));
       *open = {};
@@ -69,10 +70,12 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
         tables.push_back(std::move(member));
         continue;
       }
-      OpenGroup& open = member.parameter.frozen    ? frozen
+      OpenGroup& open = member.parameter.quantized ? quantized
+                        : member.parameter.frozen  ? frozen
                         : member.parameter.experts ? experts
                                                    : shared;
-      open.bytes += BytesIn(counted, ElementsOf(member.parameter, plan.tp));
+      const NumberFormat format = member.parameter.quantized ? NumberFormat::kNf4 : counted;
+      open.bytes += BytesIn(format, ElementsOf(member.parameter, plan.tp));
       open.members.push_back(std::move(member));
     }
     close(copied ? plan.gather_bytes : plan.bucket_bytes);
@@ -117,10 +120,15 @@ class Builder {
     const Sharding sharding = ShardingOf(plan_);
     bucket.experts = group.front().parameter.experts;
     bucket.frozen = group.front().parameter.frozen;
-    bucket.weights = WeightFormat(plan_);
+    // The biases by which routers choose: small steps are added to them.
+    bucket.unsharded = bucket.frozen && !plan_.HasAdapters();
+    bucket.weights = group.front().parameter.quantized ? NumberFormat::kByte
+                     : bucket.unsharded                ? NumberFormat::kFp32
+                                                       : WeightFormat(plan_);
     bucket.sums = SumFormat(plan_);
     // Of what is frozen there is nothing to share out but the parameters.
-    const bool shares = bucket.frozen ? sharding.parameters : sharding.optimizer;
+    const bool shares =
+        bucket.frozen ? sharding.parameters && !bucket.unsharded : sharding.optimizer;
     bucket.shards = shares ? sharding.shards : 1;
     if (bucket.experts && sharding.optimizer) bucket.shards = plan_.ExpertHolders();
     const std::int64_t grain = kShardGrain * bucket.shards;
@@ -152,6 +160,7 @@ class Builder {
     if (!ShardingOf(plan_).parameters) return;
     std::int64_t left = plan_.unsharded_bytes;
     for (auto bucket = out_.buckets.rbegin(); bucket != out_.buckets.rend(); ++bucket) {
+      if (bucket->unsharded) continue;
       left -= BytesIn(bucket->weights, bucket->elements);
       if (left < 0) break;
       bucket->unsharded = true;
@@ -172,8 +181,12 @@ class Builder {
   void Place(const Member& member, Bucket& bucket) {
     const int number = static_cast<int>(out_.buckets.size());
     const BlockParameter& parameter = member.parameter;
+    const std::int64_t elements = ElementsOf(parameter, plan_.tp);
+    const std::int64_t units =
+        parameter.quantized ? BytesIn(NumberFormat::kNf4, elements) : elements;
     Ranges(member.block, member.index + 1)[static_cast<std::size_t>(member.index)] = {
-        number, bucket.used, ElementsOf(parameter, plan_.tp)};
+        number, bucket.used, units};
+    std::int64_t packed = 0;
     Note(member.block, number);
     for (const ModelTensor& part : parameter.parts) {
       ParameterPlace place;
@@ -184,11 +197,14 @@ class Builder {
       place.cols = part.cols;
       place.row_end = part.rows;
       place.col_end = part.cols;
+      const int copies = parameter.split == Split::kNone ? 1 : part.Copies(plan_.tp);
+      const int pieces = plan_.tp / copies, piece = variant_.tp / copies;
       if (parameter.split == Split::kRows) {
-        SplitRange(part.rows, plan_.tp, variant_.tp, place.row_begin, place.row_end);
+        SplitRange(part.rows, pieces, piece, place.row_begin, place.row_end);
       } else if (parameter.split == Split::kCols) {
-        SplitRange(part.cols, plan_.tp, variant_.tp, place.col_begin, place.col_end);
+        SplitRange(part.cols, pieces, piece, place.col_begin, place.col_end);
       }
+      place.copies = copies;
       place.bucket = number;
       place.offset = bucket.used;
       place.decays = parameter.decays;
@@ -196,12 +212,20 @@ class Builder {
       const bool copy =
           stage_.HoldsTwin() && !stage_.HoldsEmbedding() && IsTokenTable(stage_, member);
       place.counted = !parameter.frozen && !copy && !variant_.second_holder &&
-                      (!place.replicated || variant_.tp == 0) &&
+                      (!place.replicated || variant_.tp == 0) && variant_.tp % copies == 0 &&
                       (parameter.experts ? variant_.counts_experts : variant_.counts_shared);
-      bucket.used += ElementsOf(part, parameter.split, plan_.tp);
+      const std::int64_t size = ElementsOf(part, parameter.split, plan_.tp);
+      if (parameter.quantized) {
+        place.packed_elements = elements;
+        place.packed_first = packed;
+        packed += size;
+      } else {
+        bucket.used += size;
+      }
       if (parameter.decays) bucket.decayed = bucket.used;
       out_.places.push_back(std::move(place));
     }
+    if (parameter.quantized) bucket.used += CeilDiv(units, kShardGrain) * kShardGrain;
   }
 
   const Plan& plan_;

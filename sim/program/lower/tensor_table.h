@@ -34,6 +34,7 @@ enum class TensorKind : std::uint8_t {
   kNormAway,       // for the host's processors: the squared norm,
   kNotFiniteAway,  // the two that tell which steps are skipped
   kSkippedAway,
+  kLossScaleAway,
   kLossHere,  // this rank's sum
   kLoss,
   kNormHere,
@@ -41,6 +42,9 @@ enum class TensorKind : std::uint8_t {
   kNotFiniteHere,  // numbers in this rank's gradients
   kNotFinite,
   kSkipped,  // steps so far
+  kLossScale,       // what the loss's scale has become, and good steps since
+  kLossScaleSince,
+  kLoads,  // of experts: block, index of the layer in it
   // of norm and numbers that are not finite, where updates are validated afterwards: of the stages
   // before, and of these and this one
   kNormIn,

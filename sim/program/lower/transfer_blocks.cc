@@ -171,6 +171,30 @@ Block SumAwayBlock(const CollectiveSpec& spec) {
   return b.Take();
 }
 
+Block HeadSumBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format,
+                   bool away) {
+  BlockBuilder b("reduce.heads");
+  int index = 0;
+  for (const std::int64_t elements : range_elements) {
+    const std::string name = "reduce.heads." + std::to_string(away ? index / 2 : index);
+    const std::int16_t range =
+        Other(b, name + ".range", elements, Category::kGradients, index++, format);
+    std::int16_t here = range;
+    if (away) {
+      here = Other(b, name + ".here", elements, Category::kCommunication, index++, format);
+      AddCopy(b, name + ".in", range, here, {Space::kPinned, Space::kDevice}, elements, true);
+    }
+    Op& op = b.Add(OpKind::kAllReduce, OpClass::kTpComm, name, {In(here), InOut(here)});
+    op.queue = Queue::kTp;
+    op.group = GroupKind::kKvCopies;
+    op.shape = {.elements = elements};
+    if (away) {
+      AddCopy(b, name + ".out", here, range, {Space::kDevice, Space::kPinned}, elements, true);
+    }
+  }
+  return b.Take();
+}
+
 Block KeepBlock(std::int64_t elements, NumberFormat format) {
   Block block = CopyBlock({.name = "keep", .elements = {elements}, .formats = {format}});
   block.ops[0].name = "keep";
@@ -207,6 +231,18 @@ Block CountSkippedBlock() {
   const std::int16_t skipped = Other(b, "skipped", 1, Category::kWorkspace, 1);
   b.Add(OpKind::kCountSkipped, OpClass::kMemoryBound, "count_skipped",
         {In(not_finite), InOut(skipped)});
+  return b.Take();
+}
+
+Block ScaleLossBlock(const Plan& plan) {
+  BlockBuilder b("scale_loss");
+  const std::int16_t not_finite = Other(b, "not_finite", 1, Category::kWorkspace, 0);
+  const std::int16_t scale = Other(b, "loss_scale", 1, Category::kWorkspace, 1);
+  const std::int16_t since = Other(b, "since", 1, Category::kWorkspace, 2);
+  Op& op = b.Add(OpKind::kScaleLoss, OpClass::kMemoryBound, "scale_loss",
+                 {In(not_finite), InOut(scale), InOut(since)});
+  op.scale = static_cast<float>(plan.loss_scale);
+  op.parameter = static_cast<float>(plan.loss_scale_window);
   return b.Take();
 }
 
@@ -278,6 +314,8 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const std::int16_t norm = slot("squared_norm", clips, Category::kWorkspace);
   const std::int16_t not_finite = slot("not_finite", skips, Category::kWorkspace);
   const std::int16_t skipped = slot("skipped", adam ? skips : 0, Category::kWorkspace);
+  const std::int16_t scale =
+      slot("loss_scale", plan.HasDynamicScale() ? kFloatBytes : 0, Category::kWorkspace);
   const std::int16_t absmax1 = slot("absmax1", scales, Category::kOptimizerState);
   const std::int16_t absmax2 = slot("absmax2", scales, Category::kOptimizerState);
   const std::int16_t weights = Other(b, "weights", masters ? elements : 0, Category::kParameters,
@@ -285,9 +323,11 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const OpClass op_class = queue == Queue::kCpu ? OpClass::kHost : OpClass::kMemoryBound;
   Op& op = adam ? b.Add(OpKind::kAdamW, op_class, "adamw",
                         {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm),
-                         In(not_finite), In(skipped), InOut(absmax1), InOut(absmax2), Out(weights)})
+                         In(not_finite), In(skipped), InOut(absmax1), InOut(absmax2), Out(weights),
+                         In(scale)})
                 : b.Add(OpKind::kSgd, op_class, "sgd",
-                        {InOut(param), In(grad), In(norm), In(not_finite), Out(weights)});
+                        {InOut(param), In(grad), In(norm), In(not_finite), Out(weights),
+                         In(scale)});
   op.queue = queue;
   op.delayed = delayed;
   if (adam) op.format = format;
@@ -329,13 +369,27 @@ Block AmendBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed) 
   return b.Take();
 }
 
-Block HostReadBlock(bool norm, double loss_scale) {
+Block BalanceBiasBlock(std::int64_t experts, double rate) {
+  BlockBuilder b("balance.bias");
+  const std::int16_t loads = Other(b, "loads", experts, Category::kWorkspace, 0);
+  const std::int16_t bias = Other(b, "bias", experts, Category::kParameters, 1);
+  Op& op = b.Add(OpKind::kBalanceBias, OpClass::kMemoryBound, "balance.bias",
+                 {InOut(loads), InOut(bias)});
+  op.parameter = static_cast<float>(rate);
+  op.shape = {.experts = static_cast<std::int32_t>(experts)};
+  return b.Take();
+}
+
+Block HostReadBlock(const Plan& plan) {
   BlockBuilder b("host_read");
+  const bool norm = plan.clip_norm > 0, scales = plan.HasDynamicScale();
   const std::int16_t loss = Other(b, "loss", 1, Category::kWorkspace, 0);
   const std::int16_t norm_slot = Other(b, "squared_norm", norm ? 1 : 0, Category::kWorkspace, 1);
-  Op& op = b.Add(OpKind::kHostRead, OpClass::kHost, "host_read", {In(loss), In(norm_slot)});
+  const std::int16_t scale = Other(b, "loss_scale", scales ? 1 : 0, Category::kWorkspace, 2);
+  Op& op =
+      b.Add(OpKind::kHostRead, OpClass::kHost, "host_read", {In(loss), In(norm_slot), In(scale)});
   op.queue = Queue::kHost;
-  if (norm && loss_scale > 0) op.scale = static_cast<float>(loss_scale);
+  if ((norm || scales) && plan.loss_scale > 0) op.scale = static_cast<float>(plan.loss_scale);
   return b.Take();
 }
 

@@ -46,6 +46,20 @@ TEST(Groups, HoldTheRanksThatDifferInTheirOwnCoordinates) {
   EXPECT_EQ(members(GroupKind::kWorld).size(), 16U);
 }
 
+// Six ranks of tensor parallelism and two heads of keys and values: 0 1 2 have the first one. With as
+// many heads as ranks each has its own.
+TEST(Groups, OfCopiesHaveTheSameHeadOfKeysAndValues) {
+  Plan plan;
+  plan.tp = 6;
+  plan.dp = 2;
+  const RankCoordinates at{.dp = 1, .tp = 4};
+  EXPECT_THAT(GroupMembers(plan, at, GroupKind::kKvCopies, 2), ElementsAre(9, 10, 11));
+  EXPECT_THAT(GroupMembers(plan, {.tp = 2}, GroupKind::kKvCopies, 2), ElementsAre(0, 1, 2));
+  EXPECT_THAT(GroupMembers(plan, at, GroupKind::kKvCopies, 1), ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(GroupMembers(plan, at, GroupKind::kKvCopies, 6), IsEmpty());
+  EXPECT_THAT(GroupMembers(plan, at, GroupKind::kKvCopies, 12), IsEmpty());
+}
+
 // Six data-parallel ranks in two replicas: ranks 0 1 2 share one set of shards, 3 4 5 the other.
 TEST(Groups, OfReplicasHoldOneOfEachSetOfShards) {
   Plan plan;

@@ -95,6 +95,21 @@ TEST(WorkOf, SinksTouchOutputsOnce) {
   ExpectWork(Make(OpKind::kShiftTargets, {.rows = 5, .sequence = 5}), 0, 4 * 10);
 }
 
+// 5 rows of 3: x, y and a score each; added to, y is read as well. Backward: dy, x, dx, scores and
+// their gradients, a product and a dot product.
+TEST(WorkOf, GatesTouchRowsOnceAndScoresOnce) {
+  Op gate = Make(OpKind::kGateForward, {.rows = 5, .cols = 3});
+  ExpectWork(gate, 15, 4 * (15 + 15 + 5));
+  gate.accumulate = true;
+  ExpectWork(gate, 15, 4 * (15 + 30 + 5));
+  ExpectWork(Make(OpKind::kGateBackward, {.rows = 5, .cols = 3}), 45, 4 * (3 * 15 + 10));
+  // 2 experts for each of 5 tokens, of 4: 10 choices, 4 loads read and written; biases likewise.
+  ExpectWork(Make(OpKind::kCountChoices, {.rows = 5, .experts = 4, .per_token = 2}), 10,
+             4 * (10 + 8));
+  ExpectWork(Make(OpKind::kBalanceBias, {.experts = 4}), 12, 4 * 16);
+  ExpectWork(Make(OpKind::kScaleLoss, {}), 2, 20);
+}
+
 // The same shape: 3 x 2 x 3 = 18 scores. Forward: qkv 48 and out 24; scores written and read, weights
 // written and read. Without the product with the values half the flop, no out and one read less.
 TEST(WorkOf, StandardAttentionWritesItsScoresOut) {

@@ -273,6 +273,17 @@ TEST(Precision, CountsEachOperandOfAnOpInItsOwnFormat) {
   EXPECT_DOUBLE_EQ(WorkOf(adamw).bytes, 100 * (8 + 4 + 8 + 2));
 }
 
+// 64 * 256 numbers of 4 bits, a byte each 64, one scale and a mean, to bf16.
+TEST(Precision, DequantizesWithFourBitsReadAndTwoBytesWritten) {
+  Op op;
+  op.kind = OpKind::kDequantize;
+  op.format = NumberFormat::kNf4;
+  op.formats[0] = NumberFormat::kNf4;
+  op.formats[1] = NumberFormat::kBf16;
+  op.shape = {.rows = 1, .elements = 1 << 14};
+  EXPECT_DOUBLE_EQ(WorkOf(op).bytes, (1 << 13) + 256 + 4 + 4 + 2 * (1 << 14));
+}
+
 TEST(Precision, CountsBytesOfEachFormat) {
   EXPECT_EQ(BytesIn(NumberFormat::kFp32, 1000), 4000);
   EXPECT_EQ(BytesIn(NumberFormat::kTf32, 1000), 4000);
@@ -281,6 +292,10 @@ TEST(Precision, CountsBytesOfEachFormat) {
   EXPECT_EQ(BytesIn(NumberFormat::kFp8Tensor, 257), 257);
   EXPECT_EQ(BytesIn(NumberFormat::kFp8Block, 256), 256 + 8);
   EXPECT_EQ(BytesIn(NumberFormat::kFp4, 32), 16 + 2);
+  // A code each 64 numbers, an fp32 scale each 256 codes, an fp32 mean: 4.127 bits a number.
+  EXPECT_EQ(BytesIn(NumberFormat::kNf4, 65), 33 + 2 + 4 + 4);
+  EXPECT_EQ(BytesIn(NumberFormat::kNf4, 1 << 20), (1 << 19) + (1 << 14) + 64 * 4 + 4);
+  EXPECT_DOUBLE_EQ(8 * BytesEach(NumberFormat::kNf4), 4 + 8.0 / 64 + 32.0 / (64 * 256));
 }
 
 }  // namespace

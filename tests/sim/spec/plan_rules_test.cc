@@ -326,6 +326,22 @@ const Row kRows[] = {
      "lora_alpha 0 with method lora", [](Plan& p) { p.lora_alpha = 8; }},
     {"adapters-are-thin", [](Plan& p) { p.method = TrainingMethod::kLora, p.lora_rank = 1 << 20; },
      "lora_rank 1048576 with method lora: the model has hidden", [](Plan& p) { p.lora_rank = 2; }},
+    {"quantized-base-is-read-in-16-bits",
+     [](Plan& p) { p.method = TrainingMethod::kQlora, p.lora_rank = 2, p.precision = Precision::kFp8; },
+     "precision fp8 with method qlora", [](Plan& p) { p.precision = Precision::kBf16; }},
+    {"scale-window-needs-a-scale", [](Plan& p) { p.loss_scale_window = 100; },
+     "loss_scale_window 100 with loss_scale 0", [](Plan& p) { p.loss_scale = 65536; }},
+    {"scale-is-known-where-it-is-undone",
+     [](Plan& p) {
+       p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.post_validation = true, p.loss_scale = 64;
+       p.loss_scale_window = 100;
+     },
+     "loss_scale_window 100 with post_validation", [](Plan& p) { p.loss_scale_window = 0; }},
+    {"balanced-biases-stay-here",
+     [](Plan& p) { p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost; },
+     "offload_parameters host with router_bias_rate 0.001",
+     [](Plan& p) { p.offload_parameters = OffloadTarget::kNone; }, true, LayerOrder::kSequential,
+     [](ModelSpec& m) { m.router = RouterKind::kSigmoid, m.router_bias_rate = 0.001; }},
     {"capacity-needs-experts", [](Plan& p) { p.capacity_factor = 1.25; },
      "capacity_factor 1.25 with a model of 0 experts", [](Plan& p) { p.capacity_factor = 0; }},
     {"whole-experts-need-experts",

@@ -1,0 +1,156 @@
+// Adapters beside weights of 4 bits: what lies where, in how many bytes, and that every plan trains
+// what plain adapters do beside the numbers that those bits stand for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/nf4.h"
+#include "equality_cases.h"
+#include "equality_check.h"
+#include "quantized_base.h"
+#include "sim/program/program.h"
+#include "training.h"
+
+namespace foretrain {
+namespace {
+
+Plan WithMethod(Plan plan, TrainingMethod method) {
+  plan.method = method;
+  plan.lora_rank = 4;
+  plan.bucket_bytes = 4'000;  // several buckets
+  return plan;
+}
+Plan Qlora(Plan plan) { return WithMethod(std::move(plan), TrainingMethod::kQlora); }
+Plan Lora(Plan plan) { return WithMethod(std::move(plan), TrainingMethod::kLora); }
+
+// As ExpectTrainsAlike, beside the weights that the plan's own ranks have made of their parts.
+void ExpectTrainsAsLora(const ModelSpec& model, const Plan& plan) {
+  TrainingOptions options;
+  options.weights = QuantizedBase(model, plan, options);
+  const Trained expected = TrainTiny(model, Lora(TinyPlan()), options);
+  const Trained actual = TrainTiny(model, plan);
+  ASSERT_EQ(actual.losses.size(), expected.losses.size());
+  EXPECT_LT(actual.losses.back(), actual.losses.front() - 0.02) << "it does not learn";
+  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+    EXPECT_NEAR(actual.losses[step], expected.losses[step], kLossTolerance * expected.losses[step])
+        << "step " << step;
+  }
+  TrainingOptions first = options;
+  first.steps = 1;
+  const Trained of_lora = TrainTiny(model, Lora(TinyPlan()), first);
+  first.weights = nullptr;
+  EXPECT_LT(LargestDifference(of_lora.gradients, TrainTiny(model, plan, first).gradients),
+            kGradientTolerance);
+}
+
+class QloraEquality : public testing::TestWithParam<Case> {};
+
+TEST_P(QloraEquality, TrainsAsAdaptersBesideTheNumbersItKeeps) {
+  for (const ModelSpec& model : {TinyGpt(), TinyLlama()}) {
+    SCOPED_TRACE(model.name);
+    ExpectTrainsAsLora(model, Qlora(GetParam().plan));
+  }
+}
+
+std::vector<Case> QloraCases() {
+  return {
+      {"One", TinyPlan()},
+      {"Tp2", With([](Plan& p) { p.tp = 2; })},
+      {"Tp4SequenceParallel", With([](Plan& p) { p.tp = 4, p.sequence_parallel = true; })},
+      {"Dp2Zero2", With([](Plan& p) { p.dp = 2, p.zero_stage = 2; })},
+      {"Dp2Zero3", With([](Plan& p) { p.dp = 2, p.zero_stage = 3; })},
+      {"Dp4Zero3Hsdp2Tp2", With([](Plan& p) {
+         p.dp = 4, p.zero_stage = 3, p.replicas = p.tp = 2;
+       })},
+      {"Dp2Zero3GatheredTogether", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3, p.gather_bytes = 10'000, p.unsharded_bytes = 8'000;
+       })},
+      {"Dp2Zero3FullRecompute", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
+       })},
+      {"Pp2ZbH1", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kZbH1; })},
+      {"Pp2DualPipeV", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipeV; })},
+      {"Cp2Ring", With([](Plan& p) { p.cp = 2; })},
+      {"MlpTilesSelective", With([](Plan& p) {
+         p.mlp_tiles = 3, p.recompute = RecomputeKind::kSelective;
+       })},
+      {"ParametersOnHost", With([](Plan& p) {
+         p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
+       })},
+      {"Dp2Zero3ParametersOnDisk", With([](Plan& p) {
+         p.dp = 2, p.zero_stage = 3;
+         p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
+       })},
+  };
+}
+INSTANTIATE_TEST_SUITE_P(Plans, QloraEquality, testing::ValuesIn(QloraCases()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// One rank multiplies the same numbers in the same order.
+TEST(Qlora, IsLoraBesideItsNumbersToTheBit) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    for (const WeightStorage weights : {WeightStorage::kMaster, WeightStorage::kAlone}) {
+      Plan plan = TinyPlan();
+      plan.precision = precision;
+      if (precision == Precision::kBf16) plan.weights = weights;
+      SCOPED_TRACE(Describe(plan));
+      TrainingOptions options;
+      options.weights = QuantizedBase(TinyLlama(), Qlora(plan), options);
+      EXPECT_EQ(TrainTiny(TinyLlama(), Qlora(plan)).losses,
+                TrainTiny(TinyLlama(), Lora(plan), options).losses);
+    }
+  }
+}
+
+// Linears of layers alone: token tables, norms, biases and the head stay as they are.
+TEST(Qlora, KeepsLinearsOfLayersInFourBits) {
+  const ModelSpec model = TinyLlama();
+  const TensorMap plain = TrainTiny(model, Lora(TinyPlan())).parameters;
+  const TensorMap quantized = TrainTiny(model, Qlora(TinyPlan())).parameters;
+  const Tensor& initial = plain.at("layers.1.attention.out.weight");
+  const auto n = static_cast<std::int64_t>(initial.values.size());
+  std::vector<std::uint8_t> packed(static_cast<std::size_t>(Nf4Layout(n).bytes));
+  QuantizeNf4(initial.values.data(), n, packed.data());
+  std::vector<float> expected(initial.values.size());
+  DequantizeNf4(packed.data(), n, expected.data());
+  EXPECT_EQ(quantized.at("layers.1.attention.out.weight").values, expected);
+  EXPECT_NE(expected, initial.values);
+  for (const char* name : {"embedding.tokens.weight", "head.weight", "layers.2.norm1.weight"}) {
+    EXPECT_EQ(quantized.at(name).values, plain.at(name).values) << name;
+  }
+}
+
+// A layer of TinyLlama: q, k and v are [32 + 16 + 16, 32], out [32, 32], gate and up [2 f, 32], down
+// [32, f] with f = 64 or so: n / 2 + n / 64 + 4 + 4 bytes each (below 2^14 numbers), at multiples of
+// 16. In halves on two ranks of tensor parallelism.
+TEST(Qlora, TakesTheBytesOfFourBitsAndTheirScales) {
+  const ModelSpec model = TinyLlama();
+  for (const int tp : {1, 2}) {
+    Plan plan = Qlora(TinyPlan());
+    plan.tp = tp;
+    const auto program = Compile(model, plan);
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    const auto bytes = [&](std::int64_t numbers) {
+      const std::int64_t n = numbers / tp;
+      return (n / 2 + n / 64 + 4 + 4 + 15) / 16 * 16;
+    };
+    const std::int64_t layer = bytes(64 * 32) + bytes(32 * 32) +
+                               bytes(2 * model.ffn_hidden * 32) + bytes(32 * model.ffn_hidden);
+    std::int64_t all = 0;
+    for (const Bucket& bucket : program->ranks[0].buckets) {
+      if (bucket.weights != NumberFormat::kByte) continue;
+      EXPECT_TRUE(bucket.frozen);
+      EXPECT_EQ(bucket.gradients, -1);
+      all += bucket.used;
+      EXPECT_EQ(program->ranks[0].buffers[static_cast<std::size_t>(bucket.parameters)].bytes,
+                bucket.elements);
+    }
+    EXPECT_EQ(all, model.layers * layer) << "tp " << tp;
+  }
+}
+
+}  // namespace
+}  // namespace foretrain
