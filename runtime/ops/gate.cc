@@ -12,8 +12,7 @@ KernelCall MakeGateForward(const BoundOp& op) {
                     .cols = op.op.shape.cols,
                     .accumulate = op.op.accumulate,
                     .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.gate_forward(queue, &args.gate); };
+  call.launch = CallOf<&FtDeviceApi::gate_forward, &KernelArgs::gate>;
   return call;
 }
 
@@ -27,8 +26,7 @@ KernelCall MakeGateBackward(const BoundOp& op) {
                              .rows = op.op.shape.rows,
                              .cols = op.op.shape.cols,
                              .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.gate_backward(queue, &args.gate_backward); };
+  call.launch = CallOf<&FtDeviceApi::gate_backward, &KernelArgs::gate_backward>;
   return call;
 }
 
@@ -39,8 +37,7 @@ KernelCall MakeCountChoices(const BoundOp& op) {
                              .rows = op.op.shape.rows,
                              .experts = op.op.shape.experts,
                              .per_token = op.op.shape.per_token};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.count_choices(queue, &args.count_choices); };
+  call.launch = CallOf<&FtDeviceApi::count_choices, &KernelArgs::count_choices>;
   return call;
 }
 
@@ -50,8 +47,7 @@ KernelCall MakeBalanceBias(const BoundOp& op) {
                             .bias = op.Pointer<float>(1),
                             .experts = op.op.shape.experts,
                             .rate = op.op.parameter};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.balance_bias(queue, &args.balance_bias); };
+  call.launch = CallOf<&FtDeviceApi::balance_bias, &KernelArgs::balance_bias>;
   return call;
 }
 
