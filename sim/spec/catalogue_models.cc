@@ -29,6 +29,7 @@ constexpr std::array kMay = {
     CountColumn{"attention_window", &ModelSpec::attention_window},
     CountColumn{"global_attention_every", &ModelSpec::global_attention_every},
     CountColumn{"rotary_dim", &ModelSpec::rotary_dim},
+    CountColumn{"rope_original", &ModelSpec::rope_original},
     CountColumn{"unused_positions", &ModelSpec::unused_positions},
     CountColumn{"query_rank", &ModelSpec::query_rank},
     CountColumn{"key_value_rank", &ModelSpec::key_value_rank},
@@ -44,6 +45,10 @@ struct RealColumn {
 };
 constexpr std::array kReals = {
     RealColumn{"local_rope_theta", &ModelSpec::local_rope_theta},
+    RealColumn{"rope_factor", &ModelSpec::rope_factor},
+    RealColumn{"rope_low", &ModelSpec::rope_low},
+    RealColumn{"rope_high", &ModelSpec::rope_high},
+    RealColumn{"rope_magnitude", &ModelSpec::rope_magnitude},
     RealColumn{"attention_scale", &ModelSpec::attention_scale},
     RealColumn{"attention_softcap", &ModelSpec::attention_softcap},
     RealColumn{"logit_softcap", &ModelSpec::logit_softcap},
@@ -79,6 +84,7 @@ constexpr std::array kFeatures = {
     Feature{"attention sinks", [](ModelSpec& m) { m.attention_sinks = true; }},
     Feature{"bias of logits", [](ModelSpec& m) { m.head_bias = true; }},
     Feature{"no bias of the attention output", [](ModelSpec& m) { m.output_bias = false; }},
+    Feature{"gate of shared experts", [](ModelSpec& m) { m.shared_gate = true; }},
     Feature{"biases of router and experts",
             [](ModelSpec& m) { m.router_bias = m.expert_bias = true; }},
 };
@@ -166,6 +172,7 @@ Result<void> ReadAttention(const CsvReader& row, ModelSpec& model, Missing& miss
     FT_ASSIGN(model.rope_theta, row.Number("rope_theta", 10000));
   }
   FT_TRY(ReadKind(row, "rope_scaling", kRopeScalingNames, model.rope_scaling));
+  FT_ASSIGN(model.rope_whole_pairs, row.Flag("rope_whole_pairs", true));
   const std::string_view attention = row.Text("attention_type");
   if (attention == "MLA") {
     model.attention = AttentionKind::kLatent;

@@ -14,9 +14,13 @@ void ExpectTrainsAlike(const ModelSpec& model, const Plan& expected_plan, const 
   const Trained actual = TrainTiny(model, plan);
   ASSERT_EQ(actual.losses.size(), expected.losses.size());
   ASSERT_FALSE(expected.losses.empty());
-  // A token further ahead is guessed likewise, but for the last of a sequence.
+  // Tokens further ahead are guessed likewise, but for the last of a sequence.
   const auto sequence = static_cast<double>(plan.sequence);
-  const double ahead = model.predict_ahead > 0 ? model.predict_weight * (1 - 1 / sequence) : 0;
+  double ahead = 0;
+  for (int depth = 1; depth <= model.predict_ahead; ++depth) {
+    ahead += model.predict_weight / static_cast<double>(model.predict_ahead) *
+             (1 - depth / sequence);
+  }
   ASSERT_NEAR(expected.losses[0], (1 + ahead) * std::log(256.0), 0.2)
       << "an untrained model guesses";
   EXPECT_LT(expected.losses.back(), expected.losses[0] - learns) << "it does not learn";

@@ -211,10 +211,7 @@ void MoreOfQwen2Moe(Config& config, ModelSpec& model) {
   ReadQwenWindow(config, model);
   ReadQwenExperts(config, model);
   model.shared_ffn_hidden = config.Count("shared_expert_intermediate_size");
-  config.Note(
-      "the gate of the shared expert is left out: one vector of hidden_size a layer, and the "
-      "output "
-      "of the shared expert is not scaled by its sigmoid");
+  model.shared_gate = model.shared_ffn_hidden > 0;
 }
 
 void MoreOfQwen3(Config& config, ModelSpec& model) {
