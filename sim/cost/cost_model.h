@@ -54,7 +54,8 @@ class CostModel {
   // GEMM gemm_fill_s more. kOpaque costs what it says, at every level.
   //
   // Of the profile's system: tp_overlap hides a share of the collectives of tensor parallelism,
-  // network_share slows those of data parallelism between nodes. `scattered`, where the tensor-parallel
+  // adapters_used slows those of data parallelism between nodes, node_dispatch makes the exchange of
+  // experts smaller. `scattered`, where the tensor-parallel
   // group lies: what a send carries goes in parts, one of each of its members, and is gathered
   // among them behind it; null: no send is cut.
   //
@@ -94,6 +95,12 @@ class CostModel {
     TimeSurface surface;             // at concurrency 1
     std::vector<LogField> slowdown;  // [level]: log of the factor; empty: not measured
   };
+  // A borrowed layout, and sizes outside of what was measured, are trusted half as far.
+  static constexpr double kBorrowedFactor = 2.0;
+  static constexpr double kSmallestExtrapolatedError = 0.1;
+  // 0: arithmetic, 1: memory; kinds of one class slow down alike.
+  static std::size_t ClassOf(OpKind kind);
+
   struct Estimate {
     double seconds = 0;
     Provenance provenance = Provenance::kDefault;
@@ -116,6 +123,8 @@ class CostModel {
     return (place.members - 1) * profile_.rates.member_skew_s.value;
   }
   Estimate InSystem(const Op& op, const GroupPlace& place, Estimate estimate) const;
+  double MovedBytes(const Op& op, const GroupPlace& place) const;
+  double NetworkShare() const;
   // Without measurements.
   CommunicationTime AssumedTime(OpKind kind, double bytes, const GroupPlace& place) const;
   Estimate Base(const Op& op, const GroupPlace& place) const;

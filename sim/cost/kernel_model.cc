@@ -14,7 +14,8 @@ constexpr std::int64_t kSmallestSplit = 512;  // of k
 // Softmax and rescaling beside the products of attention, as if heads were this much wider.
 constexpr double kSoftmaxWidth = 16;
 constexpr double kReferenceHeadDim = 128;
-constexpr double kAttentionTile = 128;  // queries; the diagonal's tiles are computed in full
+constexpr double kUnalignedShare = 0.5;  // of one product
+constexpr double kAttentionTile = 128;   // queries; the diagonal's tiles are computed in full
 
 struct Tile {
   std::int64_t rows, cols;
@@ -62,7 +63,7 @@ double FusedAttentionSeconds(const KernelModel& model, AttentionKernel kernel, c
 }
 
 double AttentionSeconds(const KernelModel& model, const SystemOptions& system, const Op& op,
-                         double bytes) {
+                        double bytes) {
   switch (op.kind) {
     case OpKind::kStandardAttentionForward:
     case OpKind::kStandardAttentionBackward:
@@ -125,6 +126,25 @@ double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
   return GemmSeconds(model, op.format, batch, m, op.shape.cols, k, bytes);
 }
 
+// Adds a weight's gradient, which the product left in 16 bits, to the sum: reads both, writes one.
+double AccumulationSeconds(const KernelModel& model, const Op& op) {
+  const std::int64_t experts =
+      op.kind == OpKind::kGroupedGemm ? std::max<std::int32_t>(1, op.shape.experts) : 1;
+  const double weights =
+      static_cast<double>(experts * op.shape.rows) * static_cast<double>(op.shape.cols);
+  constexpr std::size_t kSum = 3;  // operand
+  return MemorySeconds(model, weights * (kHalfBytes + 2 * BytesEach(op.formats[kSum])));
+}
+
+// Of the rate. Libraries load tensor cores a few numbers at a time where sides are no multiples of
+// 8, by halves [NVIDIA, Matrix Multiplication Background User's Guide, s. 3]; in batches of
+// products they have no such kernels.
+double AlignedShare(const Architecture& of, std::int64_t batch, std::int64_t m, std::int64_t n,
+                    std::int64_t k) {
+  if (m % 8 == 0 && n % 8 == 0 && k % 8 == 0) return 1;
+  return batch > 1 ? of.unaligned_share.value : kUnalignedShare;
+}
+
 // Whether it computes in 16 bits or fewer.
 bool IsShort(NumberFormat format) {
   return format != NumberFormat::kFp32 && format != NumberFormat::kTf32;
@@ -145,9 +165,8 @@ double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t b
   const double flop_per_s = bits <= 4   ? model.fp4_flop_per_s
                             : bits <= 8 ? model.fp8_flop_per_s
                                         : model.half_flop_per_s;
-  const bool aligned = m % 8 == 0 && n % 8 == 0 && k % 8 == 0;
-  const double rate = of.gemm_efficiency.value * flop_per_s *
-                      (aligned ? 1 : of.unaligned_share.value) / static_cast<double>(units);
+  const double rate = of.gemm_efficiency.value * flop_per_s * AlignedShare(of, batch, m, n, k) /
+                      static_cast<double>(units);
   const double l2 = of.l2_bytes_per_s.value / static_cast<double>(units);
   const double element = kHalfBytes * static_cast<double>(std::min<std::int64_t>(bits, 16)) / 16;
   double best = std::numeric_limits<double>::infinity();
@@ -174,13 +193,13 @@ double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
   const OpShape& shape = op.shape;
   const bool forward = op.kind == OpKind::kStandardAttentionForward;
   const std::int64_t items = shape.batch * shape.heads;
-  const std::int64_t s = shape.sequence, d = shape.head_dim;
-  const double scores =
-      static_cast<double>(items) * static_cast<double>(s) * static_cast<double>(s);
-  const double heads = static_cast<double>(items) * static_cast<double>(s) * static_cast<double>(d);
-  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::int64_t s = shape.sequence, d = shape.head_dim, v = shape.ValueDim();
+  const double rows = static_cast<double>(items) * static_cast<double>(s);
+  const double scores = rows * static_cast<double>(s);
+  // Scores from two tensors of a width, or one of them from scores and the other.
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t width) {
     return GemmSeconds(model, NumberFormat::kBf16, items, m, n, k,
-                       kHalfBytes * (scores + 2 * heads));
+                       kHalfBytes * (scores + 2 * rows * static_cast<double>(width)));
   };
   const Architecture& of = model.architecture;
   const auto passes = [&](double bytes) {
@@ -188,11 +207,11 @@ double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
   };
   const double mask = op.dropout > 0 ? passes((2 * kHalfBytes + kMaskBytes) * scores) : 0;
   if (forward) {
-    const double values = shape.inner > 0 ? product(s, d, s) : 0;
-    return product(s, s, d) + passes(2 * kHalfBytes * scores) + mask + values;
+    const double values = shape.inner > 0 ? product(s, v, s, v) : 0;
+    return product(s, s, d, d) + passes(2 * kHalfBytes * scores) + mask + values;
   }
-  return product(s, s, d) + product(s, d, s) + mask + passes(3 * kHalfBytes * scores) +
-         2 * product(s, d, s);
+  return product(s, s, v, v) + product(s, v, s, v) + mask + passes(3 * kHalfBytes * scores) +
+         2 * product(s, d, s, d);
 }
 
 std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
@@ -200,7 +219,8 @@ std::optional<double> KernelSeconds(const KernelModel& model, const SystemOption
   if (IsHostOrCopy(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
   if (IsGemm(op.kind)) {
     if (!IsShort(op.format)) return std::nullopt;
-    return GemmOpSeconds(model, op, bytes);
+    const bool adds = op.accumulate && op.trans_a && !system.fused_accumulation;
+    return GemmOpSeconds(model, op, bytes) + (adds ? AccumulationSeconds(model, op) : 0);
   }
   if (op.kind >= OpKind::kAttentionForward && op.kind <= OpKind::kAttentionPartBackward) {
     if (!IsShort(op.formats[0])) return std::nullopt;
@@ -220,13 +240,13 @@ std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
   }
   Architecture of = *architecture;
   of.devices.clear();  // it is this one's
-  return KernelModel{.architecture = std::move(of),
-                     .multiprocessors = device.multiprocessors,
-                     .half_flop_per_s = half,
-                     .fp8_flop_per_s = std::max(half, device.fp8_flop_per_s),
-                     .fp4_flop_per_s =
-                         std::max({half, device.fp8_flop_per_s, device.fp4_flop_per_s}),
-                     .memory_bytes_per_s = device.memory_bytes_per_s};
+  return KernelModel{
+      .architecture = std::move(of),
+      .multiprocessors = device.multiprocessors,
+      .half_flop_per_s = half,
+      .fp8_flop_per_s = std::max(half, device.fp8_flop_per_s),
+      .fp4_flop_per_s = std::max({half, device.fp8_flop_per_s, device.fp4_flop_per_s}),
+      .memory_bytes_per_s = device.memory_bytes_per_s};
 }
 
 }  // namespace foretrain

@@ -29,11 +29,12 @@ struct KernelModel {
 std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
                                          const std::vector<Architecture>& architectures);
 
-// Seconds of a compute op that moves `bytes`, by the kernels that `system` has; nothing for ops that are no kernel of arithmetic and
-// for products and attention of more than 16 bits.
+// Seconds of a compute op that moves `bytes`, by the kernels that `system` has; nothing for ops that
+// are no kernel of arithmetic and for products and attention of more than 16 bits.
 //
 //   GEMM       kernel_s + max(waves * tile, bytes / bandwidth), the best of eight tile shapes and
-//              four splits of k: GemmSeconds
+//              four splits of k: GemmSeconds; where the system does not add weight gradients up in
+//              the product a kernel more, which reads gradient and sum and writes the sum
 //   attention  flash or cuDNN: kernel_s + max(flop / rate, bytes / bandwidth); of ops that write
 //              their scores out StandardAttentionSeconds
 //   all else   kernel_s + bytes * passes / bandwidth, passes for what the system does not fuse
@@ -44,7 +45,8 @@ std::optional<double> KernelSeconds(const KernelModel& model, const SystemOption
 //
 // A tile [tm, tn] takes tile_s + max(2 tm tn k / rate of a multiprocessor, 2 (tm + tn) k / its
 // share of L2); tiles run in waves of one a multiprocessor, the last of which counts in full [1].
-// Where m, n and k are no multiples of 8 the tensor cores are fed by halves: the rate halves.
+// Where m, n or k is no multiple of 8 the rate halves, of a batch of several products it falls to
+// unaligned_share.
 //
 // [1] NVIDIA, Matrix Multiplication Background User's Guide, tile and wave quantization
 double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t batch,
@@ -52,7 +54,7 @@ double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t b
 
 // Attention that writes its scores out, a 16-bit number each, all of them though half are masked:
 // forward QK^T, scale + mask + softmax, dropout, PV; backward the four products of their
-// gradients, dropout and softmax. [Megatron-LM CoreAttention; Korthikanti et al. 2022, s. 4.1]
+// gradients, dropout and softmax. Values may be of another width than keys. [Megatron-LM CoreAttention; Korthikanti et al. 2022, s. 4.1]
 double StandardAttentionSeconds(const KernelModel& model, const Op& op);
 
 }  // namespace foretrain

@@ -307,7 +307,7 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 //   ops that follow counts          sizes as if all experts had as many; members, all_experts,
 //                                   pieces, piece
 //   norm², updates, copies, softcap elements: of the tensor
-//   collectives, p2p                elements: of the whole tensor
+//   collectives, p2p                elements: of the whole tensor; exchange of experts: per_token
 //   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
 //                                   each its numbers and then its scales
 struct OpShape {

@@ -1,7 +1,8 @@
 #include "sim/program/wait_for_sends.h"
 
-#include <algorithm>
-#include <tuple>
+#include <vector>
+
+#include "sim/program/rank_edges.h"
 
 namespace foretrain {
 namespace {
@@ -27,11 +28,7 @@ void WaitForSends(const Program& program, RankProgram& rank) {
       sends.clear();
     }
   }
-  const auto order = [](const Edge& edge) { return std::tuple(edge.to, edge.from, edge.distance); };
-  std::sort(rank.edges.begin(), rank.edges.end(),
-            [&](const Edge& a, const Edge& b) { return order(a) < order(b); });
-  const auto same = [&](const Edge& a, const Edge& b) { return order(a) == order(b); };
-  rank.edges.erase(std::unique(rank.edges.begin(), rank.edges.end(), same), rank.edges.end());
+  SortEdges(rank);
 }
 
 }  // namespace

@@ -228,6 +228,7 @@ std::uint64_t BlockTimes::KeyOfDataPlaces(const Plan& plan) {
 
 PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
   const bool is_cpu = costs_.cluster().is_cpu;
+  const bool blocking_tp = costs_.profile().system.blocking_tp;
   const double straggling = costs_.Straggling(plan.World());
   std::array<double, kQueueCount> free{};
   std::vector<double> written(block.slots.size(), 0.0);
@@ -255,6 +256,10 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
     }
     launches_s += cost.launch_s;
     if (op.queue == Queue::kCompute) out.compute_s += length + gap_s_;
+    if (blocking_tp && op.op_class == OpClass::kTpComm) {
+      double& compute_free = free[static_cast<std::size_t>(Queue::kCompute)];
+      compute_free = std::max(compute_free, end);
+    }
     // The neighbour does not wait for the gap.
     if (MakesBoundary(block, op)) made_s = std::max(0.0, out.compute_s - gap_s_);
     if (IsCommunication(op.op_class)) communication_s += length;

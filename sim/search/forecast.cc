@@ -1,5 +1,6 @@
 #include "sim/memory/linked_peak.h"
 #include "sim/program/wait_for_sends.h"
+#include "sim/program/wait_for_sums.h"
 #include "sim/search/search.h"
 
 namespace foretrain {
@@ -15,6 +16,7 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
   Forecast out;
   FT_ASSIGN(out.program, Compile(model, plan, {.ranks = ranks}));
   if (costs.profile().system.blocking_sends) WaitForSends(out.program);
+  if (costs.profile().system.blocking_tp) WaitForTensorSums(out.program);
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
   FT_ASSIGN(out.simulation, Simulate(out.program, out.costs, options));
   for (const RankProgram& rank : out.program.ranks) {

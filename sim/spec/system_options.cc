@@ -10,12 +10,11 @@ namespace foretrain {
 namespace {
 
 constexpr double kMostHostSeconds = 0.1;
-constexpr double kLeastShare = 0.001;
 
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 11> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 14> kFlags = {{
     {"shared_gathers", &SystemOptions::shared_gathers},
     {"caching_allocator", &SystemOptions::caching_allocator},
     {"holds_gradients", &SystemOptions::holds_gradients},
@@ -27,6 +26,9 @@ constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 11> kFl
     {"whole_recompute", &SystemOptions::whole_recompute},
     {"blocking_sends", &SystemOptions::blocking_sends},
     {"scatter_gather", &SystemOptions::scatter_gather},
+    {"blocking_tp", &SystemOptions::blocking_tp},
+    {"fused_accumulation", &SystemOptions::fused_accumulation},
+    {"node_dispatch", &SystemOptions::node_dispatch},
 }};
 
 struct ShareField {
@@ -34,10 +36,9 @@ struct ShareField {
   double SystemOptions::*share;
   double low = 0, high = 0;
 };
-constexpr std::array<ShareField, 3> kShares = {{
+constexpr std::array<ShareField, 2> kShares = {{
     {"host_op_s", &SystemOptions::host_op_s, 0, kMostHostSeconds},
     {"tp_overlap", &SystemOptions::tp_overlap, 0, 1},
-    {"network_share", &SystemOptions::network_share, kLeastShare, 1},
 }};
 
 // Of an option that is one of several names.
@@ -69,9 +70,10 @@ struct CountField {
   std::int64_t SystemOptions::*count;
   std::int64_t most;
 };
-constexpr std::array<CountField, 3> kCounts = {{
+constexpr std::array<CountField, 4> kCounts = {{
     {"late_free_ops", &SystemOptions::late_free_ops, 1'000'000},
     {"own_communicators", &SystemOptions::own_communicators, 1000},
+    {"adapters_used", &SystemOptions::adapters_used, 1024},
     {"reduce_bucket_bytes", &SystemOptions::reduce_bucket_bytes, std::int64_t{1} << 40},
 }};
 
@@ -99,8 +101,8 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   option.Refuse(
       "value",
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
-      "fused_loss, host_op_s, whole_recompute, blocking_sends, scatter_gather, tp_overlap, network_share, "
-      "memory_figure, memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
+      "fused_loss, fused_accumulation, host_op_s, whole_recompute, blocking_sends, blocking_tp, "
+      "scatter_gather, tp_overlap, node_dispatch, adapters_used, memory_figure, memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
       "shared_gathers, own_communicators, late_free_ops or reduce_bucket_bytes");
   return {};
 }

@@ -55,12 +55,19 @@ struct SystemOptions {
   bool blocking_sends = false;
   // Tensor-parallel ranks send a part each between stages and gather the whole behind it.
   bool scatter_gather = false;
+  // Collectives of tensor parallelism stand between products, also where a weight's gradient could
+  // run beside them.
+  bool blocking_tp = false;
+  // Weight gradients are added up by the product that makes them, not by a kernel behind it.
+  bool fused_accumulation = true;
+  // A token goes to a node once, however many of its experts lie there, and is dealt out inside.
+  bool node_dispatch = false;
   // Share of tensor-parallel collectives hidden by kernels that cut them and their product in
   // pieces; the pieces cost no more than the whole.
   double tp_overlap = 0.0;
-  // Share of the network's rate that collectives of data parallelism between nodes reach, beside
-  // what a well-tuned library does.
-  double network_share = 1.0;
+  // Adapters of a node that a sum or gather of data parallelism uses at once; 0: all. Where one ring
+  // goes over all devices it crosses from node to node over one.
+  std::int64_t adapters_used = 0;
   MemoryFigure memory_figure = MemoryFigure::kAllocated;
   MemoryRank memory_rank = MemoryRank::kFullest;
   // Whether a caching allocator serves the device's memory, by PyTorch's rules.

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kFile = "sim/validate/families.json";
 constexpr std::int64_t kMostHeads = 1 << 20;
+constexpr std::int64_t kMostLayersApart = 1000;
+constexpr std::int64_t kMostAdapters = 1024;
 
 RunFamily ReadFamily(JsonFields& fields) {
   RunFamily family;
@@ -22,6 +24,11 @@ RunFamily ReadFamily(JsonFields& fields) {
   family.zero_3_preset = fields.StringOr("zero_3_preset", "", 64);
   family.heads = fields.IntegerOr("heads", 0, 1, kMostHeads);
   family.end_blocks_count = fields.BoolOr("end_blocks_count", false);
+  family.selective_every =
+      static_cast<int>(fields.IntegerOr("selective_every", 0, 1, kMostLayersApart));
+  family.recompute = fields.StringOr("recompute", "", 16);
+  family.adapters_per_node =
+      static_cast<int>(fields.IntegerOr("adapters_per_node", 0, 1, kMostAdapters));
   family.stages_by_parameters = fields.BoolOr("stages_by_parameters", false);
   if (std::optional<JsonFields> heads = fields.ObjectOr("heads_of_hidden")) {
     for (const std::string& hidden : heads->names()) {

@@ -21,6 +21,7 @@ constexpr int kIterations = 8;
 constexpr int kDampings = 4;
 constexpr double kConverged = 2e-3;  // of the cost
 constexpr double kSkewUnit = 20e-6;  // seconds
+constexpr double kFiveTimes = 1.61;  // ln 5
 
 using Vector = std::array<double, kFitConstants>;
 
@@ -223,7 +224,9 @@ Vector StepFrom(const Vector& by, const std::vector<double>& residuals,
     a[i][i] = (a[i][i] + prior) * (1 + damping);
   }
   Vector out = Solve(a, b);
-  for (std::size_t i = 0; i < kFitConstants; ++i) out[i] += by[i];
+  for (std::size_t i = 0; i < kFitConstants; ++i) {
+    out[i] = std::clamp(by[i] + out[i], FitConstants()[i].least, FitConstants()[i].most);
+  }
   return out;
 }
 
@@ -238,18 +241,18 @@ double RootMeanSquare(const std::vector<double>& residuals, std::size_t fitted) 
 
 const std::array<FitConstant, kFitConstants>& FitConstants() {
   static constexpr std::array<FitConstant, kFitConstants> kConstants = {{
-      {"gemm_efficiency", 0.15, MoveProducts},
-      {"memory_efficiency", 0.15, MoveMemory},
-      {"score_efficiency", 0.3, MoveScores},
-      {"attention", 0.15, MoveAttention},
-      {"tile_s", 0.5, MoveTile},
-      {"kernel_s", 0.5, MoveKernel},
-      {"host_op_s", 0.5, MoveHost},
-      {"link_bytes_per_s", 0.3, MoveLinks},
-      {"link_latency", 0.7, MoveLinkLatency},
-      {"network_bytes_per_s", 0.3, MoveNetwork},
-      {"network_latency", 0.7, MoveNetworkLatency},
-      {"member_skew_s", 1.0, MoveSkew},
+      {"gemm_efficiency", 0.15, -0.7, 0.25, MoveProducts},
+      {"memory_efficiency", 0.15, -0.7, 0.2, MoveMemory},
+      {"score_efficiency", 0.3, -0.7, 0.6, MoveScores},
+      {"attention", 0.15, -0.7, 0.4, MoveAttention},
+      {"tile_s", 0.5, -kFiveTimes, kFiveTimes, MoveTile},
+      {"kernel_s", 0.5, -kFiveTimes, kFiveTimes, MoveKernel},
+      {"host_op_s", 0.5, -kFiveTimes, kFiveTimes, MoveHost},
+      {"link_bytes_per_s", 0.3, -kFiveTimes, 0.22, MoveLinks},
+      {"link_latency", 0.7, -kFiveTimes, kFiveTimes, MoveLinkLatency},
+      {"network_bytes_per_s", 0.3, -kFiveTimes, 0.16, MoveNetwork},
+      {"network_latency", 0.7, -kFiveTimes, kFiveTimes, MoveNetworkLatency},
+      {"member_skew_s", 1.0, 0, 2.5, MoveSkew},
   }};
   return kConstants;
 }

@@ -14,11 +14,13 @@
 
 namespace foretrain {
 
-// A constant that is fitted. `deviations` times what it is taken to be known to is how far it lies
-// from where it was.
+// A constant that is fitted, by its logarithm or in units of its own.
 struct FitConstant {
   std::string_view name;
-  double known_to = 0;  // one standard deviation beforehand, of its logarithm or in units of its own
+  double known_to = 0;  // one standard deviation beforehand
+  // How far it may be moved. Rates stay below what is published of links, network and memory, times
+  // between a fifth and five times what they were; shares of a peak end at 1 wherever they begin.
+  double least = 0, most = 0;
   void (*move)(DeviceProfile& profile, double by) = nullptr;
 };
 inline constexpr std::size_t kFitConstants = 12;
@@ -38,7 +40,7 @@ struct ProfileFit {
 // Least squares of ln(forecast / measured) / 0.1 with weights 1 / (1 + (r / 0.3)^2), so that single
 // rows do not bend the rest, and of each constant's move over what it is known to: few rows move
 // little. Gauss-Newton with numerical derivatives, steps damped until they help (Levenberg,
-// Marquardt).
+// Marquardt) and ended where a constant may be moved no further.
 //
 //   runs     rows with a measured step and a plan that leaves nothing open; others are left out
 //   threads  >= 1

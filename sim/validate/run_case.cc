@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "sim/spec/refuse.h"
 #include "sim/validate/run_offload.h"
@@ -102,17 +103,35 @@ Result<ModelSpec> ModelOf(const PublishedRun& run, const RunFamily& family, RunC
   return model;
 }
 
-Result<ClusterSpec> ClusterOf(const PublishedRun& run, const Catalogue& catalogue) {
+Result<ClusterSpec> ClusterOf(const PublishedRun& run, const RunFamily& family,
+                              const Catalogue& catalogue) {
   FT_ASSIGN(const GpuEntry gpu, FindGpu(catalogue, run.gpu));
   const int per_node = std::min(run.gpus, run.gpus_per_node);
   FT_ASSIGN(ClusterSpec cluster, MakeCluster(gpu, (run.gpus + per_node - 1) / per_node, per_node,
                                              run.network_bytes_per_s));
+  cluster.adapters_per_node = family.adapters_per_node;
   if (run.link_bytes_per_s > 0) cluster.device.link_bytes_per_s = run.link_bytes_per_s;
   return cluster;
 }
 
+// What the row, or its family, says of recomputation.
+Result<void> SetRecompute(const PublishedRun& run, const RunFamily& family, Plan& plan) {
+  const std::string& stated = family.recompute.empty() ? run.recompute : family.recompute;
+  if (stated.empty()) return {};
+  const auto recompute = ParseRecompute(stated);
+  if (!recompute.has_value()) {
+    return Refuse("recompute \"{}\": must be none, selective or full", Printable(stated));
+  }
+  plan.recompute = *recompute;
+  if (plan.recompute != RecomputeKind::kSelective || family.selective_every == 0) return {};
+  plan.recompute = RecomputeKind::kFull;
+  const std::int64_t of_stage = CeilDiv(run.layers, run.pp);
+  plan.recompute_layers = static_cast<int>(CeilDiv(of_stage, family.selective_every));
+  return {};
+}
+
 // What the row states, laid over the preset's options.
-Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
+Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Preset& preset) {
   Plan plan;
   plan.dp = run.dp;
   plan.tp = run.tp;
@@ -128,13 +147,7 @@ Result<Plan> PlanOf(const PublishedRun& run, const Preset& preset) {
               plan);
   if (run.zero_stage.has_value()) plan.zero_stage = *run.zero_stage;
   plan.sequence_parallel = run.sequence_parallel && run.tp > 1;
-  if (!run.recompute.empty()) {
-    const auto recompute = ParseRecompute(run.recompute);
-    if (!recompute.has_value()) {
-      return Refuse("recompute \"{}\": must be none, selective or full", Printable(run.recompute));
-    }
-    plan.recompute = *recompute;
-  }
+  FT_TRY(SetRecompute(run, family, plan));
   plan.vpp = run.vpp.value_or(1);
   if (plan.pp == 1) plan.vpp = 1;
   if (plan.vpp > 1) plan.schedule = ScheduleKind::kInterleaved;
@@ -204,7 +217,7 @@ void OpenRecompute(Choices& plans) {
 
 Result<void> MakePlans(const PublishedRun& run, const RunFamily& family, const Preset& preset,
                        RunCase& out) {
-  FT_ASSIGN(Plan stated, PlanOf(run, preset));
+  FT_ASSIGN(Plan stated, PlanOf(run, family, preset));
   DropEmptyChunks(out.model, stated, out.filled);
   Choices plans = {stated};
   if (run.micro_batch == 0) {
@@ -261,7 +274,7 @@ Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
   out.preset = preset.name;
   out.system = preset.system;
   FT_ASSIGN(out.model, ModelOf(run, family, out));
-  FT_ASSIGN(out.cluster, ClusterOf(run, sources.catalogue));
+  FT_ASSIGN(out.cluster, ClusterOf(run, family, sources.catalogue));
   const std::int64_t ranks = std::int64_t{run.dp} * run.tp * run.pp * run.cp;
   if (ranks != run.gpus) {
     return Refuse("n_gpus {}: dp {} x tp {} x pp {} x cp {} make {}", run.gpus, run.dp, run.tp,

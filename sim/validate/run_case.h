@@ -46,7 +46,8 @@ Result<CaseSources> BuiltInCaseSources();
 // biases; embeddings are tied where the published number of parameters is nearer to that, by
 // default for GPT alone. Machine: the catalogue's device with the row's rates. Plan: the preset of
 // the family, overruled by every field that the row states. Layers that the stages do not divide
-// are dealt evenly, or with embedding and head as a layer each where the family says so.
+// are dealt evenly, or with embedding and head as a layer each where the family says so. Selective
+// recomputation is what the family calls so.
 // Open fields: micro_batch takes 1, 2, 4, 8 and 16 as far as the batch divides; vpp each divisor of
 // a stage's layers; recompute none, selective and full. Without a global batch, one micro-batch a
 // rank.

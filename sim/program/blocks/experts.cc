@@ -150,7 +150,9 @@ void Experts::Exchange(const std::string& name, std::int64_t piece, std::int16_t
   op.queue = Queue::kEp;
   op.group = GroupKind::kEp;
   op.inverse = e_.follows_counts && home;
-  op.shape = {.cols = layer_.hidden, .elements = e_.Even(piece) * layer_.hidden};
+  op.shape = {.cols = layer_.hidden,
+              .elements = e_.Even(piece) * layer_.hidden,
+              .per_token = static_cast<std::int32_t>(e_.per_token)};
   FollowCounts(piece, op.shape);
 }
 

@@ -35,11 +35,14 @@ TEST(KernelModel, CountsTheLastWaveOfTilesInFull) {
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp4, 1, 2560, 1280, 1024, 0), wave / 4, 1e-12);
 }
 
-// One tile of 64 x 64 on one multiprocessor, at 1 TFLOP/s: 2 * 64 * 64 * 64 / 1e12 s.
+// One tile of 64 x 64 on one multiprocessor, at 1 TFLOP/s: 2 * 64 * 64 * 64 / 1e12 s. Without
+// alignment a product is half as fast, a batch of 100, which fills the device as well, a quarter.
 TEST(KernelModel, LoadsSizesThatAreNotAlignedAtAShareOfTheRate) {
   const double aligned = 2.0 * 64 * 64 * 64 / 1e12;
   EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 56, 64, 0), aligned, 1e-12);
-  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 63, 64, 0), 4 * aligned, 1e-12);
+  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 1, 64, 63, 64, 0), 2 * aligned, 1e-12);
+  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 100, 64, 56, 64, 0), aligned, 1e-12);
+  EXPECT_NEAR(GemmSeconds(Ideal(), NumberFormat::kFp16, 100, 64, 63, 64, 0), 4 * aligned, 1e-12);
 }
 
 // s = d = 8, one head, 1 TB/s: two products of 2 (64 + 2 * 64) bytes, softmax 4 * 64 at half the
@@ -57,6 +60,44 @@ TEST(KernelModel, WritesTheScoresOfStandardAttention) {
   EXPECT_NEAR(StandardAttentionSeconds(model, op), 1920e-12, 1e-15);
   op.shape.inner = 0;  // one product less
   EXPECT_NEAR(StandardAttentionSeconds(model, op), 1536e-12, 1e-15);
+}
+
+// The same with values of 16 numbers: QK^T 384 bytes, softmax 512, PV 2 (64 + 2 * 128) = 640. Back:
+// dP and dV of 640 bytes, dQ and dK of 384, softmax 6 * 64 at half the rate.
+TEST(KernelModel, TakesTheWidthOfValuesInStandardAttention) {
+  KernelModel model = Ideal();
+  model.memory_bytes_per_s = 1e12;
+  model.half_flop_per_s = 1e30;
+  Op op;
+  op.kind = OpKind::kStandardAttentionForward;
+  op.shape.batch = op.shape.heads = 1;
+  op.shape.sequence = op.shape.inner = op.shape.head_dim = 8;
+  op.shape.value_dim = 16;
+  EXPECT_NEAR(StandardAttentionSeconds(model, op), 1536e-12, 1e-15);
+  op.kind = OpKind::kStandardAttentionBackward;
+  EXPECT_NEAR(StandardAttentionSeconds(model, op), 2816e-12, 1e-15);
+}
+
+// 64 x 64 gradients at 1 TB/s: 2 bytes of the product's own, a sum of 4 bytes read and written.
+TEST(KernelModel, AddsGradientsBehindTheirProductWhereTheSystemDoes) {
+  KernelModel model = Ideal();
+  model.memory_bytes_per_s = 1e12;
+  Op op;
+  op.kind = OpKind::kGemm;
+  op.format = NumberFormat::kBf16;
+  op.formats = {NumberFormat::kBf16, NumberFormat::kBf16, NumberFormat::kFp32, NumberFormat::kFp32};
+  op.shape.rows = op.shape.cols = op.shape.inner = 64;
+  op.trans_a = true;
+  SystemOptions apart;
+  apart.fused_accumulation = false;
+  const auto seconds = [&](const SystemOptions& system) {
+    return KernelSeconds(model, system, op, 0).value();
+  };
+  EXPECT_DOUBLE_EQ(seconds(apart), seconds({}));  // nothing to add to
+  op.accumulate = true;
+  EXPECT_NEAR(seconds(apart) - seconds({}), 64 * 64 * 10e-12, 1e-15);
+  op.trans_a = false;  // no weight's gradient
+  EXPECT_DOUBLE_EQ(seconds(apart), seconds({}));
 }
 
 TEST(KernelModel, KnowsTheArchitectureOfADeviceByItsName) {

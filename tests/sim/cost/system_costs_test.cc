@@ -66,8 +66,10 @@ TEST(SystemCosts, TakeTheHostsTimeOfAnOpFromTheSystem) {
 TEST(SystemCosts, HideAndSlowCollectives) {
   SystemOptions system;
   system.tp_overlap = 0.75;
-  system.network_share = 0.2;
-  const CostModel plain = Make(A100s(2), {}), other = Make(A100s(2), system);
+  system.adapters_used = 1;
+  ClusterSpec cluster = A100s(2);
+  cluster.adapters_per_node = 4;
+  const CostModel plain = Make(cluster, {}), other = Make(cluster, system);
   Op sum = AllReduceOp(std::int64_t{1} << 28);
   sum.op_class = OpClass::kTpComm;
   const GroupPlace node = OfOneNode(8);
@@ -77,7 +79,41 @@ TEST(SystemCosts, HideAndSlowCollectives) {
   GroupPlace nodes = node;
   nodes.members = 16;
   nodes.nodes = 2;
-  EXPECT_NEAR(other.CostOf(sum, nodes).Alone(), plain.CostOf(sum, nodes).Alone() * 5, 1e-9);
+  EXPECT_NEAR(other.CostOf(sum, nodes).Alone(), plain.CostOf(sum, nodes).Alone() * 4, 1e-9);
+  // An adapter for each of eight devices where nothing else is known.
+  EXPECT_NEAR(Make(A100s(2), system).CostOf(sum, nodes).Alone(),
+              Make(A100s(2), {}).CostOf(sum, nodes).Alone() * 8, 1e-9);
+}
+
+// Of 8 experts on 4 nodes a token needs 4 (1 - (3/4)^8) = 3.6 nodes: 0.45 of the copies.
+TEST(SystemCosts, SendTokensToANodeOnce) {
+  SystemOptions system;
+  system.node_dispatch = true;
+  const CostModel plain = Make(A100s(4), {}), once = Make(A100s(4), system);
+  Op exchange = AllReduceOp(std::int64_t{1} << 28), part = exchange;
+  exchange.kind = part.kind = OpKind::kAllToAll;
+  exchange.op_class = part.op_class = OpClass::kEpComm;
+  exchange.shape.per_token = 8;
+  part.shape.elements =
+      static_cast<std::int64_t>(0.5 * (1 - 0.75 * 0.75 * 0.75 * 0.75 * 0.75 * 0.75 * 0.75 * 0.75) *
+                                static_cast<double>(exchange.shape.elements));
+  GroupPlace place = OfOneNode(8);
+  EXPECT_DOUBLE_EQ(once.CostOf(exchange, place).Alone(), plain.CostOf(exchange, place).Alone());
+  place.members = 32;
+  place.nodes = 4;
+  EXPECT_NEAR(once.CostOf(exchange, place).Alone(), plain.CostOf(part, place).Alone(), 1e-9);
+}
+
+// Each gradient that is added up by itself is one op more.
+TEST(SystemCosts, IssueAnOpMoreForEachSumOfGradients) {
+  SystemOptions apart;
+  apart.host_op_s = 70e-6;
+  apart.fused_accumulation = false;
+  Op gemm = GemmOp(64, 64, 64);
+  const CostModel costs = Make(A100s(1), apart);
+  EXPECT_DOUBLE_EQ(costs.CostOf(gemm).launch_s, 70e-6);
+  gemm.accumulate = true;
+  EXPECT_DOUBLE_EQ(costs.CostOf(gemm).launch_s, 140e-6);
 }
 
 // A quarter of the bytes, and the gathering of the whole among four.
@@ -133,7 +169,9 @@ TEST(SystemCosts, AreKeptWithTheProfile) {
   SystemOptions system;
   system.attention = AttentionKernel::kFlash1;
   system.host_op_s = 70e-6;
-  system.blocking_sends = true;
+  system.blocking_sends = system.blocking_tp = system.node_dispatch = true;
+  system.fused_accumulation = false;
+  system.adapters_used = 1;
   const DeviceProfile profile = DeriveProfile(A100s(2), system);
   const auto again = ProfileFromJson(ProfileToJson(profile), "p.json");
   ASSERT_TRUE(again.has_value()) << again.error().message;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "sim/cost/derive_profile.h"
 #include "sim/search/forecast_interval.h"
 #include "sim/validate/predict_run.h"
 
@@ -84,6 +85,28 @@ TEST(FitProfile, RefusesFewerRowsThanConstants) {
   const auto fit = FitProfile(runs, *sources, 1);
   ASSERT_FALSE(fit.has_value());
   EXPECT_THAT(fit.error().message, testing::HasSubstr("1 rows"));
+}
+
+// Runs that are twice as fast as any product of an A100 leave shares at most 1, and rates of links
+// below what is published: 300 GB/s.
+TEST(FitProfile, KeepsConstantsWithinWhatTheyStandFor) {
+  const auto sources = BuiltInCaseSources();
+  ASSERT_TRUE(sources.has_value()) << sources.error().message;
+  std::vector<PublishedRun> runs = Runs();
+  for (PublishedRun& run : runs) run.step_s = PredictRun(run, *sources).step_s / 4;
+  const auto fit = FitProfile(runs, *sources, 1);
+  ASSERT_TRUE(fit.has_value()) << fit.error().message;
+  for (std::size_t c = 0; c < kFitConstants; ++c) {
+    EXPECT_GE(fit->by[c], FitConstants()[c].least) << FitConstants()[c].name;
+    EXPECT_LE(fit->by[c], FitConstants()[c].most) << FitConstants()[c].name;
+  }
+  DeviceProfile profile = DeriveProfile(CaseOf(runs.front(), *sources)->cluster);
+  ApplyFit(*fit, profile);
+  EXPECT_LE(profile.kernels->architecture.gemm_efficiency.value, 1);
+  EXPECT_LE(profile.kernels->architecture.memory_efficiency.value, 1);
+  EXPECT_LE(profile.kernels->architecture.score_efficiency.value, 1);
+  EXPECT_LE(profile.rates.link_bytes_per_s.value, 300e9);
+  EXPECT_GE(profile.rates.member_skew_s.value, 0);
 }
 
 TEST(FitProfile, LeavesItsErrorWithTheProfile) {

@@ -107,6 +107,27 @@ TEST(RunCase, FillsTheHeadsThatTheFamilyIsKnownToHave) {
   EXPECT_THAT(of->filled, ElementsAre("heads 112"));
 }
 
+// torchtitan's selective recomputation runs every second layer again, here 24 of 48.
+TEST(RunCase, ReadsSelectiveRecomputationAsTheFamilyMeansIt) {
+  PublishedRun run = SmallRun();
+  run.family = "titanA100";
+  const auto of = CaseOf(run, Sources());
+  ASSERT_TRUE(of.has_value()) << of.error().message;
+  EXPECT_EQ(of->plans.front().recompute, RecomputeKind::kFull);
+  EXPECT_EQ(of->plans.front().recompute_layers, 24);
+}
+
+TEST(RunCase, TakesOfAFamilyWhatItsSourceDoesNotState) {
+  PublishedRun run = SmallRun();
+  run.recompute = "full";
+  run.family = "vtrainsingle";
+  EXPECT_EQ(CaseOf(run, Sources())->plans.front().recompute, RecomputeKind::kNone);
+  run.family = "vtrainmulti";
+  EXPECT_EQ(CaseOf(run, Sources())->plans.front().recompute, RecomputeKind::kFull);
+  run.family = "jzv100";  // four Omni-Path adapters a node
+  EXPECT_EQ(CaseOf(run, Sources())->cluster.adapters_per_node, 4);
+}
+
 TEST(RunCase, RefusesDegreesThatDoNotMakeTheDevices) {
   PublishedRun run = SmallRun();
   run.dp = 3;
