@@ -57,9 +57,7 @@ Result<ForecastContext> MakeContext(const ModelFlags& model_flags,
   std::string origin;
   FT_ASSIGN(DeviceProfile profile, LoadProfile(cluster_flags, cluster, origin));
   if (preset && !cluster.is_cpu) {
-    SystemOptions system = preset->system;
-    if (preset->plan.tp_tiles > 1) system.tp_overlap = 0;  // the program has the pieces that hide
-    LaySystem(system, profile);
+    LaySystem(preset->system, profile);
     origin += "; kernels and host of preset " + preset->name;
   }
   FT_ASSIGN(CostModel costs, CostModel::Make(cluster, profile));

@@ -117,6 +117,7 @@ void ChooseAsPreset(const Preset& preset, const PlanFlags& flags,
   }
   space.complete = [preset, given = flags.GivenFields()](Plan& plan) {
     DropUnmetOptions(preset, given, plan);
+    ApplyFormats(preset, given, plan);
   };
 }
 
@@ -150,6 +151,8 @@ Result<std::optional<Preset>> PlanFlags::ResolvePreset() const {
   }
   FT_ASSIGN(const std::vector<Preset> presets, BuiltInPresets());
   FT_ASSIGN(Preset found, FindPreset(presets, preset));
+  // Pieces that were asked for stand in the program; the system's own do not hide it once more.
+  if (Given("tp_tiles")) found.system.tp_overlap = 0;
   return found;
 }
 
@@ -211,7 +214,16 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
   base.global_batch = DefaultBatch(ranks, base.sequence);
   SearchSpace out = DefaultSpace(model, cluster, ranks, base);
   FT_ASSIGN(const std::optional<Preset> preset, flags.ResolvePreset());
-  if (preset) ChooseAsPreset(*preset, flags, divisors, out);
+  if (preset) {
+    ChooseAsPreset(*preset, flags, divisors, out);
+    if (!cluster.is_cpu) {
+      out.complete = [complete = out.complete, preset = *preset,
+                      given = flags.GivenFields()](Plan& plan) {
+        complete(plan);
+        ApplyKernels(preset, given, plan);
+      };
+    }
+  }
   for (const PlanField& field : PlanFields()) {
     const std::string& text = flags.Text(field.name);
     if (text == "auto") continue;
@@ -239,6 +251,7 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
     const std::vector<const PlanField*> given = flags.GivenFields();
     SpreadRanks(*preset, model, ranks, given, plan);
     ApplyPreset(*preset, given, plan);
+    ApplyFormats(*preset, given, plan);
   }
   if (!from_file) {
     if (!preset && !flags.Given("dp")) {

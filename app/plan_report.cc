@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "app/report.h"
 #include "base/json.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -39,16 +41,31 @@ std::string PlansText(const PlanReport& report) {
                {"high", Align::kRight},
                {"tokens/s", Align::kRight},
                {"MFU", Align::kRight},
-               {"memory", Align::kRight},
+               {"device memory", Align::kRight},
                {""}});
   for (const RankedPlan& plan : report.result.plans) {
     table.AddRow({Describe(plan.plan), FormatSeconds(plan.step_s), FormatSeconds(plan.low_s),
                   FormatSeconds(plan.high_s), FormatSi(TokensPerSecond(report, plan.step_s), ""),
                   fmt::format("{:.1f} %", 100 * MfuOf(report, plan)),
-                  FormatBytes(plan.memory.peak.total),
+                  FormatBytes(plan.device.Total()),
                   MarksOf(plan, &plan == &report.result.plans.front())});
   }
   return table.Text();
+}
+
+// Why plans were dropped, most first.
+std::string DroppedText(const SearchResult& result) {
+  if (result.rejected.empty()) return "";
+  std::vector<Rejection> sorted = result.rejected;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Rejection& a, const Rejection& b) { return a.count > b.count; });
+  Table table({{"dropped", Align::kRight}, {"because a plan"}});
+  std::string examples;
+  for (const Rejection& rejection : sorted) {
+    table.AddRow({FormatCount(rejection.count), rejection.reason});
+    if (!rejection.example.empty()) examples += "  e.g. " + rejection.example + "\n";
+  }
+  return "\n" + table.Text(2) + examples;
 }
 
 // Plans that cannot be told apart, and what each would be wrong about.
@@ -144,6 +161,7 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Field("closed_form_s", plan.estimate.step_s);
   json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s)).Field("mfu", MfuOf(report, plan));
   json.Field("peak_memory_gib", GibFromBytes(plan.memory.peak.total));
+  json.Field("device_memory_gib", GibFromBytes(plan.device.Total()));
   json.Field("host_memory_gib", GibFromBytes(plan.host_bytes));
   json.Field("pareto", plan.pareto).Field("tied", plan.tied).Field("bet", plan.bet);
   json.Name("parts_s").BeginObject().Field("compute", parts.compute_s);
@@ -162,7 +180,7 @@ void CountsJson(const PlanReport& report, JsonWriter& json) {
       const TrainingCost cost = CostOfTraining(goal.tokens, rate, count.devices, goal.price);
       json.Field("plan", Describe(count.best->plan));
       json.Field("step_time_s", count.best->estimate.step_s).Field("tokens_per_s", rate);
-      json.Field("peak_memory_gib", GibFromBytes(count.best->estimate.memory_bytes));
+      json.Field("device_memory_gib", GibFromBytes(count.best->estimate.memory_bytes));
       json.Field("pareto", count.pareto);
       if (goal.tokens > 0) json.Field("training_s", cost.seconds).Field("cost", cost.money);
     }
@@ -181,7 +199,7 @@ Result<std::pair<double, std::string>> ParseWithSuffix(const std::string& option
 
 }  // namespace
 
-std::string PlanReportText(const PlanReport& report, const ModelFlags& model) {
+std::string PlanReportText(const PlanReport& report, const std::string& command) {
   const ForecastContext& context = *report.context;
   const SearchResult& result = report.result;
   std::string text = fmt::format("{} on {}, {} samples of {} tokens a step\nrates: {}\n\n",
@@ -192,26 +210,22 @@ std::string PlanReportText(const PlanReport& report, const ModelFlags& model) {
   text += fmt::format(
       "\n{} plans compared, {} dropped, in {}\nno plan takes less than {}: the best is within "
       "{:.1f} % of that\n",
-      result.evaluated, result.pruned, FormatSeconds(report.seconds), FormatSeconds(result.bound_s),
-      100 * result.gap);
-  for (const Rejection& rejection : result.rejected) {
-    text += fmt::format("  {} {}{}{}\n", rejection.count, rejection.reason,
-                        rejection.example.empty() ? "" : ", e.g. ", rejection.example);
-  }
-  text += GoalText(report) + CountsText(report) + SensitivityText(report);
+      FormatCount(result.evaluated), FormatCount(result.pruned), FormatSeconds(report.seconds),
+      FormatSeconds(result.bound_s), 100 * result.gap);
+  text += DroppedText(result) + GoalText(report) + CountsText(report) + SensitivityText(report);
   if (!context.cluster.assumptions.empty()) {
     text += "assumed: " + context.cluster.assumptions + "\n";
   }
-  return text + fmt::format("\nforetrain {} {}\n", context.cluster.is_cpu ? "train" : "predict",
-                            CommandLineOf(model, result.plans.front().plan));
+  return text + "\n" + command + "\n";
 }
 
-std::string PlanReportJson(const PlanReport& report) {
+std::string PlanReportJson(const PlanReport& report, const std::string& command) {
   const SearchResult& result = report.result;
   JsonWriter json;
   json.BeginObject().Field("schema", 1).Field("evaluated", result.evaluated);
   json.Field("pruned", result.pruned).Field("seconds", report.seconds);
   json.Field("bound_s", result.bound_s).Field("optimality_gap", result.gap);
+  json.Field("command", command);
   json.Name("plans").BeginArray();
   for (const RankedPlan& plan : result.plans) PlanJson(report, plan, json);
   json.EndArray().Name("rejected").BeginObject();

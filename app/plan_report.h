@@ -29,8 +29,9 @@ struct PlanReport {
   std::vector<DeviceCount> counts;       // other numbers of devices; empty: not asked
 };
 
-std::string PlanReportText(const PlanReport& report, const ModelFlags& model);
-std::string PlanReportJson(const PlanReport& report);
+// `command` forecasts the best plan again.
+std::string PlanReportText(const PlanReport& report, const std::string& command);
+std::string PlanReportJson(const PlanReport& report, const std::string& command);
 
 // "15T", "300B", "2.5M": a count with a decimal suffix. "60d", "36h": seconds.
 // Errors: kInvalidArgument, naming `option`.

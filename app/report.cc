@@ -8,12 +8,12 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "sim/memory/linked_peak.h"
 
 namespace foretrain {
 namespace {
 
 constexpr int kWorstOps = 10;
+constexpr std::size_t kTimelineRanks = 16;  // lines of a timeline
 
 std::string Percent(const std::optional<double>& value) {
   return value ? FormatPercent(*value) : "-";
@@ -215,107 +215,19 @@ std::string StepText(const StepMetrics& step, bool spans) {
   return out;
 }
 
-std::int64_t NamedPeak::InAll() const {
-  std::int64_t sum = peak.total;
-  for (const OutsideBytes& one : outside) sum += one.bytes;
-  return sum;
-}
-
-namespace {
-
-void AddOutsideRows(const std::vector<NamedPeak>& peaks, Table& table) {
-  if (peaks.empty() || peaks.front().outside.empty()) return;
-  for (std::size_t i = 0; i < peaks.front().outside.size(); ++i) {
-    std::vector<std::string> row = {peaks.front().outside[i].name};
-    bool any = false;
-    for (const NamedPeak& peak : peaks) {
-      any = any || peak.outside[i].bytes > 0;
-      row.push_back(FormatBytes(peak.outside[i].bytes));
-    }
-    if (any) table.AddRow(row);
-  }
-  table.AddLine();
-  std::vector<std::string> all = {"of the device"};
-  for (const NamedPeak& peak : peaks) all.push_back(FormatBytes(peak.InAll()));
-  table.AddRow(all);
-}
-
-}  // namespace
-
-std::string MemoryText(const std::vector<NamedPeak>& peaks) {
-  std::vector<TableColumn> columns = {{"memory at the peak"}};
-  for (const NamedPeak& peak : peaks) columns.push_back({peak.name, Align::kRight});
-  Table table(columns);
-  for (int c = 0; c < kCategoryCount; ++c) {
-    std::vector<std::string> row = {std::string(Name(static_cast<Category>(c)))};
-    bool any = false;
-    for (const NamedPeak& peak : peaks) {
-      const std::int64_t bytes = peak.peak.bytes[static_cast<std::size_t>(c)];
-      any = any || bytes > 0;
-      row.push_back(FormatBytes(bytes));
-    }
-    if (any) table.AddRow(row);
-  }
-  table.AddLine();
-  std::vector<std::string> total = {"total"};
-  for (const NamedPeak& peak : peaks) total.push_back(FormatBytes(peak.peak.total));
-  table.AddRow(total);
-  AddOutsideRows(peaks, table);
-  return table.Text(2);
-}
-
-OffloadFigures OffloadFiguresOf(const Program& program) {
-  OffloadFigures figures;
-  for (const RankProgram& rank : program.ranks) {
-    for (std::size_t space = 0; space < figures.peak_bytes.size(); ++space) {
-      std::int64_t& most = figures.peak_bytes[space];
-      most = std::max(most, LinkedPeak(rank, static_cast<Space>(space)).total);
-    }
-    const CopiedBytes moved = CopiedBytesOf(program, rank);
-    figures.moved.to_device += moved.to_device;
-    figures.moved.from_device += moved.from_device;
-    figures.moved.read += moved.read;
-    figures.moved.written += moved.written;
-  }
-  return figures;
-}
-
-std::string OffloadText(const OffloadFigures& figures) {
-  std::string out;
-  const auto line = [&out](const char* name, std::int64_t bytes) {
-    if (bytes > 0) out += FigureLine(name, FormatBytes(bytes));
-  };
-  const auto peak = [&](Space space) {
-    return figures.peak_bytes[static_cast<std::size_t>(space)];
-  };
-  line("pinned memory of a rank", peak(Space::kPinned));
-  line("host memory of a rank", peak(Space::kHost));
-  line("disk of a rank", peak(Space::kNvme));
-  line("copied in a step", figures.moved.to_device);
-  line("copied out a step", figures.moved.from_device);
-  line("read a step", figures.moved.read);
-  line("written a step", figures.moved.written);
-  return out;
-}
-
-namespace {
-
-// 1234567 -> "1,234,567"
-std::string Grouped(std::int64_t count) {
+std::string FormatCount(std::int64_t count) {
   std::string text = std::to_string(count);
-  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > 0; at -= 3) {
+  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3) {
     text.insert(static_cast<std::size_t>(at), ",");
   }
   return text;
 }
 
-}  // namespace
-
 std::string ParametersText(const ParameterCounts& counts) {
-  std::string text = Grouped(counts.all);
+  std::string text = FormatCount(counts.all);
   if (counts.trained < counts.all) {
     const double share = static_cast<double>(counts.trained) / static_cast<double>(counts.all);
-    text += ", of which " + Grouped(counts.trained) + " (" + FormatPercent(share) + ") are trained";
+    text += ", of which " + FormatCount(counts.trained) + " (" + FormatPercent(share) + ") are trained";
   }
   return FigureLine("parameters", text);
 }
@@ -324,23 +236,26 @@ void WriteParameters(JsonWriter& json, const ParameterCounts& counts) {
   json.Field("parameters", counts.all).Field("trained_parameters", counts.trained);
 }
 
-void WriteOffload(JsonWriter& json, const OffloadFigures& figures) {
-  const auto gib = [&](Space space) {
-    return GibFromBytes(figures.peak_bytes[static_cast<std::size_t>(space)]);
-  };
-  json.Field("host_memory_gib", gib(Space::kHost) + gib(Space::kPinned));
-  json.Field("pinned_gib", gib(Space::kPinned)).Field("nvme_gib", gib(Space::kNvme));
-  json.Name("bytes_moved").BeginObject().Field("to_device", figures.moved.to_device);
-  json.Field("from_device", figures.moved.from_device).Field("nvme_read", figures.moved.read);
-  json.Field("nvme_written", figures.moved.written).EndObject();
-}
-
 std::string TimelineText(const Timeline& timeline, int step, int width) {
-  std::string out;
+  std::vector<const StepWindow*> windows;
   for (const StepWindow& window : timeline.steps) {
-    if (window.step != step) continue;
-    out += "  rank " + Pad(std::to_string(window.rank), 3, Align::kRight) + " |" +
+    if (window.step == step) windows.push_back(&window);
+  }
+  const std::size_t all = windows.size(), shown = std::min(all, kTimelineRanks);
+  int digits = 3;
+  for (const StepWindow* window : windows) {
+    digits = std::max(digits, static_cast<int>(std::to_string(window->rank).size()));
+  }
+  std::string out;
+  for (std::size_t i = 0; i < shown; ++i) {
+    // The first and the last are among them.
+    const StepWindow& window = *windows[shown == 1 ? 0 : i * (all - 1) / (shown - 1)];
+    out += "  rank " + Pad(std::to_string(window.rank), digits, Align::kRight) + " |" +
            RankLine(timeline, window, width) + "|\n";
+  }
+  if (shown < all) {
+    out += "  " + std::to_string(shown) + " of " + std::to_string(all) +
+           " ranks that are unlike each other\n";
   }
   return out +
          "  F forward  B backward  W weight half  R recomputation  u update  - communication "
@@ -355,19 +270,7 @@ void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<N
   OptionalField(json, "bubble", step.bubble);
   json.Field("exposed_communication_s", step.classes.exposed_communication_s);
   OptionalField(json, "overlap", step.overlap);
-  json.Name("memory_gib").BeginObject();
-  for (const NamedPeak& peak : peaks) {
-    json.Name(peak.name).BeginObject();
-    for (int c = 0; c < kCategoryCount; ++c) {
-      json.Field(Name(static_cast<Category>(c)),
-                 GibFromBytes(peak.peak.bytes[static_cast<std::size_t>(c)]));
-    }
-    json.Field("total", GibFromBytes(peak.peak.total));
-    for (const OutsideBytes& one : peak.outside) json.Field(one.name, GibFromBytes(one.bytes));
-    if (!peak.outside.empty()) json.Field("of the device", GibFromBytes(peak.InAll()));
-    json.EndObject();
-  }
-  json.EndObject();
+  WriteMemory(json, peaks);
 }
 
 std::string ComparisonText(const ComparisonView& view) {
@@ -429,15 +332,6 @@ std::string ComparisonDetails(const ComparisonView& view,
   ClassRows(view, out);
   WorstOps(view, names, out);
   if (view.attribution != nullptr) Gap(*view.attribution, view.join.measured_step, out);
-  return out;
-}
-
-std::vector<NamedPeak> PeaksOf(const Metrics& metrics) {
-  std::vector<NamedPeak> out;
-  for (const MemoryPeak& peak : metrics.memory) {
-    if (peak.step != -1 || peak.space != Space::kDevice) continue;
-    out.push_back({"rank " + std::to_string(peak.rank), {peak.parts, peak.bytes}});
-  }
   return out;
 }
 

@@ -1,16 +1,15 @@
 // Figures as text for a terminal and as JSON, the same for a forecast and for a run.
 #pragma once
 
-#include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "app/forecasting.h"
+#include "app/memory_report.h"
 #include "sim/compare/attribution.h"
 #include "sim/compare/join.h"
-#include "sim/memory/copied_bytes.h"
-#include "sim/memory/peak_memory.h"
 #include "sim/program/blocks/parameters.h"
 #include "traces/metrics/metrics.h"
 #include "traces/timeline.h"
@@ -26,40 +25,15 @@ std::string StepText(const StepMetrics& step, bool spans = true);
 // One more such line.
 std::string FigureLine(const std::string& name, const std::string& value);
 
-// What a device holds beside the program's tensors at the peak: rows of one name in all columns.
-struct OutsideBytes {
-  std::string name;  // "device context"
-  std::int64_t bytes = 0;
-};
-
-// Bytes by category and stage: one column a rank given, rows that are not zero, and the total; then
-// what lies outside, and the sum of both.
-struct NamedPeak {
-  std::string name;  // "stage 0"
-  PeakMemory peak;
-  std::vector<OutsideBytes> outside = {};
-
-  std::int64_t InAll() const;
-};
-std::string MemoryText(const std::vector<NamedPeak>& peaks);
-
-// What lies off the device and what is copied there and back.
-struct OffloadFigures {
-  std::array<std::int64_t, kSpaceCount> peak_bytes{};  // of the fullest rank, by space
-  CopiedBytes moved;                                   // in one step, all ranks of the program
-};
-OffloadFigures OffloadFiguresOf(const Program& program);
-// Lines of the spaces and routes in use; nothing where all lies on the device.
-std::string OffloadText(const OffloadFigures& figures);
-
 // "parameters  124,734,720, of which 294,912 (0.24 %) are trained", a line.
 std::string ParametersText(const ParameterCounts& counts);
 // The fields `parameters` and `trained_parameters`.
 void WriteParameters(JsonWriter& json, const ParameterCounts& counts);
-// The keys host_memory_gib (pageable and pinned), pinned_gib, nvme_gib and bytes_moved.
-void WriteOffload(JsonWriter& json, const OffloadFigures& figures);
 
-// One line a rank over one step, `width` columns: F forward, B backward, W weight half, R
+// 1234567 -> "1,234,567".
+std::string FormatCount(std::int64_t count);
+
+// One line a rank over one step, of at most 16 ranks, `width` columns: F forward, B backward, W weight half, R
 // recomputation, u update, - communication alone, . idle.
 std::string TimelineText(const Timeline& timeline, int step, int width);
 
@@ -82,8 +56,5 @@ std::string ComparisonText(const ComparisonView& view);
 // Classes, the ops that differ most and the gap by class; `names` are the timeline's.
 std::string ComparisonDetails(const ComparisonView& view, const std::map<OpId, std::string>& names);
 void WriteComparison(JsonWriter& json, const ComparisonView& view);
-
-// Peaks of a stored or simulated timeline, one a rank.
-std::vector<NamedPeak> PeaksOf(const Metrics& metrics);
 
 }  // namespace foretrain

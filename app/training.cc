@@ -193,6 +193,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.learning_rate = options.learning_rate;
   job.executor.budget_bytes = options.budget_bytes;
   job.executor.timeout_ns = options.timeout_ns;
+  job.executor.pin = options.pin;
   job.executor.nvme.folder = options.nvme_folder;
   job.executor.copy_caps = {options.cap_copy_bytes_per_s, options.cap_copy_bytes_per_s,
                             options.cap_nvme_bytes_per_s};

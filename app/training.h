@@ -24,6 +24,7 @@ struct TrainingOptions {
   std::string data_name;
   std::string init;                           // safetensors; empty: fresh weights
   std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
+  bool pin = false;  // ranks to the cores of their slots
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers
   std::string nvme_folder = "/tmp";           // of what is offloaded to a disk
   double cap_copy_bytes_per_s = 0;            // of copies in each direction; 0: none

@@ -55,6 +55,8 @@ struct ExecutorOptions {
   bool poison = false;  // see ArenaOptions
   NvmeOptions nvme;     // where buffers on a disk lie
   CopyCaps copy_caps;
+  // Each rank's threads stay on the cores of its slot (runtime/executor/placement.h).
+  bool pin = false;
   FaultInjector* faults = nullptr;   // tests; borrowed
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose, and nobody records it
 };

@@ -127,7 +127,7 @@ class Demo final : public Command {
     Table table({{"plan"}, {"forecast step", Align::kRight}, {"memory", Align::kRight}});
     for (const RankedPlan& ranked : result.plans) {
       table.AddRow({Describe(ranked.plan), FormatSeconds(ranked.step_s),
-                    FormatBytes(ranked.memory.peak.total)});
+                    FormatBytes(ranked.device.Total())});
     }
     Say(table.Text(2));
     return result.plans.front().plan;

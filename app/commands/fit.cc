@@ -144,7 +144,7 @@ class FitCommand final : public Command {
         const Evaluation& estimate = row.fit.best->estimate;
         json.Field("sequence", row.fit.sequence).Field("tokens_per_s", row.fit.tokens_per_s);
         json.Field("plan", Describe(row.fit.best->plan));
-        json.Field("peak_memory_gib", GibFromBytes(estimate.memory_bytes));
+        json.Field("device_memory_gib", GibFromBytes(estimate.memory_bytes));
         json.Field("host_memory_gib", GibFromBytes(estimate.host_bytes));
         json.Field("command", CommandOf(row, cluster));
       }

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/command_line.h"
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
 #include "app/plan_report.h"
@@ -71,8 +72,10 @@ class PlanCommand final : public Command {
     }
     report.context = &context;
     report.space = &space;
-    std::fputs(json_ ? (PlanReportJson(report) + "\n").c_str()
-                     : PlanReportText(report, model_).c_str(),
+    const std::string command = CommandOf(model_, cluster_, preset,
+                                          report.result.plans.front().plan, context.cluster.is_cpu);
+    std::fputs(json_ ? (PlanReportJson(report, command) + "\n").c_str()
+                     : PlanReportText(report, command).c_str(),
                stdout);
     return Exit::kDone;
   }

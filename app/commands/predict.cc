@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "sim/cost/plan_place.h"
-#include "sim/memory/device_overhead.h"
-#include "sim/memory/reserved_peak.h"
+#include "sim/memory/device_use.h"
+#include "sim/memory/host_memory.h"
 #include "sim/search/forecast_interval.h"
 
 namespace foretrain {
@@ -39,9 +39,10 @@ class Predict final : public Command {
   }
 
   Result<Exit> Run() override {
-    FT_ASSIGN(preset_, plan_.ResolvePreset());
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset_));
-    FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
+    FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
     SimulateOptions options;
     options.last_step = store_.empty();
     FT_ASSIGN(const Forecast forecast,
@@ -54,6 +55,7 @@ class Predict final : public Command {
       }
       return Exit::kDone;
     }
+    FindMemory(context, forecast);
     const Metrics metrics = ForecastMetrics(context, forecast);
     RunId run = 0;
     if (!store_.empty()) {
@@ -62,67 +64,39 @@ class Predict final : public Command {
       FT_TRY(store->Close());
     }
     json_ ? PrintJson(context, forecast, metrics, run) : Print(context, forecast, metrics, run);
-    return Fits(context, forecast) ? Exit::kDone : Exit::kNo;
+    return Fits() ? Exit::kDone : Exit::kNo;
   }
 
  private:
-  static bool FitsDevice(const ForecastContext& context, const Forecast& forecast) {
-    return std::all_of(forecast.memory.begin(), forecast.memory.end(), [&](const auto& peak) {
-      return peak.total <= context.cluster.device.memory_bytes;
-    });
-  }
-
-  // What the ranks of a node keep in its memory, all as much as the fullest. On a CPU devices lie
-  // in it too and are counted as such.
-  static std::int64_t HostBytes(const ForecastContext& context, const Forecast& forecast) {
-    const auto& peaks = OffloadFiguresOf(forecast.program).peak_bytes;
-    const int ranks = std::min(context.cluster.devices_per_node, forecast.program.plan.World());
-    return ranks * (peaks[static_cast<std::size_t>(Space::kHost)] +
-                    peaks[static_cast<std::size_t>(Space::kPinned)]);
-  }
-
-  static bool FitsHost(const ForecastContext& context, const Forecast& forecast) {
-    const std::int64_t has = context.cluster.host_memory_bytes;
-    return context.cluster.is_cpu || has == 0 || HostBytes(context, forecast) <= has;
-  }
-
-  static bool Fits(const ForecastContext& context, const Forecast& forecast) {
-    return FitsDevice(context, forecast) && FitsHost(context, forecast);
-  }
+  // Whether the devices and their hosts have what the plan takes.
+  bool Fits() const { return FitsDevice() && host_.fits(); }
+  bool FitsDevice() const { return fullest_bytes_ <= device_bytes_; }
 
   static std::vector<DegreePlace> Places(const ForecastContext& context, const Forecast& forecast) {
     return PlacesOf(context.cluster, context.costs.fabric(), forecast.program.plan);
   }
 
-  // What the allocator holds beside what is in use: gaps between buffers of the arena or, of a
-  // preset with a caching allocator, its segments.
-  std::int64_t HeldUnused(const RankProgram& rank, const Plan& plan, const ForecastContext& context,
-                          std::int64_t used) const {
-    if (preset_ && preset_->system.caching_allocator) {
-      const std::int64_t reserved =
-          PredictReserved(context.model, plan, rank.Coordinates(), preset_->system, 0).reserved;
-      return std::max<std::int64_t>(0, reserved - used);
-    }
-    return rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)] - used;
-  }
-
-  std::vector<NamedPeak> Peaks(const ForecastContext& context, const Forecast& forecast) const {
+  // Of the first rank of each stage; and what a node's host has to hold.
+  void FindMemory(const ForecastContext& context, const Forecast& forecast) {
     const Plan& plan = forecast.program.plan;
-    const DeviceOverhead outside = DeviceOverheadOf(
-        context.cluster, plan, preset_ ? preset_->system.own_communicators : 0, /*profiled=*/false);
-    std::vector<NamedPeak> peaks;
+    const SystemOptions& system = context.costs.profile().system;
+    device_bytes_ = context.cluster.device.memory_bytes;
     for (std::size_t i = 0; i < forecast.memory.size(); ++i) {
       const RankProgram& rank = forecast.program.ranks[i];
-      if (!rank.Coordinates().FirstOfStage()) continue;
       const PeakMemory& peak = forecast.memory[i];
-      peaks.push_back({"stage " + std::to_string(rank.pp),
-                       peak,
-                       {{"held by the allocator", HeldUnused(rank, plan, context, peak.total)},
-                        {"device context", outside.context},
-                        {"communicators", outside.communicators},
-                        {"library workspaces", outside.workspaces}}});
+      const HostMemory host =
+          HostMemoryOf(context.model, forecast.program, rank, context.cluster, system);
+      if (i == 0 || host.InStep() > host_.rank.InStep()) host_.rank = host;
+      if (!rank.Coordinates().FirstOfStage()) continue;
+      const DeviceUse memory =
+          DeviceUseOf(context.model, plan, rank, peak.total, context.cluster, system);
+      fullest_bytes_ = std::max(fullest_bytes_, memory.Total());
+      peaks_.push_back({"stage " + std::to_string(rank.pp), peak, OutsideOf(memory, system)});
     }
-    return peaks;
+    host_.ranks = std::min(context.cluster.devices_per_node, plan.World());
+    host_.has = context.cluster.host_memory_bytes;
+    // Devices of CPUs lie in their host's memory.
+    if (context.cluster.is_cpu) host_.has = std::max<std::int64_t>(1, host_.has - host_.ranks * fullest_bytes_);
   }
 
   void Print(const ForecastContext& context, const Forecast& forecast, const Metrics& metrics,
@@ -138,31 +112,31 @@ class Predict final : public Command {
                 foretrain::Describe(Places(context, forecast)).c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
     const ForecastInterval interval = ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
-    std::fputs(ParametersText(CountParameters(context.model, forecast.program.plan)).c_str(),
+    std::fputs(FigureLine("step, 90 % interval", FormatSeconds(interval.low_s) + " to " +
+                                                     FormatSeconds(interval.high_s))
+                   .c_str(),
                stdout);
     std::printf("%s\n",
-                FigureLine("90 % interval", FormatSeconds(interval.low_s) + " to " +
-                                                            FormatSeconds(interval.high_s))
-                    .c_str());
-    std::fputs(MemoryText(Peaks(context, forecast)).c_str(), stdout);
-    std::fputs(OffloadText(OffloadFiguresOf(forecast.program)).c_str(), stdout);
-    std::puts("");
+                ParametersText(CountParameters(context.model, forecast.program.plan)).c_str());
+    std::fputs(MemoryText(peaks_).c_str(), stdout);
+    std::printf("\n%s\n", HostText(host_).c_str());
+    const CopiedBytes moved = OffloadFiguresOf(forecast.program).moved;
+    if (const std::string text = MovedText(moved); !text.empty()) std::printf("%s\n", text.c_str());
+    std::printf("  what lies outside the program comes from\n%s\n", OutsideSources(peaks_).c_str());
     std::fputs(
         TimelineText(forecast.simulation.timeline, metrics.overall->step, kTimelineWidth).c_str(),
         stdout);
-    if (!FitsHost(context, forecast)) {
+    if (!host_.fits()) {
       std::printf(
-          "\nIt does not fit: the ranks of a node keep %s in its memory, which has %s. Offload "
-          "less, "
+          "\nIt does not fit: %d ranks of a node take %s of its memory, and it has %s. Offload less, "
           "or to nvme.\n",
-          FormatBytes(HostBytes(context, forecast)).c_str(),
-          FormatBytes(context.cluster.host_memory_bytes).c_str());
+          host_.ranks, FormatBytes(host_.node().Peak()).c_str(), FormatBytes(host_.has).c_str());
     }
-    if (!FitsDevice(context, forecast)) {
+    if (!FitsDevice()) {
       std::printf(
-          "\nIt does not fit: a device has %s. Try a smaller --micro-batch, --zero 1 or "
-          "--recompute full.\n",
-          FormatBytes(context.cluster.device.memory_bytes).c_str());
+          "\nIt does not fit: a rank takes %s of a device that has %s. Try a smaller --micro-batch, "
+          "--zero 1 or --recompute full.\n",
+          FormatBytes(fullest_bytes_).c_str(), FormatBytes(device_bytes_).c_str());
     }
     if (const std::string part = WhyNotExecuted(context.model); !part.empty()) {
       std::printf("\nA forecast alone: no kernel computes %s of this model yet.\n", part.c_str());
@@ -174,12 +148,13 @@ class Predict final : public Command {
                  RunId run) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(forecast.program.plan));
-    WriteFigures(json, *metrics.overall, Peaks(context, forecast));
+    WriteFigures(json, *metrics.overall, peaks_);
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
-    WriteOffload(json, OffloadFiguresOf(forecast.program));
+    WriteHost(json, host_);
+    WriteMoved(json, OffloadFiguresOf(forecast.program).moved);
     const ForecastInterval interval = ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
     json.Field("low", interval.low_s).Field("high", interval.high_s);
-    json.Field("relative_error", forecast.relative_error).Field("fits", Fits(context, forecast));
+    json.Field("relative_error", forecast.relative_error).Field("fits", Fits());
     json.Field("forecast_alone", WhyNotExecuted(context.model));
     json.Field("rates", context.profile_origin).Field("assumed", context.cluster.assumptions);
     json.Field("rank_order", NameOfRankOrder(forecast.program.plan.rank_order));
@@ -196,7 +171,9 @@ class Predict final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
-  std::optional<Preset> preset_;
+  std::vector<NamedPeak> peaks_;
+  HostView host_;
+  std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;
   std::string store_;
   bool listing_ = false;
   bool ops_ = false;

@@ -7,6 +7,8 @@
 #include "app/training.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "runtime/executor/placement.h"
+#include "sim/program/rank_order.h"
 
 namespace foretrain {
 namespace {
@@ -34,6 +36,8 @@ class TrainCommand final : public Command {
     arguments.Option("--timeout", timeout_, "TIME",
                      "How long a rank waits for its peers before the run fails");
     arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
+    arguments.Flag("--pin", options_.pin,
+                   "Keep each rank on cores of its own, neighbours by --rank-order side by side");
     arguments.Option("--nvme", options_.nvme_folder, "DIR",
                      "Folder on the disk of what is offloaded to nvme");
     arguments.Option("--cap-copy", cap_copy_, "RATE",
@@ -90,15 +94,17 @@ class TrainCommand final : public Command {
     options_.capture = capture_ == "full";
     options_.json_lines = json_;
     options_.learning_rate.steps = options_.steps;
-    if (!json_)
+    if (!json_) {
       std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
                   foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
                   context.profile_origin.c_str());
+      PrintPlacement(plan);
+    }
     FT_ASSIGN(const auto store, Store::Open(store_));
     FT_ASSIGN(const TrainingResult result, RunTraining(*store, context, plan, options_));
     FT_TRY(store->Close());
     const ParameterCounts counts = CountParameters(context.model, plan);
-    json_ ? PrintJson(result, counts) : Print(result, counts);
+    json_ ? PrintJson(plan, result, counts) : Print(result, counts);
     if (!result.summary.stopped) return Exit::kDone;
     std::fprintf(stderr, "foretrain: stopped; %lld of %lld steps are stored as run %lld in %s\n",
                  static_cast<long long>(result.summary.steps),
@@ -108,6 +114,14 @@ class TrainCommand final : public Command {
   }
 
  private:
+  // Which ranks stand together, by the number of the slot that each has.
+  void PrintPlacement(const Plan& plan) const {
+    const std::string groups = DescribeGroups(plan);
+    if (groups.empty()) return;
+    std::printf("placement %s: slots %s%s\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
+                groups.c_str(), options_.pin ? ", each on its cores" : "");
+  }
+
   Result<void> CheckNumbers() const {
     const LearningRate& rate = options_.learning_rate;
     if (!std::isfinite(rate.peak) || rate.peak < 0) {
@@ -143,13 +157,17 @@ class TrainCommand final : public Command {
         store_.c_str(), static_cast<long long>(result.run));
   }
 
-  static void PrintJson(const TrainingResult& result, const ParameterCounts& counts) {
+  static void PrintJson(const Plan& plan, const TrainingResult& result,
+                        const ParameterCounts& counts) {
     JsonWriter json;
     json.BeginObject()
         .Field("schema", 1)
         .Field("run", result.run)
         .Field("forecast", result.forecast);
     json.Field("steps", result.summary.steps).Field("loss", result.last_loss);
+    json.Field("rank_order", NameOfRankOrder(plan.rank_order)).Name("slots").BeginArray();
+    for (int rank = 0; rank < plan.World(); ++rank) json.Integer(DeviceOf(plan, rank));
+    json.EndArray();
     std::int64_t most = 0;
     for (const std::int64_t bytes : result.summary.peak_bytes) most = std::max(most, bytes);
     json.Field("peak_memory_gib", GibFromBytes(most));

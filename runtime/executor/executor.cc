@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/executor/placement.h"
 #include "runtime/executor/rank_plan.h"
 #include "runtime/executor/rank_run.h"
 #include "runtime/executor/run_shared.h"
@@ -46,6 +47,7 @@ struct Executor::State {
   RunShared shared;
   InprocWorld world;
   std::vector<std::unique_ptr<RankRun>> ranks;
+  std::vector<RankSlot> slots;  // of `ranks`, by slot
   std::int64_t next_step = 0;
 
   std::mutex mutex;
@@ -107,6 +109,7 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   const int world = WorldOf(*program);
   auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
   state->next_step = state->shared.options.first_step;
+  state->slots = SlotsOf(*state->shared.program, UsableCores());
   for (std::size_t i = 0; i < state->shared.program->ranks.size(); ++i) {
     CommunicatorSet& set = state->world.Rank(state->shared.program->ranks[i].rank);
     FT_ASSIGN(std::unique_ptr<RankRun> rank,
@@ -130,18 +133,29 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
 
   clock.AddThread();  // this one, until all are made
   std::vector<std::thread> threads;
-  const auto start = [&](RankRun& rank, auto body) {
+  const bool pin = state.shared.options.pin;
+  const auto start = [&](RankRun& rank, const RankSlot& slot, auto body) {
     clock.AddThread();
     {
       const std::lock_guard<std::mutex> lock(state.mutex);
       ++state.running;
     }
-    threads.emplace_back([held = state_, call, &rank, body] { RunThread(held, call, rank, body); });
+    threads.emplace_back([held = state_, call, &rank, &slot, pin, body] {
+      RunThread(held, call, rank, [&]() -> Result<void> {
+        if (pin) FT_TRY(PinThread(slot.cores));
+        return body();
+      });
+    });
   };
-  for (const auto& rank : state.ranks) {
-    RankRun* const at = rank.get();
-    for (const Queue queue : at->Queues()) start(*at, [at, queue] { return at->RunQueue(queue); });
-    start(*at, [at] { return at->RunHost(); });
+  for (const RankSlot& slot : state.slots) {
+    const auto found =
+        std::find_if(state.ranks.begin(), state.ranks.end(),
+                     [&](const auto& rank) { return rank->rank() == slot.rank; });
+    RankRun* const at = found->get();
+    for (const Queue queue : at->Queues()) {
+      start(*at, slot, [at, queue] { return at->RunQueue(queue); });
+    }
+    start(*at, slot, [at] { return at->RunHost(); });
   }
   clock.RemoveThread();
   const bool joined = JoinAll(state, threads);

@@ -1,58 +1,88 @@
 #include "sim/memory/device_overhead.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/units.h"
 #include "sim/program/groups.h"
+#include "sim/program/rank_order.h"
 
 namespace foretrain {
 namespace {
 
-// Of a process that uses CUDA and cuBLAS: BigScience's notes on V100 (tests/data/validation).
-constexpr double kContextGib = 1.1;
+// 1271 MiB on a V100 (BigScience, chronicles-prequel of tr11-176B: "the cuda kernels").
+constexpr std::int64_t kContextBytes = std::int64_t{1271} << 20;
 // NCCL within a node: 16 channels, of which each has 4 MiB of buffers a direction and peer, and the LL
 // and LL128 protocols as much again: 16 x 2 x 4 x 2 MiB. Between nodes: 544 MB a group as measured
 // in nccl issue 964 (688 MB with other settings; issue 864 has 1.6 GB for one).
-constexpr double kNodeCommunicatorGib = 0.25;
-constexpr double kNetworkCommunicatorGib = 544e6 / (1 << 30);
+constexpr std::int64_t kNodeCommunicatorBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kNetworkCommunicatorBytes = 544'000'000;
 // PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB a handle and stream on Hopper; fewer before.
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
-// CUPTI: buffers of 8 MiB, of which two are filled while others are read (profiler/cuda).
-constexpr std::int64_t kProfilerBytes = std::int64_t{64} << 20;
+// CUPTI, cupti_activity.h: three buffers of 3,200,000 bytes made beforehand in each context.
+constexpr std::int64_t kProfilerBytes = 3 * 3'200'000;
+// Messages of PyTorch's allocator give 79.14 to 79.33 GiB of 80 as a device's capacity, 39.50 of 40,
+// 31.75 of 32: about a hundredth is missing.
+constexpr std::int64_t kOfDriver = 100;
+
+constexpr std::array<OverheadEntry, kOverheadEntries> kEntries = {{
+    {"device context", &DeviceOverhead::context,
+     "1271 MiB as BigScience saw on V100 (chronicles-prequel), or the preset's"},
+    {"communicators", &DeviceOverhead::communicators,
+     "256 MiB a group within a node (16 channels of NCCL), 544 MB between nodes (nccl issue 964)"},
+    {"library workspaces", &DeviceOverhead::workspaces,
+     "32 MiB of cuBLAS (PyTorch, CUDA semantics)"},
+    {"profiler", &DeviceOverhead::profiler, "three buffers of 3.2 MB (cupti_activity.h)"},
+    {"kept by the driver", &DeviceOverhead::driver,
+     "a hundredth: PyTorch reports 79.1 to 79.3 GiB of 80"},
+}};
+
+constexpr std::array kGroups = {GroupKind::kTp,      GroupKind::kCp,       GroupKind::kEp,
+                                GroupKind::kDp,      GroupKind::kShard,    GroupKind::kReplica,
+                                GroupKind::kExpertDp, GroupKind::kNext,    GroupKind::kPrev};
+
+// Groups that are another one under a second name have no communicator of their own.
+bool IsOwn(const Plan& plan, GroupKind kind) {
+  if (kind == GroupKind::kShard || kind == GroupKind::kReplica) return plan.replicas > 1;
+  if (kind == GroupKind::kExpertDp) return plan.ep > 1;
+  return true;
+}
 
 }  // namespace
 
+const std::array<OverheadEntry, kOverheadEntries>& OverheadEntries() { return kEntries; }
+
 Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan) {
   Communicators out;
-  for (const GroupKind kind : {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp, GroupKind::kDp,
-                               GroupKind::kNext, GroupKind::kPrev, GroupKind::kWorld}) {
+  const auto node = [&](int rank) { return DeviceOf(plan, rank) / cluster.devices_per_node; };
+  for (const GroupKind kind : kGroups) {
+    if (!IsOwn(plan, kind)) continue;
     const std::vector<int> members = GroupMembers(plan, {}, kind);
     const bool ring_end = kind == GroupKind::kPrev && plan.pp > 1;  // others have one
     if (members.size() < 2 && !ring_end) continue;
     ++out.all;
-    const auto node = [&](int rank) { return rank / cluster.devices_per_node; };
-    const bool far = !members.empty() && node(members.front()) != node(members.back());
-    if (far) ++out.between_nodes;
+    // Groups are boxes of degrees: their ends lie farthest apart.
+    if (!members.empty() && node(members.front()) != node(members.back())) ++out.between_nodes;
   }
+  if (plan.World() > 1) ++out.all;
+  if (plan.World() > cluster.devices_per_node) ++out.between_nodes;
   return out;
 }
 
-DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan, std::int64_t own,
-                                bool profiled) {
+DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan,
+                                const SystemOptions& system) {
   if (cluster.is_cpu) return {};
-  const auto bytes = [](double gib) {
-    return static_cast<std::int64_t>(gib * static_cast<double>(kGiB));
-  };
   const Communicators groups = CommunicatorsOf(cluster, plan);
   const bool far = plan.World() > cluster.devices_per_node;
-  const std::int64_t more = plan.World() > 1 ? own : 0;
+  const std::int64_t more = plan.World() > 1 ? system.own_communicators : 0;
   const std::int64_t between_nodes = groups.between_nodes + (far ? more : 0);
   const std::int64_t within = groups.all - groups.between_nodes + (far ? 0 : more);
-  return {.context = bytes(kContextGib),
-          .communicators = within * bytes(kNodeCommunicatorGib) +
-                           between_nodes * bytes(kNetworkCommunicatorGib),
+  return {.context = system.context_bytes > 0 ? system.context_bytes : kContextBytes,
+          .communicators =
+              within * kNodeCommunicatorBytes + between_nodes * kNetworkCommunicatorBytes,
           .workspaces = kWorkspaceBytes,
-          .profiler = profiled ? kProfilerBytes : 0};
+          .profiler = system.profiled ? kProfilerBytes : 0,
+          .driver = cluster.device.memory_bytes / kOfDriver};
 }
 
 }  // namespace foretrain

@@ -12,14 +12,16 @@ struct Lives {
   std::vector<std::vector<const Buffer*>> end;
 };
 
-void Add(const Buffer& buffer, int sign, PeakMemory& live) {
-  live.bytes[static_cast<std::size_t>(buffer.category)] += sign * buffer.bytes;
-  live.total += sign * buffer.bytes;
-}
-
 }  // namespace
 
-LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space) {
+LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space,
+                            std::int64_t (*taken)(std::int64_t bytes)) {
+  const auto add = [taken](const Buffer& buffer, int sign, PeakMemory& live) {
+    const bool other = taken != nullptr && buffer.bytes > 0;
+    const std::int64_t bytes = sign * (other ? taken(buffer.bytes) : buffer.bytes);
+    live.bytes[static_cast<std::size_t>(buffer.category)] += bytes;
+    live.total += bytes;
+  };
   const auto ops = static_cast<std::size_t>(rank.op_count);
   Lives lives{std::vector<std::vector<const Buffer*>>(ops),
               std::vector<std::vector<const Buffer*>>(ops)};
@@ -27,7 +29,7 @@ LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space) {
   for (const Buffer& buffer : rank.buffers) {
     if (buffer.space != space) continue;
     if (buffer.persistent) {
-      Add(buffer, 1, live);
+      add(buffer, 1, live);
     } else if (buffer.first_op >= 0 && buffer.last_op < rank.op_count) {
       lives.begin[static_cast<std::size_t>(buffer.first_op)].push_back(&buffer);
       lives.end[static_cast<std::size_t>(buffer.last_op)].push_back(&buffer);
@@ -36,12 +38,12 @@ LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space) {
   LinkedPeakMemory peak;
   static_cast<PeakMemory&>(peak) = live;
   for (std::size_t op = 0; op < ops; ++op) {
-    for (const Buffer* buffer : lives.begin[op]) Add(*buffer, 1, live);
+    for (const Buffer* buffer : lives.begin[op]) add(*buffer, 1, live);
     if (live.total > peak.total) {
       static_cast<PeakMemory&>(peak) = live;
       peak.op = static_cast<std::int32_t>(op);
     }
-    for (const Buffer* buffer : lives.end[op]) Add(*buffer, -1, live);
+    for (const Buffer* buffer : lives.end[op]) add(*buffer, -1, live);
   }
   return peak;
 }

@@ -17,9 +17,11 @@ struct LinkedPeakMemory : PeakMemory {
 //
 //   rank  linked: its buffers have lives. A buffer that is not persistent is live from first_op to
 //         last_op, both included; one that no op touches is never live.
+//   taken  bytes that an allocator takes for a buffer of so many; null: as many
 //
 // The order is that of issue, so that the peak does not depend on timing. O(buffers + ops); safe
 // from any thread.
-LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space = Space::kDevice);
+LinkedPeakMemory LinkedPeak(const RankProgram& rank, Space space = Space::kDevice,
+                            std::int64_t (*taken)(std::int64_t bytes) = nullptr);
 
 }  // namespace foretrain

@@ -63,6 +63,7 @@ class Replay {
     int with = -1;              // a tensor at whose end it ends too
     bool moved = false;         // by another queue than the one that frees it
     bool shared = false;        // lies in the buffer of all gathers
+    bool sharded = false;       // gathered from shards, or summed into them
   };
   static std::size_t Index(int i) { return static_cast<std::size_t>(i); }
 
@@ -75,6 +76,7 @@ class Replay {
       for (const Op& op : block.ops) {
         Touch(instruction, block, op, number);
         AddEager(instruction, block, op, number);
+        if (op.kind == OpKind::kAllGather && op.queue == Queue::kGather) gathers_.push_back(number);
         ++number;
       }
       const Pass pass = instruction.key.pass;
@@ -105,6 +107,7 @@ class Replay {
       if (tensor.first < 0) tensor.first = number;
       tensor.last = number;
       tensor.moved = tensor.moved || (IsCommunication(op.kind) && op.queue != Queue::kCompute);
+      tensor.sharded = tensor.sharded || op.queue == Queue::kGather || op.queue == Queue::kReduce;
       HoldGradient(instruction, block.slots[Index(operand.slot)], operand, number);
     }
   }
@@ -175,10 +178,20 @@ class Replay {
       if (tensor.first < 0 || tensor.bytes == 0 || IsState(t) || IsElsewhere(t)) continue;
       if (tensor.shared) continue;
       moments_[Index(tensor.first)].begin.push_back(t);
-      const std::int64_t late = tensor.moved ? system_.late_free_ops : 0;
-      const std::int64_t end = std::min<std::int64_t>(ops_ - 1, tensor.last + late);
-      moments_[static_cast<std::size_t>(end)].end.push_back(t);
+      moments_[static_cast<std::size_t>(FreedAt(tensor))].end.push_back(t);
     }
+  }
+
+  // The op after which the tensor's memory is free.
+  std::int64_t FreedAt(const Tensor& tensor) const {
+    const std::int64_t late = tensor.moved ? system_.late_free_ops : 0;
+    std::int64_t end = tensor.last + late;
+    if (tensor.sharded && system_.late_gathers > 0) {
+      const auto next = std::upper_bound(gathers_.begin(), gathers_.end(), tensor.last);
+      const std::int64_t left = gathers_.end() - next;
+      end = left < system_.late_gathers ? ops_ - 1 : std::max<std::int64_t>(end, next[system_.late_gathers - 1]);
+    }
+    return std::min<std::int64_t>(ops_ - 1, end);
   }
 
   std::int64_t Parameters() const {
@@ -195,6 +208,9 @@ class Replay {
     }
     const bool copies = system_.ddp_buckets && plan_.zero_stage == 0 && plan_.DataParallel() > 1;
     if (copies) allocator.Allocate(BytesIn(ActivationFormat(plan_), Parameters()));
+    if (system_.keeps_gradients) {
+      allocator.Allocate(BytesIn(ActivationFormat(plan_), Parameters()));
+    }
     if (gathered_bytes_ > 0) allocator.Allocate(gathered_bytes_);
     if (system_.reduce_bucket_bytes > 0) allocator.Allocate(system_.reduce_bucket_bytes);
   }
@@ -206,7 +222,19 @@ class Replay {
       }
       for (const int t : moment.end) allocator.Free(places_[Index(t)]);
     }
+    CopyForUpdate(allocator);
     Gather(allocator);
+  }
+
+  // Gradients of the part that the rank updates, in one tensor, and of that in fp32.
+  void CopyForUpdate(CachingAllocatorModel& allocator) const {
+    if (!system_.flat_update || SumFormat(plan_) == NumberFormat::kFp32) return;
+    const int shards = plan_.zero_stage > 0 ? plan_.Shards() : 1;
+    const std::int64_t own = std::max<std::int64_t>(1, Parameters() / shards);
+    const int flat = allocator.Allocate(BytesIn(SumFormat(plan_), own));
+    const int wide = allocator.Allocate(BytesIn(NumberFormat::kFp32, own));
+    allocator.Free(flat);
+    allocator.Free(wide);
   }
 
   // Updated parameters come as a list of parts, which the library gathers in one tensor.
@@ -230,6 +258,7 @@ class Replay {
   std::vector<std::pair<int, int>> held_gradients_;  // tensor, micro-batch
   std::vector<Moment> moments_;
   std::int64_t gathered_bytes_ = 0;  // the largest of those that share a buffer
+  std::vector<int> gathers_;         // ops, ascending
   int ops_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/memory/host_memory.h"
 #include "sim/search/default_space.h"
 #include "sim/spec/refuse.h"
 
@@ -33,7 +34,7 @@ Result<std::vector<DeviceCount>> CompareDeviceCounts(const ModelSpec& model, con
     const SearchSpace space = DefaultSpace(model, cluster, devices, base);
     EnumerateOptions options;
     options.memory_bytes = cluster.device.memory_bytes;
-    options.host_bytes = cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
+    options.host_bytes = HostShareOf(cluster, machine.profile().system);
     options.kept = 1;
     options.front = false;
     options.threads = threads;

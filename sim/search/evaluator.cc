@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "sim/memory/device_overhead.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/lower/transfer_blocks.h"
@@ -39,6 +40,7 @@ MemoryParts StatePartsOf(const StateFigures& state) {
 
 Evaluator::Evaluator(const ModelSpec& model, const CostModel& costs, VaryingFields varying)
     : model_(model),
+      costs_(costs),
       times_(costs, varying),
       blocks_(model, times_, varying),
       pipelines_(model, varying),
@@ -52,6 +54,18 @@ double Evaluator::SendSeconds(const Plan& plan) {
   if (is_new) {
     found->second = times_.SpanOf(
         SendBlock(BoundaryElements(model_, plan), true, ActivationFormat(plan)), plan);
+  }
+  return found->second;
+}
+
+std::int64_t Evaluator::OutsideBytes(const Plan& plan) {
+  if (costs_.cluster().is_cpu) return 0;
+  StableHash key;
+  key.Add(plan.dp).Add(plan.tp).Add(plan.pp).Add(plan.cp).Add(plan.ep).Add(plan.expert_tp);
+  key.Add(plan.replicas).Add(plan.rank_order).Add(plan.StageCopies());
+  const auto [found, is_new] = outside_.try_emplace(key.Value());
+  if (is_new) {
+    found->second = DeviceOverheadOf(costs_.cluster(), plan, costs_.profile().system).Total();
   }
   return found->second;
 }
@@ -210,15 +224,20 @@ Evaluator::Reached Evaluator::Evaluate(const Plan& plan, const Limits& limits, E
     out.memory_bytes = std::max(out.memory_bytes, Total(of_composition_.back()->device));
     out.host_bytes = std::max(out.host_bytes, of_composition_.back()->host_bytes);
   }
-  if (out.memory_bytes > limits.memory_bytes) {
+  const std::int64_t outside = OutsideBytes(plan);
+  if (out.memory_bytes > limits.memory_bytes - outside) {
     for (const StateFigures* state : of_composition_) {
       if (Total(state->device) == out.memory_bytes) out.memory = StatePartsOf(*state);
     }
+    out.memory.outside = outside;
+    out.memory_bytes += outside;
     return Reached::kState;
   }
   out.memory_bytes = 0;
   FindClasses(plan, pipeline);
   FindMemory(plan, pipeline, out);
+  out.memory.outside = outside;
+  out.memory_bytes += outside;
   if (out.memory_bytes > limits.memory_bytes) return Reached::kMemory;
   FindBound(plan, pipeline, out);
   if (limits.hopeless && limits.hopeless(out)) return Reached::kBound;

@@ -32,6 +32,7 @@ struct MemoryParts {
   std::int64_t parameters = 0, gradients = 0, optimizer = 0, other_state = 0;
   std::int64_t activations = 0;  // of micro-batches in flight
   std::int64_t transient = 0;    // of the pass that runs, with copies of parameters
+  std::int64_t outside = 0;      // contexts, communicators and the like (device_overhead.h)
 };
 
 struct Evaluation {
@@ -39,8 +40,8 @@ struct Evaluation {
   double bound_s = 0;  // no execution of the plan takes less: computing alone, and filling the pipeline
   double least_s = 0;  // nor is step_s less: the busiest rank's passes, and filling the pipeline
   StepParts parts;
-  std::int64_t memory_bytes = 0;
-  int fullest_pp = 0;  // pipeline rank that needs it
+  std::int64_t memory_bytes = 0;  // the sum of `memory`
+  int fullest_pp = 0;             // pipeline rank that needs it
   MemoryParts memory;
   std::int64_t host_bytes = 0;  // of the rank that has most off its device, without activations
 };
@@ -54,7 +55,7 @@ class Evaluator {
   // Of a valid plan. What it has seen before takes microseconds: O(ranks of the pipeline); a block,
   // a pipeline or a way of sharing state that is new is worked out first.
   //
-  // Memory is near PredictFullestRank's, which follows the whole order of a step, and seldom below
+  // Memory but for `outside` is near PredictFullestRank's, which follows the whole order of a step, and seldom below
   // it (docs/search.md has the errors): copies of parameters that are made ahead count as if all were the largest, and
   // tensors that arrive early as if all did. Where steps overlap, or buckets are gathered together or
   // left whole, it is that function's own.
@@ -62,7 +63,7 @@ class Evaluator {
 
   // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
   // then where `hopeless` says so of bound_s, least_s and memory_bytes. What it has not come to is 0;
-  // memory_bytes and memory of kState are those of the state.
+  // memory_bytes and memory of kState are those of the state and what lies outside.
   enum class Reached { kState, kMemory, kBound, kEnd };
   struct Limits {
     std::int64_t memory_bytes = 0;
@@ -94,6 +95,7 @@ class Evaluator {
   void AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
                  const StateFigures& state, double kept_s, ClassFigures& out) const;
   double KeptSeconds(const Plan& plan, std::int64_t bytes);
+  std::int64_t OutsideBytes(const Plan& plan);
   double SendSeconds(const Plan& plan);
   void WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out);
@@ -101,12 +103,14 @@ class Evaluator {
                const StateFigures& state, StepParts& parts) const;
 
   const ModelSpec& model_;
+  const CostModel& costs_;
   BlockTimes times_;
   BlockTable blocks_;
   PipelineTable pipelines_;
   StateTable states_;
   PlanKey send_key_;
   std::unordered_map<std::uint64_t, double> sends_, kept_;
+  std::unordered_map<std::uint64_t, std::int64_t> outside_;  // by how the ranks are split
   // Of the plan at hand, by class and by composition.
   std::vector<ClassFigures> classes_;
   std::vector<bool> known_;

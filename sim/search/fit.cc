@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "sim/memory/host_memory.h"
 #include "sim/search/default_space.h"
 
 namespace foretrain {
@@ -23,10 +24,11 @@ SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Pl
 }
 
 std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
-  const std::array<std::pair<const char*, std::int64_t>, 5> parts = {
+  const std::array<std::pair<const char*, std::int64_t>, 6> parts = {
       std::pair{"parameters", m.parameters}, std::pair{"gradients", m.gradients},
       std::pair{"optimizer state", m.optimizer}, std::pair{"activations", m.activations},
-      std::pair{"working memory of a pass", m.transient}};
+      std::pair{"working memory of a pass", m.transient},
+      std::pair{"contexts and communicators", m.outside}};
   const auto most = std::max_element(
       parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return std::string(most->first) + ": " + FormatBytes(most->second) + " of " + FormatBytes(limit);
@@ -48,8 +50,7 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
     const SearchSpace space = SpaceOf(model, cluster, base);
     EnumerateOptions enumerate;
     enumerate.memory_bytes = options.memory_bytes;
-    enumerate.host_bytes =
-        cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
+    enumerate.host_bytes = HostShareOf(cluster, costs.profile().system);
     enumerate.kept = 1;
     enumerate.front = false;
     enumerate.threads = options.threads;

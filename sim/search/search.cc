@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "sim/memory/host_memory.h"
 #include "sim/search/advice.h"
 #include "sim/search/bets.h"
 #include "sim/search/enumerate.h"
@@ -68,7 +69,7 @@ class Searcher {
   Result<void> Enumerate() {
     EnumerateOptions options;
     options.memory_bytes = capacity_;
-    options.host_bytes = HostShare();
+    options.host_bytes = HostShareOf(costs_.cluster(), costs_.profile().system);
     options.threads = std::max(1, options_.threads);
     options.cancelled = options_.cancelled;
     if (options_.progress) {
@@ -81,12 +82,6 @@ class Searcher {
     result_.pruned = found_.rejected.count();
     result_.rejected = found_.rejected.list();
     return {};
-  }
-
-  // Of a node's memory, where there is any to move state to.
-  std::int64_t HostShare() const {
-    const ClusterSpec& cluster = costs_.cluster();
-    return cluster.is_cpu ? 0 : cluster.host_memory_bytes / cluster.devices_per_node;
   }
 
   Result<SearchResult> Nothing() const {
@@ -109,7 +104,8 @@ class Searcher {
                        " on a rank of stage " + std::to_string(estimate.fullest_pp) +
                        " and a device has " + FormatBytes(capacity_) + ".";
     const std::vector<Advice> advice =
-        AdviseToFit(model_, costs_, space_, options_.ranks, capacity_, HostShare(),
+        AdviseToFit(model_, costs_, space_, options_.ranks, capacity_,
+                    HostShareOf(costs_.cluster(), costs_.profile().system),
                     std::max(1, options_.threads));
     if (advice.empty()) {
       text += " Use more devices, a shorter --sequence or a smaller --micro-batch";
@@ -185,7 +181,7 @@ class Searcher {
     }
     for (Result<RankedPlan>& plan : ranked) {
       if (!plan) return tl::unexpected<Error>(std::move(plan).error());
-      if (plan->memory.peak.total <= capacity_) result_.plans.push_back(*std::move(plan));
+      if (plan->device.Total() <= capacity_) result_.plans.push_back(*std::move(plan));
     }
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const RankedPlan& a, const RankedPlan& b) { return a.step_s < b.step_s; });
@@ -245,10 +241,12 @@ class Searcher {
     RankedPlan out;
     out.plan = candidate.plan;
     out.estimate = candidate.estimate;
-    for (std::size_t r = 0; r < forecast.memory.size(); ++r) {
-      const bool first = r == 0 || forecast.memory[r].total > out.memory.peak.total;
-      if (first) out.memory = {forecast.program.ranks[r].pp, forecast.memory[r]};
-    }
+    const SystemOptions& system = costs_.profile().system;
+    const FullestDevice fullest = FullestDeviceOf(model_, forecast.program, forecast.memory,
+                                                  costs_.cluster(), system);
+    const RankProgram& rank = forecast.program.ranks[fullest.rank];
+    out.memory = {rank.pp, forecast.memory[fullest.rank]};
+    out.device = fullest.memory;
     out.host_bytes = candidate.estimate.host_bytes;
     out.step_s = step;
     const ForecastInterval interval = ForecastIntervalOf(step, forecast.relative_error);
@@ -263,7 +261,8 @@ class Searcher {
     for (std::size_t i = 0; i < std::min(kTuned, result_.plans.size()); ++i) {
       const RankedPlan& plan = result_.plans[i];
       if (!MayTuneGathers(plan.plan) || PassesOf(model_, plan.plan) > kMostPasses / 20) continue;
-      Plan better = TuneGathers(model_, plan.plan, capacity_,
+      const std::int64_t room = capacity_ - plan.device.outside.Total();
+      Plan better = TuneGathers(model_, plan.plan, room,
                                 [&](const Plan& other) -> std::optional<double> {
                                   const auto forecast = ForecastOf(other);
                                   if (!forecast || Cancelled()) return std::nullopt;
@@ -282,8 +281,8 @@ class Searcher {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (RankedPlan& plan : result_.plans) {
       plan.tied = plan.low_s <= result_.plans.front().step_s;
-      plan.pareto = plan.memory.peak.total < least;
-      least = std::min(least, plan.memory.peak.total);
+      plan.pareto = plan.device.Total() < least;
+      least = std::min(least, plan.device.Total());
     }
   }
 

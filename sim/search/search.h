@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "sim/cost/cost_model.h"
+#include "sim/memory/device_use.h"
 #include "sim/memory/peak_memory.h"
 #include "sim/program/program.h"
 #include "sim/search/evaluator.h"
@@ -33,8 +34,9 @@ struct SearchOptions {
 // One plan that fits. `low` and `high`: step_s times 1 -+ the relative error of its costs.
 struct RankedPlan {
   Plan plan;
-  FullestRank memory;
-  std::int64_t host_bytes = 0;  // of a rank, off its device
+  FullestRank memory;           // tensors of the program
+  DeviceUse device;          // all of the fullest device
+  std::int64_t host_bytes = 0;  // of a rank, of its host's memory
   Evaluation estimate;          // closed form
   double step_s = 0;            // simulated
   double low_s = 0;
@@ -76,7 +78,7 @@ struct Forecast {
   Program program;
   ProgramCosts costs;
   Simulation simulation;
-  std::vector<PeakMemory> memory;  // of each rank of the program
+  std::vector<PeakMemory> memory;  // of each rank of the program, its tensors
   double relative_error = 0;       // of step_s: mean of the ops' errors, weighted by their time
 };
 

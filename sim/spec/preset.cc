@@ -111,6 +111,8 @@ Result<Preset> PresetFromJson(std::string_view text, std::string_view file) {
     FT_TRY(option.Finish());
   }
   FT_TRY(options.Finish());
+  preset.system.caching_allocator = true;
+  preset.system.profiled = false;
   if (std::optional<JsonFields> system = fields.ObjectOr("system")) {
     preset.system_sources = ReadSystemOptions(*system, preset.system);
     FT_TRY(system->Finish());
@@ -160,6 +162,23 @@ void DropUnmetOptions(const Preset& preset, std::span<const PlanField* const> ke
     if (option.needs == nullptr || option.needs->get(plan) > 1) continue;
     if (!Contains(kept, option.field)) CopyField(*option.field, standard, plan);
   }
+}
+
+void ApplyFormats(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan) {
+  if (!plan.HasShortActivations()) return;
+  const auto open = [&](std::string_view name) {
+    const PlanField* field = &PlanFieldOf(name);
+    return !Contains(kept, field) &&
+           std::none_of(preset.options.begin(), preset.options.end(),
+                        [field](const PresetOption& option) { return option.field == field; });
+  };
+  const bool away = plan.offload_parameters != OffloadTarget::kNone;
+  if (open("weights")) plan.weights = away ? WeightStorage::kFp32 : preset.system.weights;
+  if (open("gradients")) plan.gradients = preset.system.gradients;
+}
+
+void ApplyKernels(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan) {
+  if (preset.system.tp_overlap > 0 && !Contains(kept, &PlanFieldOf("tp_tiles"))) plan.tp_tiles = 1;
 }
 
 void SpreadRanks(const Preset& preset, const ModelSpec& model, int ranks,

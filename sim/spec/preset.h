@@ -58,6 +58,16 @@ void ApplyPreset(const Preset& preset, std::span<const PlanField* const> kept, P
 // The second half of that alone: options whose needs are not met take their default.
 void DropUnmetOptions(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan);
 
+// What the preset's system says of a plan's number formats: of 16-bit plans what stands beside the
+// weights and in what gradients are summed; parameters that lie off the device are fp32. Fields in
+// `kept` stay, and those that an option names.
+void ApplyFormats(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan);
+
+// What the system's kernels do in place of the plan's options on an accelerator: pieces that hide
+// collectives (`tp_overlap`) are in its products, so that the program has none. Fields in `kept`
+// stay.
+void ApplyKernels(const Preset& preset, std::span<const PlanField* const> kept, Plan& plan);
+
 // Spreads `ranks` over the preset's axes: each in turn takes a prime factor, the largest first, as
 // far as `model` can be cut that way; what none takes goes to dp, and where the preset has experts
 // on ranks of their own, ep takes as many as share them evenly. Degrees in `kept` stay and count as

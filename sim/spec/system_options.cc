@@ -14,12 +14,16 @@ constexpr double kMostHostSeconds = 0.1;
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 14> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 18> kFlags = {{
     {"shared_gathers", &SystemOptions::shared_gathers},
     {"caching_allocator", &SystemOptions::caching_allocator},
     {"holds_gradients", &SystemOptions::holds_gradients},
+    {"keeps_gradients", &SystemOptions::keeps_gradients},
     {"ddp_buckets", &SystemOptions::ddp_buckets},
     {"flat_gather", &SystemOptions::flat_gather},
+    {"flat_update", &SystemOptions::flat_update},
+    {"pinned_powers", &SystemOptions::pinned_powers},
+    {"profiled", &SystemOptions::profiled},
     {"fused_elementwise", &SystemOptions::fused_elementwise},
     {"fused_norm", &SystemOptions::fused_norm},
     {"fused_loss", &SystemOptions::fused_loss},
@@ -56,12 +60,13 @@ constexpr ChoiceField Choice(std::string_view name, std::span<const std::string_
             of.*kMember = static_cast<std::remove_reference_t<decltype(of.*kMember)>>(value);
           }};
 }
-constexpr std::array<ChoiceField, 5> kChoices = {{
+constexpr std::array<ChoiceField, 6> kChoices = {{
     Choice<&SystemOptions::attention>("attention", kAttentionKernelNames),
     Choice<&SystemOptions::weights>("weights", kWeightNames),
     Choice<&SystemOptions::gradients>("gradients", kGradientNames),
     Choice<&SystemOptions::memory_figure>("memory_figure", kMemoryFigureNames),
     Choice<&SystemOptions::memory_rank>("memory_rank", kMemoryRankNames),
+    Choice<&SystemOptions::load>("load", kLoadOrderNames),
 }};
 
 // From 0 to `most`.
@@ -70,11 +75,13 @@ struct CountField {
   std::int64_t SystemOptions::*count;
   std::int64_t most;
 };
-constexpr std::array<CountField, 4> kCounts = {{
+constexpr std::array<CountField, 6> kCounts = {{
     {"late_free_ops", &SystemOptions::late_free_ops, 1'000'000},
+    {"late_gathers", &SystemOptions::late_gathers, 1000},
     {"own_communicators", &SystemOptions::own_communicators, 1000},
     {"adapters_used", &SystemOptions::adapters_used, 1024},
     {"reduce_bucket_bytes", &SystemOptions::reduce_bucket_bytes, std::int64_t{1} << 40},
+    {"context_bytes", &SystemOptions::context_bytes, std::int64_t{1} << 40},
 }};
 
 std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& options) {
@@ -102,8 +109,10 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
       "value",
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
       "fused_loss, fused_accumulation, host_op_s, whole_recompute, blocking_sends, blocking_tp, "
-      "scatter_gather, tp_overlap, node_dispatch, adapters_used, memory_figure, memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
-      "shared_gathers, own_communicators, late_free_ops or reduce_bucket_bytes");
+      "scatter_gather, tp_overlap, node_dispatch, adapters_used, memory_figure, memory_rank, "
+      "caching_allocator, holds_gradients, keeps_gradients, ddp_buckets, flat_gather, flat_update, "
+      "shared_gathers, own_communicators, late_free_ops, late_gathers, reduce_bucket_bytes, "
+      "context_bytes, profiled, pinned_powers or load");
   return {};
 }
 

@@ -39,6 +39,15 @@ inline std::string_view Name(MemoryRank rank) {
   return kMemoryRankNames[static_cast<std::size_t>(rank)];
 }
 
+// How weights or a checkpoint come to a rank through its host's memory: a shard of its own state,
+// the whole model in each process, or the whole model in one process of a node.
+enum class LoadOrder : std::uint8_t { kShard, kWhole, kOneProcess };
+inline constexpr std::array<std::string_view, 3> kLoadOrderNames = {"shard", "whole",
+                                                                    "one-process"};
+inline std::string_view Name(LoadOrder order) {
+  return kLoadOrderNames[static_cast<std::size_t>(order)];
+}
+
 struct SystemOptions {
   // What a 16-bit run keeps beside its 16-bit weights, and in what it sums gradients, where nothing
   // else says so.
@@ -70,22 +79,36 @@ struct SystemOptions {
   std::int64_t adapters_used = 0;
   MemoryFigure memory_figure = MemoryFigure::kAllocated;
   MemoryRank memory_rank = MemoryRank::kFullest;
-  // Whether a caching allocator serves the device's memory, by PyTorch's rules.
-  bool caching_allocator = true;
+  // Whether a caching allocator serves the device's memory, by PyTorch's rules; else an arena is laid
+  // out beforehand. A preset has one unless it says otherwise.
+  bool caching_allocator = false;
   // What it holds beside the program. Gradients of a micro-batch, in 16 bits, until its backward has
   // ended and they are added to the sum.
   bool holds_gradients = false;
+  // They stay even then, until the next micro-batch's take their place.
+  bool keeps_gradients = false;
   // Without ZeRO, a flat 16-bit copy of all gradients, as DistributedDataParallel keeps it.
   bool ddp_buckets = false;
   // With ZeRO 1 and 2, updated parameters are gathered as lists of parts and in one flat tensor.
   bool flat_gather = false;
+  // The update copies the gradients that the rank updates into one tensor in their format, and that
+  // into one in fp32.
+  bool flat_update = false;
   // Gathered rows of tensor parallelism lie in one buffer that all gathers share.
   bool shared_gathers = false;
   std::int64_t own_communicators = 0;  // process groups beside those of the plan's degrees
   // Ops of the program by which memory that another queue has used is free later: the host runs
   // ahead of the device, and the allocator waits for the device.
   std::int64_t late_free_ops = 0;
+  // Gathered parameters and gradients on their way to shards are free only when so many further
+  // gathers have been issued: another stream has used them, and the host runs ahead of it.
+  std::int64_t late_gathers = 0;
   std::int64_t reduce_bucket_bytes = 0;  // that gradients are copied to for their sum
+  std::int64_t context_bytes = 0;        // of a device's context; 0: the usual (device_overhead.h)
+  bool profiled = true;                  // activities are recorded; a preset's are not unless it says so
+  // Of the host's memory: pinned buffers take powers of two bytes, and how weights come.
+  bool pinned_powers = false;
+  LoadOrder load = LoadOrder::kShard;
 
   bool operator==(const SystemOptions&) const = default;
 };

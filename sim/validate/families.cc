@@ -16,6 +16,7 @@ constexpr std::string_view kFile = "sim/validate/families.json";
 constexpr std::int64_t kMostHeads = 1 << 20;
 constexpr std::int64_t kMostLayersApart = 1000;
 constexpr std::int64_t kMostAdapters = 1024;
+constexpr std::int64_t kMostRows = 1'000'000;
 
 RunFamily ReadFamily(JsonFields& fields) {
   RunFamily family;
@@ -23,6 +24,11 @@ RunFamily ReadFamily(JsonFields& fields) {
   family.preset = fields.String("preset", 64);
   family.zero_3_preset = fields.StringOr("zero_3_preset", "", 64);
   family.heads = fields.IntegerOr("heads", 0, 1, kMostHeads);
+  for (JsonFields& rows : fields.ObjectsOr("rows")) {
+    family.rows.push_back({rows.Integer("first", 0, kMostRows), rows.Integer("last", 0, kMostRows),
+                           rows.String("preset", 64)});
+    (void)rows.Finish();
+  }
   family.end_blocks_count = fields.BoolOr("end_blocks_count", false);
   family.selective_every =
       static_cast<int>(fields.IntegerOr("selective_every", 0, 1, kMostLayersApart));
@@ -45,6 +51,15 @@ RunFamily ReadFamily(JsonFields& fields) {
 }
 
 }  // namespace
+
+const std::string& RunFamily::PresetOf(std::string_view id, bool sharded) const {
+  if (sharded && !zero_3_preset.empty()) return zero_3_preset;
+  const auto number = ParseInt("id", id.substr(id.rfind('-') + 1), 0, kMostRows);
+  for (const Rows& some : rows) {
+    if (number.has_value() && *number >= some.first && *number <= some.last) return some.preset;
+  }
+  return preset;
+}
 
 RunFamily RunFamilies::Find(std::string_view name, bool gated) const {
   const auto found = std::find_if(families.begin(), families.end(),

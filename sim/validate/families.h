@@ -16,6 +16,12 @@ struct RunFamily {
   std::string name;           // "korth"
   std::string preset;         // of most rows
   std::string zero_3_preset;  // of rows with ZeRO-3; empty: `preset`
+  // Of rows numbered from `first` to `last` ("bloom-110"), which the source says ran another system.
+  struct Rows {
+    std::int64_t first = 0, last = 0;
+    std::string preset;
+  };
+  std::vector<Rows> rows;
   // Query heads where a row states none; 0: hidden / 128.
   std::map<std::int64_t, std::int64_t> heads_of_hidden;
   std::int64_t heads = 0;  // of other hidden sizes
@@ -29,6 +35,9 @@ struct RunFamily {
   int adapters_per_node = 0;  // of its machine; 0: one a device
   // Stages end where they pass their share of parameters (StageLayersByParameters).
   bool stages_by_parameters = false;
+
+  // The preset of the row `id` of the family. `sharded`: with ZeRO-3.
+  const std::string& PresetOf(std::string_view id, bool sharded) const;
 };
 
 struct RunFamilies {

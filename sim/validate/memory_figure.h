@@ -1,9 +1,10 @@
-// The figure of memory that a source states for a run: of which rank, and of what. Leaves out the
-// program's own memory (sim/memory).
+// The figure of memory that a source states for a run: of which rank, and of what; and whether the
+// run fits its devices. Leaves out the program's own memory (sim/memory).
 #pragma once
 
 #include <cstdint>
 
+#include "sim/memory/peak_memory.h"
 #include "sim/spec/cluster_spec.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
@@ -11,22 +12,14 @@
 
 namespace foretrain {
 
-// Bytes that the system's eager kernels keep on the fullest rank beside the program, of the
-// activations that its first stage holds at once, min(m, pp) micro-batches of its layers; with s
-// tokens, b samples, f the MLP's width, t = tp, 2 bytes a number:
-//   eager SwiGLU   2 f s b / t a layer
-//   eager RMSNorm  its input in fp32, twice 4 s b h a layer
-//   eager loss     logits in 16 bits and their softmax in fp32, 6 s b V / t once
-// Layers that recompute keep none of the first two.
-std::int64_t KeptByKernels(const ModelSpec& model, const Plan& plan, const SystemOptions& system);
+struct StatedMemory {
+  std::int64_t stated = 0;  // as the system's source counts it
+  bool fits = false;        // as DeviceUse counts it, of the fullest rank
+};
 
-// What nvidia-smi shows where the allocator's segments have `reserved` bytes.
-std::int64_t ShownBytes(const ClusterSpec& cluster, const Plan& plan, const SystemOptions& system,
-                        std::int64_t reserved);
-
-// The figure that the system's source states, where the closed form of the fullest rank is `bytes`
-// on stage `pp`.
-std::int64_t MemoryFigureOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
-                            const ClusterSpec& cluster, std::int64_t bytes, int pp);
+// Of a valid plan whose fullest rank, by its tensors, is `fullest`. Without a caching allocator the
+// tensors stand for what it holds. O(ops of 2 pp micro-batches).
+StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
+                            const ClusterSpec& cluster, const FullestRank& fullest);
 
 }  // namespace foretrain

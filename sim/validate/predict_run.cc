@@ -15,15 +15,11 @@ RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel&
   RunPrediction out;
   out.plan = plan;
   const FullestRank fullest = PredictFullestRank(run.model, plan);
-  const std::int64_t bytes = fullest.peak.total;
-  out.peak_gib = GibFromBytes(
-      MemoryFigureOf(run.model, plan, run.system, run.cluster, bytes, fullest.pp));
-  const std::int64_t used = bytes + KeptByKernels(run.model, plan, run.system);
-  out.fits = ShownBytes(run.cluster, plan, run.system, used) <= run.cluster.device.memory_bytes;
-  // Pieces that hide collectives are priced as the whole product.
-  Plan priced = plan;
-  if (run.system.tp_overlap > 0) priced.tp_tiles = 1;
-  out.step_s = Evaluator(run.model, costs, AllPlanFields()).Evaluate(priced).step_s;
+  const StatedMemory memory =
+      StatedMemoryOf(run.model, plan, run.system, run.cluster, fullest);
+  out.peak_gib = GibFromBytes(memory.stated);
+  out.fits = memory.fits;
+  out.step_s = Evaluator(run.model, costs, AllPlanFields()).Evaluate(plan).step_s;
   out.interval = ForecastIntervalOf(out.step_s, costs.profile().error);
   return out;
 }

@@ -20,7 +20,7 @@ constexpr std::int64_t kVocabMultiple = 128;
 constexpr std::array<std::int64_t, 5> kMicroBatches = {1, 2, 4, 8, 16};
 
 // Sets the plan's formats: those of the row's dtype, and of the system what the dtype leaves open.
-Result<void> SetPrecision(std::string_view dtype, const SystemOptions& system, Plan& plan) {
+Result<void> SetPrecision(std::string_view dtype, const Preset& preset, Plan& plan) {
   constexpr std::array<std::pair<std::string_view, Precision>, 5> kNames = {{
       {"fp32", Precision::kFp32},
       {"fp16", Precision::kFp16},
@@ -39,9 +39,8 @@ Result<void> SetPrecision(std::string_view dtype, const SystemOptions& system, P
         Printable(dtype));
   }
   plan.precision = found->second;
-  if (!plan.HasShortActivations()) return {};
-  plan.weights = autocast ? WeightStorage::kFp32 : system.weights;
-  plan.gradients = system.gradients;
+  ApplyFormats(preset, {}, plan);
+  if (autocast && plan.HasShortActivations()) plan.weights = WeightStorage::kFp32;
   return {};
 }
 
@@ -157,9 +156,8 @@ Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Pres
   if (run.attention == "standard") plan.attention = AttentionAlgorithm::kStandard;
   if (run.attention == "flash" || plan.cp > 1) plan.attention = AttentionAlgorithm::kFlash;
   FT_TRY(SetOffload(run.offload, plan));
-  FT_TRY(SetPrecision(run.dtype, preset.system, plan));
-  const bool away = plan.offload_parameters != OffloadTarget::kNone;
-  if (away && plan.HasShortActivations()) plan.weights = WeightStorage::kFp32;
+  FT_TRY(SetPrecision(run.dtype, preset, plan));
+  ApplyKernels(preset, {}, plan);
   return plan;
 }
 
@@ -267,9 +265,8 @@ Result<CaseSources> BuiltInCaseSources() {
 
 Result<RunCase> CaseOf(const PublishedRun& run, const CaseSources& sources) {
   const RunFamily family = sources.families.Find(run.family, run.gated_mlp);
-  const bool sharded = run.zero_stage.value_or(0) == 3 && !family.zero_3_preset.empty();
-  FT_ASSIGN(const Preset preset,
-            FindPreset(sources.presets, sharded ? family.zero_3_preset : family.preset));
+  const bool sharded = run.zero_stage.value_or(0) == 3;
+  FT_ASSIGN(const Preset preset, FindPreset(sources.presets, family.PresetOf(run.id, sharded)));
   RunCase out;
   out.preset = preset.name;
   out.system = preset.system;

@@ -68,7 +68,8 @@ TEST(Evaluator, UnfoldsIntoParts) {
     EXPECT_NEAR(sum, e.step_s, 1e-6 * e.step_s + 1e-12) << i << ' ' << Describe(drawn.plan);
     EXPECT_LE(e.bound_s, e.step_s * (1 + 1e-6)) << i << ' ' << Describe(drawn.plan);
     const MemoryParts& m = e.memory;
-    EXPECT_EQ(m.parameters + m.gradients + m.optimizer + m.other_state + m.activations + m.transient,
+    EXPECT_EQ(m.parameters + m.gradients + m.optimizer + m.other_state + m.activations +
+                  m.transient + m.outside,
               e.memory_bytes)
         << i;
   }

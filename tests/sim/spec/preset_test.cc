@@ -45,6 +45,48 @@ TEST(Preset, HasWhatItsFileSays) {
   EXPECT_THAT(preset.omits, testing::ElementsAre("Dropout."));
 }
 
+// Formats of a 16-bit plan are the system's where neither the user nor an option says otherwise;
+// weights that lie off the device are fp32; fp32 plans have none to choose.
+TEST(Preset, GivesSixteenBitPlansTheFormatsOfItsSystem) {
+  Preset preset = Good();
+  preset.system.weights = WeightStorage::kAlone;
+  preset.system.gradients = GradientFormat::kCompute;
+  Plan plan;
+  ApplyFormats(preset, {}, plan);
+  EXPECT_EQ(plan.gradients, Plan{}.gradients);
+  plan.precision = Precision::kBf16;
+  ApplyFormats(preset, {}, plan);
+  EXPECT_EQ(plan.weights, WeightStorage::kAlone);
+  EXPECT_EQ(plan.gradients, GradientFormat::kCompute);
+  plan.weights = WeightStorage::kMaster;
+  const std::vector<const PlanField*> kept = {&PlanFieldOf("weights")};
+  ApplyFormats(preset, kept, plan);
+  EXPECT_EQ(plan.weights, WeightStorage::kMaster);
+  plan.offload_parameters = OffloadTarget::kHost;
+  ApplyFormats(preset, {}, plan);
+  EXPECT_EQ(plan.weights, WeightStorage::kFp32);
+  preset.options.push_back({&PlanFieldOf("gradients"), {}, nullptr, "its section 3"});
+  plan.gradients = GradientFormat::kFp32;
+  ApplyFormats(preset, {}, plan);
+  EXPECT_EQ(plan.gradients, GradientFormat::kFp32);
+}
+
+// Kernels that hide collectives in their products leave no pieces to the program, but for those
+// that were asked for.
+TEST(Preset, LeavesPiecesToKernelsThatHideThem) {
+  Preset preset = Good();
+  Plan plan;
+  plan.tp_tiles = 4;
+  ApplyKernels(preset, {}, plan);
+  EXPECT_EQ(plan.tp_tiles, 4);
+  preset.system.tp_overlap = 0.5;
+  const std::vector<const PlanField*> kept = {&PlanFieldOf("tp_tiles")};
+  ApplyKernels(preset, kept, plan);
+  EXPECT_EQ(plan.tp_tiles, 4);
+  ApplyKernels(preset, {}, plan);
+  EXPECT_EQ(plan.tp_tiles, 1);
+}
+
 struct BadPreset {
   std::string_view from, to;
   std::vector<std::string> told;  // that the message says

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "sim/memory/device_overhead.h"
+#include "sim/memory/peak_memory.h"
 
 namespace foretrain {
 namespace {
@@ -25,23 +26,49 @@ Plan SmallPlan() {
   return plan;
 }
 
-// 6 s b V / t = 6 * 16 * 128 / 2.
-TEST(MemoryFigure, KeepsLogitsOfAnEagerLossTwice) {
-  SystemOptions system;
-  system.fused_loss = false;
-  EXPECT_EQ(KeptByKernels(SmallModel(), SmallPlan(), system), 6144);
-}
-
-// 10 GiB in segments, 1.1 of context, groups tp and world on one node at 0.25 each, 32 MiB of
-// workspace; two groups of the system's own.
+// Beside the segments 1271 MiB of context, groups tp and world on one node at 256 MiB each, 32 MiB
+// of workspace; two groups of the system's own are 512 MiB more. What the driver keeps is in no
+// process.
 TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
   ClusterSpec cluster;
   cluster.devices_per_node = 2;
+  cluster.device.memory_bytes = 10 * kGiB;
   SystemOptions system;
-  const double shown = GibFromBytes(ShownBytes(cluster, SmallPlan(), system, 10 * kGiB));
-  EXPECT_NEAR(shown, 10 + 1.1 + 0.5 + 1.0 / 32, 1e-6);
+  system.profiled = false;
+  system.caching_allocator = true;
+  const auto stated = [&](MemoryFigure figure) {
+    system.memory_figure = figure;
+    return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster,
+                          PredictFullestRank(SmallModel(), SmallPlan()))
+        .stated;
+  };
+  const std::int64_t beside = stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved);
+  EXPECT_EQ(beside, std::int64_t{1271 + 512 + 32} << 20);
   system.own_communicators = 2;
-  EXPECT_NEAR(GibFromBytes(ShownBytes(cluster, SmallPlan(), system, 10 * kGiB)), shown + 0.5, 1e-6);
+  EXPECT_EQ(stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved),
+            beside + (std::int64_t{512} << 20));
+  system.context_bytes = kGiB;
+  EXPECT_EQ(stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved),
+            std::int64_t{1024 + 1024 + 32} << 20);
+}
+
+// Two MiB of segments serve the small model: with what lies outside they need 1271 + 512 + 32 + 2
+// MiB, and of the device a hundredth is the driver's.
+TEST(MemoryFigure, FitsWhereDevicesHoldAllOfIt) {
+  ClusterSpec cluster;
+  cluster.devices_per_node = 2;
+  SystemOptions system;
+  system.profiled = false;
+  system.caching_allocator = true;
+  const auto fits = [&](std::int64_t mib) {
+    cluster.device.memory_bytes = mib << 20;
+    return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster,
+                          PredictFullestRank(SmallModel(), SmallPlan()))
+        .fits;
+  };
+  EXPECT_FALSE(fits(1271 + 512 + 32));
+  EXPECT_FALSE(fits(1271 + 512 + 32 + 2));
+  EXPECT_TRUE(fits((1271 + 512 + 32 + 2 + 1) * 100 / 99));
 }
 
 // 2 x 2 x 2 ranks on nodes of 2: tensor parallelism stays on one, the neighbours in the pipeline,
@@ -55,15 +82,17 @@ TEST(DeviceOverhead, CountsACommunicatorForEachGroup) {
   EXPECT_EQ(CommunicatorsOf(cluster, plan).between_nodes, 0);
   plan.pp = plan.dp = 2;
   EXPECT_EQ(CommunicatorsOf(cluster, plan).all, 5);
-  const DeviceOverhead overhead = DeviceOverheadOf(cluster, plan, 0, false);
+  const DeviceOverhead overhead = DeviceOverheadOf(cluster, plan, {});
   const int far = CommunicatorsOf(cluster, plan).between_nodes;
   EXPECT_GE(far, 3);
   EXPECT_NEAR(static_cast<double>(overhead.communicators), far * 544e6 + (5 - far) * 0.25 * kGiB,
               8.0);
-  EXPECT_EQ(DeviceOverheadOf({}, Plan{}, 4, false).communicators, 0);
+  SystemOptions own;
+  own.own_communicators = 4;
+  EXPECT_EQ(DeviceOverheadOf({}, Plan{}, own).communicators, 0);
   ClusterSpec host;
   host.is_cpu = true;
-  EXPECT_EQ(DeviceOverheadOf(host, plan, 0, true).Total(), 0);
+  EXPECT_EQ(DeviceOverheadOf(host, plan, own).Total(), 0);
 }
 
 }  // namespace

@@ -183,5 +183,19 @@ TEST(RunOffload, SetsWhatTheWordsSay) {
   EXPECT_THAT(refused.error().message, HasSubstr("\"everything\""));
 }
 
+// BigScience's log from its heading "Rebalancing layers" on is of DeepSpeed's bf16 optimizer.
+TEST(RunFamily, NamesThePresetOfRowsThatRanAnotherSystem) {
+  RunFamily family;
+  family.preset = "bloom-fp16";
+  family.zero_3_preset = "zero-3";
+  family.rows = {{110, 129, "bloom"}};
+  EXPECT_EQ(family.PresetOf("bloom-109", false), "bloom-fp16");
+  EXPECT_EQ(family.PresetOf("bloom-110", false), "bloom");
+  EXPECT_EQ(family.PresetOf("bloom-129", false), "bloom");
+  EXPECT_EQ(family.PresetOf("bloom-130", false), "bloom-fp16");
+  EXPECT_EQ(family.PresetOf("bloom-120", true), "zero-3");
+  EXPECT_EQ(family.PresetOf("bloom", false), "bloom-fp16");
+}
+
 }  // namespace
 }  // namespace foretrain
