@@ -229,6 +229,36 @@ void UseOtherAttention(std::uint64_t index, PlannedModel& out) {
   if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
 }
 
+// 4 bits beside adapters in half of the plans that have them; scales that change; biases of routers
+// that follow their choices; fewer heads of keys and values than ranks.
+void QuantizeBase(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(index ^ 0x4b17);
+  const auto half = [&] { return std::uniform_int_distribution<int>(0, 1)(random) == 0; };
+  const auto choose = [&](const auto& change) {
+    PlannedModel made = out;
+    change(made);
+    const bool valid = ValidateModel(made.model) && ValidatePlan(made.plan, made.model);
+    if (half() && valid) out = made;
+  };
+  choose([](PlannedModel& p) {
+    if (p.plan.HasAdapters()) p.plan.method = TrainingMethod::kQlora;
+  });
+  choose([](PlannedModel& p) { p.plan.loss_scale_window = p.plan.loss_scale > 0 ? 100 : 0; });
+  choose([](PlannedModel& p) { p.model.kv_heads = 1; });
+  choose([](PlannedModel& p) { p.model.shared_gate = p.model.shared_ffn_hidden > 0; });
+}
+
+// A router that chooses by biases that move, and a second layer ahead, in half of the plans that can
+// have them.
+void BalanceByBiases(std::uint64_t index, PlannedModel& out) {
+  std::mt19937_64 random(index ^ 0xb1a5);
+  const auto half = [&] { return std::uniform_int_distribution<int>(0, 1)(random) == 0; };
+  ModelSpec model = out.model;
+  if (model.router == RouterKind::kSigmoid && half()) model.router_bias_rate = 0.001;
+  if (model.predict_ahead > 0 && half()) model.predict_ahead = 2;
+  if (ValidateModel(model) && ValidatePlan(out.plan, model)) out.model = model;
+}
+
 // Dropout, and attention that writes its scores out, in a third of the plans each.
 void DropNumbers(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(~index * 11);
@@ -333,9 +363,11 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   }
   plan.post_validation = pick(0, 1) == 1;
   if (!ValidatePlan(plan, out.model)) plan.post_validation = false;
+  QuantizeBase(index, out);
   GatherTogether(index, plan);
   ChooseFormats(index, out);
   UseOtherAttention(index, out);
+  BalanceByBiases(index, out);
   DropNumbers(index, out);
   return out;
 }

@@ -46,9 +46,12 @@ bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int buc
   if (use.block == 0 && use.pass != Pass::kForward) {
     return context.RangeOf(0, kEmbeddingNormWeight).bucket == bucket;
   }
-  // The bias that a router chooses by is frozen and read where experts are chosen alone.
-  const bool chooses = use.pass == Pass::kForward || RecomputeOf(context.plan, context.stage,
-                                                                 use.block) == RecomputeKind::kFull;
+  // The bias that a router chooses by is frozen and read where experts are chosen alone: again by a
+  // layer that is recomputed, and by those ahead, which are the head's, within its backward.
+  const bool head = context.stage.KindOf(use.block) == BlockKind::kHead;
+  const RecomputeKind recompute =
+      head ? context.plan.recompute : RecomputeOf(context.plan, context.stage, use.block);
+  const bool chooses = use.pass == Pass::kForward || recompute == RecomputeKind::kFull;
   if (context.BucketAt(bucket).frozen && !TrainsAdapters(context.plan) && !chooses) return false;
   if (use.pass != Pass::kForward && IsTableAhead(context, use.block, bucket)) return false;
   // Where the head's forward goes on to gradients, its backward reads the final norm's alone.

@@ -213,5 +213,30 @@ TEST_F(Search, FitTellsTheLongestSequenceAndWhatBreaks) {
   EXPECT_NE(none->breaks, "");
 }
 
+// Linears of Llama 3 8B: 32 layers of 2 * 4096^2 + 2 * 1024 * 4096 + 3 * 4096 * 14336 numbers, 6.979e9;
+// tables, head and norms 1.051e9; adapters of rank 8: 32 * 8 * (3 * 4096 + 14336 + 6144 + 4096 + 28672 +
+// 4096). In 4.127 bits and 2 bytes 5.74e9 bytes, in 2 bytes alone 16.1e9.
+TEST_F(Search, FitKnowsWhatFourBitsTake) {
+  const auto catalogue = BuiltInCatalogue();
+  const auto model = ResolveModel("llama3-8b", "test", *catalogue);
+  const auto cluster = ParseCluster("1x1xa100-80gb-sxm", *catalogue);
+  ASSERT_TRUE(model.has_value() && cluster.has_value());
+  const auto costs = CostModel::Make(*cluster, DeriveProfile(*cluster));
+  ASSERT_TRUE(costs.has_value());
+  const double linears = 6'979'321'856, others = 1'050'939'392, adapters = 17'825'792;
+  for (const TrainingMethod method : {TrainingMethod::kLora, TrainingMethod::kQlora}) {
+    FitOptions options;
+    options.method = method;
+    options.memory_bytes = cluster->device.memory_bytes;
+    const auto fit = FitOf(model->model, *costs, options);
+    ASSERT_TRUE(fit.has_value()) << fit.error().message;
+    ASSERT_TRUE(fit->best.has_value());
+    const double bits = method == TrainingMethod::kQlora ? 4.127 : 16;
+    EXPECT_NEAR(static_cast<double>(fit->best->estimate.memory.parameters),
+                linears * bits / 8 + 2 * (others + adapters), 0.002e9)
+        << Describe(fit->best->plan);
+  }
+}
+
 }  // namespace
 }  // namespace foretrain
