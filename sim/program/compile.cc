@@ -1,5 +1,6 @@
 #include <map>
 
+#include "sim/program/compile_unverified.h"
 #include "sim/program/groups.h"
 #include "sim/program/lower/emit.h"
 #include "sim/program/lower/lowerings.h"
@@ -38,7 +39,8 @@ class GroupTable {
 
 }  // namespace
 
-Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileOptions& options) {
+Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
+                                  const CompileOptions& options) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
   Program program;
@@ -68,6 +70,11 @@ Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileO
   }
   program.blocks = registry.Take();
   Link(program);
+  return program;
+}
+
+Result<Program> Compile(const ModelSpec& model, const Plan& plan, const CompileOptions& options) {
+  FT_ASSIGN(Program program, CompileUnverified(model, plan, options));
   FT_TRY(Verify(program));
   return program;
 }

@@ -76,8 +76,13 @@ class Worker {
   }
 
   // Parts one after the other: what the first ones have found ends evaluations of the others.
-  Enumeration Unit(const SpaceWalk& walk, const Rivals& rivals,
+  // `leaves_out`: families of plans at once.
+  Enumeration Unit(const SpaceWalk& walk, const Rivals& rivals, bool leaves_out,
                    const std::vector<std::size_t>& parts) {
+    SpaceWalk::LeavesOut families;
+    if (leaves_out) {
+      families = [this](const Plan& plan, const PlanFamily& of) { return LeavesOut(plan, of); };
+    }
     out_ = {};
     rivals_ = &rivals;
     refused_ = smallest_is_complete_ = false;
@@ -86,7 +91,8 @@ class Worker {
       const std::int64_t before = out_.evaluated;
       walk.VisitPart(
           part, [this](const Plan& plan) { return Visit(plan); },
-          [this] { return shared_.stop.load(std::memory_order_relaxed); }, out_.rejected);
+          [this] { return shared_.stop.load(std::memory_order_relaxed); }, out_.rejected,
+          families);
       shared_.evaluated += out_.evaluated - before;
       ++shared_.done;
       shared_.done.notify_one();
@@ -116,6 +122,18 @@ class Worker {
     KeepFastest(candidate, options_.kept, out_.fastest);
     if (options_.front) KeepOnFront(candidate, out_.front);
     return true;
+  }
+  // All plans of a family, where none fits or none is of use and none has a bound that counts.
+  SpaceWalk::Reason LeavesOut(const Plan& plan, const PlanFamily& family) {
+    Evaluation least;
+    const Evaluator::Reached reached = evaluator_.EvaluateLeast(plan, family, limits_, least);
+    if (reached == Evaluator::Reached::kMemory) {
+      const bool is_first = !refused_;
+      refused_ = true;
+      return {kNeedsMemory, is_first ? Needs(plan, least.memory_bytes) : ""};
+    }
+    if (reached != Evaluator::Reached::kBound || least.bound_s < out_.bound_s) return {};
+    return {IsSlow(least) ? kIsMuchSlower : kIsSlower};
   }
   // The time by which enough plans are done; never where too few are known.
   double Reached(const std::vector<Candidate>& fastest, std::size_t place) const {
@@ -204,8 +222,9 @@ class Enumerator {
     }
   }
 
-  // All parts of `walk`. `tells`: reports progress.
-  Result<Enumeration> Walk(const SpaceWalk& walk, const Rivals& rivals, bool tells) {
+  // All parts of `walk`. `tells`: reports progress; `leaves_out`: families of plans at once.
+  Result<Enumeration> Walk(const SpaceWalk& walk, const Rivals& rivals, bool tells,
+                           bool leaves_out) {
     const std::vector<std::vector<std::size_t>> units = walk.Units();
     std::vector<Enumeration> found(units.size());
     shared_.next = shared_.done = 0;
@@ -215,7 +234,7 @@ class Enumerator {
       std::vector<std::jthread> threads;
       for (const std::unique_ptr<Worker>& worker : workers_) {
         threads.emplace_back([&] {
-          Work(*worker, walk, rivals, units, found);
+          Work(*worker, walk, rivals, leaves_out, units, found);
           --running;
           ++shared_.done;  // wakes who waits
           shared_.done.notify_one();
@@ -234,12 +253,12 @@ class Enumerator {
   }
 
  private:
-  void Work(Worker& worker, const SpaceWalk& walk, const Rivals& rivals,
+  void Work(Worker& worker, const SpaceWalk& walk, const Rivals& rivals, bool leaves_out,
             const std::vector<std::vector<std::size_t>>& units, std::vector<Enumeration>& found) {
     try {
       for (std::size_t unit = shared_.next++; unit < units.size() && !shared_.stop;
            unit = shared_.next++) {
-        found[unit] = worker.Unit(walk, rivals, units[unit]);
+        found[unit] = worker.Unit(walk, rivals, leaves_out, units[unit]);
       }
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
@@ -273,10 +292,14 @@ Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& cost
   Enumerator enumerator(model, costs, walk.varying(), options);
   Rivals rivals;
   if (first.size() < walk.size()) {
-    FT_ASSIGN(Enumeration some, enumerator.Walk(first, {}, /*tells=*/false));
+    FT_ASSIGN(Enumeration some, enumerator.Walk(first, {}, /*tells=*/false, /*leaves_out=*/true));
     rivals = {std::move(some.fastest), std::move(some.front)};
   }
-  return enumerator.Walk(walk, rivals, /*tells=*/true);
+  FT_ASSIGN(Enumeration found,
+            enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/true));
+  // Where nothing fits, the smallest plan counts, which may be in a family that was left out.
+  if (!found.fastest.empty()) return found;
+  return enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/false);
 }
 
 }  // namespace foretrain

@@ -4,24 +4,21 @@
 #include <limits>
 #include <utility>
 
-#include "base/checked.h"
+#include "base/hash.h"
 #include "sim/memory/device_overhead.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
-#include "sim/program/lower/transfer_blocks.h"
 #include "sim/program/precision.h"
 #include "sim/search/balance.h"
-#include "sim/search/chunk_memory.h"
 
 namespace foretrain {
 namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
 
-// Beside a pass of `span_s` that computes `compute_s` runs something else, which slows it down and
-// is what counts where it takes longer.
-double Beside(double span_s, double compute_s, double other_s, double slowdown) {
-  return std::max(span_s + std::min(compute_s, other_s) * (slowdown - 1), other_s);
+// Whether memory depends on the order of the whole step.
+bool WalksMemory(const Plan& plan) {
+  return plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0;
 }
 
 MemoryParts StatePartsOf(const StateFigures& state) {
@@ -45,18 +42,8 @@ Evaluator::Evaluator(const ModelSpec& model, const CostModel& costs, VaryingFiel
       blocks_(model, times_, varying),
       pipelines_(model, varying),
       states_(model, times_, varying),
-      send_key_(varying, {"vpp", "recompute", "zero_stage", "offload_optimizer",
-                          "offload_activations", "offload_gradients", "offload_parameters"}) {}
-
-double Evaluator::SendSeconds(const Plan& plan) {
-  if (plan.pp == 1) return 0;
-  const auto [found, is_new] = sends_.try_emplace(send_key_.Of(plan).Value());
-  if (is_new) {
-    found->second = times_.SpanOf(
-        SendBlock(BoundaryElements(model_, plan), true, ActivationFormat(plan)), plan);
-  }
-  return found->second;
-}
+      chunks_(model, times_, blocks_, varying),
+      least_(model, blocks_, states_, chunks_) {}
 
 std::int64_t Evaluator::OutsideBytes(const Plan& plan) {
   if (costs_.cluster().is_cpu) return 0;
@@ -68,104 +55,6 @@ std::int64_t Evaluator::OutsideBytes(const Plan& plan) {
     found->second = DeviceOverheadOf(costs_.cluster(), plan, costs_.profile().system).Total();
   }
   return found->second;
-}
-
-// The slowest hop of what one layer keeps for its backward.
-double Evaluator::KeptSeconds(const Plan& plan, std::int64_t bytes) {
-  if (plan.offload_activations == OffloadTarget::kNone) return 0;
-  const auto [found, is_new] =
-      kept_.try_emplace(StableHash().Add(bytes).Add(plan.offload_activations).Value());
-  if (!is_new) return found->second;
-  const auto copy = [&](Space from, Space to) {
-    return times_.SpanOf(CopyBlock({"copy", from, to, false, {CeilDiv(bytes, kFloatBytes)}, {}}),
-                         plan);
-  };
-  double slowest = copy(Space::kDevice, Space::kPinned);
-  if (plan.offload_activations == OffloadTarget::kNvme) {
-    slowest =
-        std::max({slowest, copy(Space::kPinned, Space::kNvme), copy(Space::kNvme, Space::kPinned)});
-  }
-  return found->second = slowest;
-}
-
-// Gathers run beside other blocks, or before their own where nothing is issued ahead.
-void Evaluator::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
-                          const StateFigures& state, double kept_s, ClassFigures& out) const {
-  const double slow = times_.slowdown();
-  // Copies of what layers keep hide behind one block, like gathers.
-  const double copies = kind == BlockKind::kLayer ? kept_s : 0;
-  const double gather = state.gather_s[static_cast<std::size_t>(kind)];
-  // Gathers and sums of one group take the same wires.
-  const double reduce = state.reduce_s[static_cast<std::size_t>(kind)];
-  const bool ahead = plan.prefetch_depth > 0;
-  const double before = ahead ? 0 : gather;
-  const double beside = std::max(ahead ? gather : 0, copies);
-  const double n = count;
-  const auto pass = [&](const PassFigures& figures, double other) {
-    return Beside(figures.span_s, figures.compute_s, other, slow);
-  };
-  const bool embedding = kind == BlockKind::kEmbedding;
-  // One copy of a block's parameters serves its recomputation and what follows.
-  const auto rebuilt = [&](PassFigures figures) {
-    figures.span_s += block.again.span_s;
-    figures.compute_s += block.again.compute_s;
-    return figures;
-  };
-  const double gathers = embedding ? 0 : before;
-  const double beside_b = embedding ? 0 : beside;
-  const double beside_whole = std::max((embedding || !ahead ? 0 : gather) + reduce, copies);
-  out.seconds[kF] += n * (before + pass(block.forward, beside));
-  out.seconds[kB] += n * (gathers + pass(rebuilt(block.backward), beside_whole));
-  out.seconds[kI] += n * (gathers + pass(rebuilt(block.input), beside_b));
-  out.seconds[kW] += n * pass(block.weight, std::max(reduce, copies));
-  const auto paired = [&](const PassFigures& figures) {
-    const double exposed = std::max(0.0, figures.span_s - figures.compute_s);
-    return figures.compute_s + exposed * (slow - 1);
-  };
-  out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
-  out.seconds[kPairB] += n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
-  out.fill_s += n * (block.forward.compute_s + block.backward.compute_s);
-  if (IsLayer(kind)) {
-    out.forward_tail_s = std::max(out.forward_tail_s, block.forward.tail_s);
-    out.backward_tail_s = std::max(out.backward_tail_s, block.backward.tail_s);
-  }
-  out.compute_s += n * (block.forward.compute_s + block.backward.compute_s + block.again.compute_s);
-}
-
-Evaluator::ClassFigures Evaluator::FiguresOf(const Plan& plan, const ChunkClass& chunk,
-                                             const StateFigures& state, const BlockKeys& keys) {
-  ClassFigures out;
-  ChunkMemory memory(model_, plan);
-  const bool shared = HasTwin(model_) && plan.pp == 1;
-  const auto add = [&](BlockKind kind, int count, const BlockChoice& choice) {
-    const BlockFigures& block = blocks_.Find(plan, choice, keys);
-    AddBlocks(plan, kind, block, count, state, KeptSeconds(plan, block.kept_bytes), out);
-    memory.Add(kind, block, count);
-  };
-  if (chunk.embedding) {
-    add(BlockKind::kEmbedding, 1, {.kind = BlockKind::kEmbedding, .shared_table = shared});
-  }
-  for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
-    if (chunk.layers[traits] == 0) continue;
-    const BlockKind kind =
-        (traits & kHasExperts) != 0 ? BlockKind::kExpertLayer : BlockKind::kLayer;
-    add(kind, chunk.layers[traits],
-        {.kind = kind,
-         .recompute = (traits & kRecomputes) != 0 ? plan.recompute : RecomputeKind::kNone,
-         .global = (traits & kSeesAll) != 0,
-         .shared_table = shared});
-  }
-  if (chunk.head) add(BlockKind::kHead, 1, {.kind = BlockKind::kHead, .shared_table = shared});
-  if (times_.blocking_sends()) {
-    const double send_s = SendSeconds(plan);
-    for (double& seconds : out.seconds) seconds += send_s;
-    out.seconds[kW] -= send_s;
-  }
-  const ChunkBytes bytes = memory.Of(chunk);
-  out.saved = bytes.saved;
-  out.owed = bytes.owed;
-  out.peak = bytes.peak;
-  return out;
 }
 
 // Sums run beside the last micro-batch's backward, and the last one begins when that ends. Gathers
@@ -254,10 +143,48 @@ void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
     for (const int number : rank.chunks) {
       if (known_[At(number)]) continue;
       known_[At(number)] = true;
-      classes_[At(number)] = FiguresOf(plan, pipeline.classes()[At(number)],
-                                       *of_composition_[At(rank.composition)], keys);
+      classes_[At(number)] = chunks_.Of(plan, pipeline.classes()[At(number)],
+                                        *of_composition_[At(rank.composition)], keys);
     }
   }
+}
+
+// Of the plan's own figures and of what its state adds, in place of them; false where nothing is known.
+bool Evaluator::FindLeast(const Plan& plan, const PlanFamily& family,
+                          const PipelineForm& pipeline) {
+  if (plan.recompute_layers > 0 || WalksMemory(plan)) return false;
+  if (plan.schedule == ScheduleKind::kDualPipe) return false;
+  const LeastTable::Blocks* blocks = least_.BlocksOf(plan, family);
+  if (blocks == nullptr) return false;
+  of_composition_.clear();
+  classes_.assign(pipeline.classes().size(), {});
+  known_.assign(classes_.size(), false);
+  for (const int pp : pipeline.examples()) {
+    const PipelineForm::Rank& rank = pipeline.ranks()[At(pp)];
+    const StateFigures* state = least_.StateOf(plan, family, pipeline, rank.composition);
+    if (state == nullptr) return false;
+    of_composition_.push_back(state);
+    for (const int number : rank.chunks) {
+      if (known_[At(number)]) continue;
+      known_[At(number)] = true;
+      classes_[At(number)] =
+          least_.ClassOf(plan, *blocks, pipeline.classes()[At(number)], *state);
+    }
+  }
+  return true;
+}
+
+Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& family,
+                                            const Limits& limits, Evaluation& out) {
+  out = {};
+  const PipelineForm& pipeline = pipelines_.Find(plan);
+  if (!FindLeast(plan, family, pipeline)) return Reached::kEnd;
+  FindMemory(plan, pipeline, out);
+  out.memory.outside = OutsideBytes(plan);
+  out.memory_bytes += out.memory.outside;
+  if (out.memory_bytes > limits.memory_bytes) return Reached::kMemory;
+  FindBound(plan, pipeline, out);
+  return limits.hopeless(out) ? Reached::kBound : Reached::kEnd;
 }
 
 void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const {
@@ -296,7 +223,7 @@ void Evaluator::FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& o
   seconds_.clear();
   for (const ClassFigures& figures : classes_) seconds_.push_back(figures.seconds);
   const auto m = static_cast<double>(plan.MicroBatches());
-  const double send_s = times_.blocking_sends() ? 0 : SendSeconds(plan);
+  const double send_s = times_.blocking_sends() ? 0 : chunks_.SendSeconds(plan);
   const bool split = SplitsBackward(plan.schedule);
   const double directions = plan.StageCopies();
   // Of all ranks: the longest by itself, and the one that ends last with what it does then.
@@ -354,9 +281,7 @@ void Evaluator::WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
 }
 
 void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) {
-  if (plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0) {
-    return WalkMemory(plan, pipeline, out);
-  }
+  if (WalksMemory(plan)) return WalkMemory(plan, pipeline, out);
   const std::int64_t boundary = BytesIn(ActivationFormat(plan), BoundaryElements(model_, plan));
   const std::int64_t early = pipeline.receives_ahead() ? 2 * boundary : 0;
   for (std::size_t r = 0; r < pipeline.ranks().size(); ++r) {

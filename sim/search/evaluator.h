@@ -12,7 +12,10 @@
 
 #include "sim/cost/cost_model.h"
 #include "sim/search/block_table.h"
+#include "sim/search/chunk_figures.h"
+#include "sim/search/least_table.h"
 #include "sim/search/pipeline_table.h"
+#include "sim/search/plan_family.h"
 #include "sim/search/state_table.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
@@ -71,6 +74,11 @@ class Evaluator {
   };
   Reached Evaluate(const Plan& plan, const Limits& limits, Evaluation& out);
 
+  // The same for all plans of a family at once, of which `plan` is one: figures that none of them goes
+  // below. Where it ends before kEnd, so would each of them; kEnd is no more than that some may not.
+  Reached EvaluateLeast(const Plan& plan, const PlanFamily& family, const Limits& limits,
+                        Evaluation& out);
+
   // Layers of each stage so that none takes longer than it must; empty where the even deal does.
   std::vector<int> BalancedLayers(const Plan& plan);
 
@@ -78,25 +86,11 @@ class Evaluator {
   std::size_t states() const { return states_.size(); }
 
  private:
-  struct ClassFigures {
-    PassSeconds seconds{};
-    double compute_s = 0;
-    double fill_s = 0;  // computing of what comes before and behind all that the next rank does
-    // Computing of the last block of a forward or backward that no other rank waits for, at most.
-    double forward_tail_s = 0, backward_tail_s = 0;
-    std::int64_t saved = 0, owed = 0;                  // behind a forward; behind an input half
-    std::array<std::int64_t, kChunkPassCount> peak{};  // over what was there before
-  };
-  ClassFigures FiguresOf(const Plan& plan, const ChunkClass& chunk, const StateFigures& state,
-                         const BlockKeys& keys);
   void FindClasses(const Plan& plan, const PipelineForm& pipeline);
+  bool FindLeast(const Plan& plan, const PlanFamily& family, const PipelineForm& pipeline);
   void FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out);
-  void AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
-                 const StateFigures& state, double kept_s, ClassFigures& out) const;
-  double KeptSeconds(const Plan& plan, std::int64_t bytes);
   std::int64_t OutsideBytes(const Plan& plan);
-  double SendSeconds(const Plan& plan);
   void WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out);
   void AddEnds(const Plan& plan, double last_forward_s, double last_backward_s,
@@ -108,8 +102,8 @@ class Evaluator {
   BlockTable blocks_;
   PipelineTable pipelines_;
   StateTable states_;
-  PlanKey send_key_;
-  std::unordered_map<std::uint64_t, double> sends_, kept_;
+  ChunkFigures chunks_;
+  LeastTable least_;
   std::unordered_map<std::uint64_t, std::int64_t> outside_;  // by how the ranks are split
   // Of the plan at hand, by class and by composition.
   std::vector<ClassFigures> classes_;

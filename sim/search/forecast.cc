@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "sim/memory/linked_peak.h"
 #include "sim/program/wait_for_sends.h"
 #include "sim/program/wait_for_sums.h"
@@ -13,8 +15,14 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
 
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, const SimulateOptions& options) {
+  FT_ASSIGN(Program program, Compile(model, plan, {.ranks = ranks}));
+  return ForecastOf(std::move(program), costs, options);
+}
+
+Result<Forecast> ForecastOf(Program program, const CostModel& costs,
+                            const SimulateOptions& options) {
   Forecast out;
-  FT_ASSIGN(out.program, Compile(model, plan, {.ranks = ranks}));
+  out.program = std::move(program);
   if (costs.profile().system.blocking_sends) WaitForSends(out.program);
   if (costs.profile().system.blocking_tp) WaitForTensorSums(out.program);
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));

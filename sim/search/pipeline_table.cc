@@ -169,9 +169,15 @@ double PipelineForm::Makespan(const std::vector<PassSeconds>& times, double send
     key.Add(power);
     return std::exp(power * kStep);
   };
+  // Where nothing is paired, no way counts halves of pairs.
+  const bool pairs =
+      schedule_ == ScheduleKind::kDualPipe || schedule_ == ScheduleKind::kDualPipeV;
+  const std::size_t last_pass = pairs ? kChunkPassCount : std::size_t{kPairF};
   std::vector<PassSeconds> rounded = times;
   for (PassSeconds& chunk : rounded) {
-    for (double& seconds : chunk) seconds = near(seconds);
+    for (std::size_t pass = 0; pass < last_pass; ++pass) {
+      chunk[pass] = near(chunk[pass]);
+    }
   }
   const double rounded_send = near(send_s);
   const auto [found, is_new] = ways_.try_emplace(key.Value());

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "sim/memory/host_memory.h"
+#include "sim/program/compile_unverified.h"
 #include "sim/search/advice.h"
 #include "sim/search/bets.h"
 #include "sim/search/enumerate.h"
@@ -229,14 +230,16 @@ class Searcher {
     result_.plans = std::move(kept);
   }
 
-  Result<Forecast> ForecastOf(const Plan& plan) const {
-    return MakeForecast(model_, plan, costs_,
-                        costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst,
-                        /*timeline=*/false);
+  Result<Forecast> Simulated(const Plan& plan) const {
+    const RankChoice ranks = costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst;
+    FT_ASSIGN(Program program, CompileUnverified(model_, plan, {.ranks = ranks}));
+    SimulateOptions options;
+    options.timeline = false;
+    return ForecastOf(std::move(program), costs_, options);
   }
 
   Result<RankedPlan> Rank(const Candidate& candidate) const {
-    FT_ASSIGN(const Forecast forecast, ForecastOf(candidate.plan));
+    FT_ASSIGN(const Forecast forecast, Simulated(candidate.plan));
     const double step = forecast.simulation.step_s;
     RankedPlan out;
     out.plan = candidate.plan;
@@ -264,7 +267,7 @@ class Searcher {
       const std::int64_t room = capacity_ - plan.device.outside.Total();
       Plan better = TuneGathers(model_, plan.plan, room,
                                 [&](const Plan& other) -> std::optional<double> {
-                                  const auto forecast = ForecastOf(other);
+                                  const auto forecast = Simulated(other);
                                   if (!forecast || Cancelled()) return std::nullopt;
                                   return forecast->simulation.step_s;
                                 });

@@ -88,5 +88,8 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
                               RankChoice ranks, bool timeline);
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, const SimulateOptions& options);
+// The same of a program that is compiled already.
+Result<Forecast> ForecastOf(Program program, const CostModel& costs,
+                            const SimulateOptions& options);
 
 }  // namespace foretrain

@@ -146,6 +146,8 @@ SpaceWalk::SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks
     const auto values = static_cast<std::int64_t>(levels_[i].values.size());
     below_[i] = values == 0 ? 0 : Times(below_[i + 1], values);
   }
+  first_free_ = levels_.size();
+  while (first_free_ > 0 && MayBeFree(*levels_[first_free_ - 1].field)) --first_free_;
   Plan plan = space.base;
   for (const std::int64_t tp : split[2].values) {
     for (const std::int64_t pp : split[3].values) {
@@ -191,13 +193,15 @@ struct SpaceWalk::Visit {
   const std::function<bool(const Plan&)>& visit;
   const std::function<bool()>& stop;
   Rejections& rejected;
+  const LeavesOut& leaves_out;
   std::set<std::uint64_t> seen;  // completed plans
 };
 
 void SpaceWalk::VisitPart(std::size_t part, const std::function<bool(const Plan&)>& visit,
-                          const std::function<bool()>& stop, Rejections& rejected) const {
+                          const std::function<bool()>& stop, Rejections& rejected,
+                          const LeavesOut& leaves_out) const {
   Plan plan = splits_[part];
-  Visit state{visit, stop, rejected, {}};
+  Visit state{visit, stop, rejected, leaves_out, {}};
   if (const std::string why = BrokenEarly(plan, PlanFieldOf("dp")); !why.empty()) {
     rejected.Add(kBreaksRule, Below(0), why);
     return;
@@ -241,6 +245,7 @@ std::string SpaceWalk::BrokenEarly(const Plan& plan, const PlanField& field) con
 bool SpaceWalk::Descend(Plan& plan, std::size_t level, Visit& visit) const {
   if (visit.stop()) return false;
   if (level == levels_.size()) return Leaf(plan, visit);
+  if (IsLeftOut(plan, level, visit)) return false;
   const SearchChoice& choice = levels_[level];
   const PlanField& field = *choice.field;
   const std::int64_t before = field.get(plan);
@@ -269,6 +274,40 @@ bool SpaceWalk::Descend(Plan& plan, std::size_t level, Visit& visit) const {
   }
   field.set(plan, before);
   return fits;
+}
+
+// The values that the levels from `level` on may take.
+PlanFamily SpaceWalk::FamilyBelow(const Plan& plan, std::size_t level) const {
+  PlanFamily family;
+  Plan other = plan;
+  for (; level < levels_.size(); ++level) {
+    const PlanField& field = *levels_[level].field;
+    SearchChoice choice{&field, {}};
+    for (const std::int64_t value : levels_[level].values) {
+      field.set(other, value);
+      if (BrokenEarly(other, field).empty()) choice.values.push_back(value);
+    }
+    field.set(other, field.get(plan));
+    family.free.push_back(std::move(choice));
+  }
+  SetKey(family);
+  return family;
+}
+
+// What offloading saves is asked last, and whether plans fit without it then counts.
+bool SpaceWalk::IsLeftOut(const Plan& plan, std::size_t level, Visit& visit) const {
+  if (!visit.leaves_out || space_.complete || level < first_free_) return false;
+  if (level > 0 && IsOffload(*levels_[level - 1].field)) return false;
+  const PlanFamily family = FamilyBelow(plan, level);
+  Plan one = plan;
+  for (const SearchChoice& choice : family.free) {
+    if (choice.values.empty()) return false;
+    choice.field->set(one, choice.values.back());
+  }
+  const Reason reason = visit.leaves_out(one, family);
+  if (reason.reason.empty()) return false;
+  visit.rejected.Add(reason.reason, Below(level), reason.example);
+  return true;
 }
 
 bool SpaceWalk::Leaf(const Plan& plan, Visit& visit) const {

@@ -8,18 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/search/plan_family.h"
 #include "sim/search/plan_key.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
 #include "sim/spec/plan_fields.h"
 
 namespace foretrain {
-
-// Values that one field of a plan may take.
-struct SearchChoice {
-  const PlanField* field = nullptr;  // not kNumber or kIntegers
-  std::vector<std::int64_t> values;
-};
 
 // `base` with every combination of the choices' values laid over it; every plan trains the same
 // batch of the same samples.
@@ -83,14 +78,25 @@ class SpaceWalk {
   // size. `visit` says whether the plan fits: where it does, plans that differ in what they
   // offload alone are left out. `stop` ends the visit. A plan in a smaller form (schedules of one
   // stage, ZeRO without peers, ...) stands for all that say the same.
+  // `leaves_out` is asked, with a plan of each, of families of plans that are about to be visited; it
+  // gives a reason for which all of a family are left out, or none. Only plans whose fields follow
+  // from nothing but the choices come in families.
+  struct Reason {
+    std::string_view reason;
+    std::string example = {};
+  };
+  using LeavesOut = std::function<Reason(const Plan&, const PlanFamily&)>;
   void VisitPart(std::size_t part, const std::function<bool(const Plan&)>& visit,
-                 const std::function<bool()>& stop, Rejections& rejected) const;
+                 const std::function<bool()>& stop, Rejections& rejected,
+                 const LeavesOut& leaves_out = {}) const;
 
  private:
   struct Visit;
   bool Descend(Plan& plan, std::size_t level, Visit& visit) const;
   bool Leaf(const Plan& plan, Visit& visit) const;
   std::string BrokenEarly(const Plan& plan, const PlanField& field) const;
+  bool IsLeftOut(const Plan& plan, std::size_t level, Visit& visit) const;
+  PlanFamily FamilyBelow(const Plan& plan, std::size_t level) const;
   std::int64_t Below(std::size_t level) const { return below_[level]; }
 
   const ModelSpec& model_;
@@ -99,6 +105,7 @@ class SpaceWalk {
   std::vector<Plan> splits_;          // base with a split
   std::vector<SearchChoice> levels_;  // the other choices, in the order of the walk
   std::vector<std::int64_t> below_;   // combinations of the levels from one on
+  std::size_t first_free_ = 0;        // level from which on all fields may be free
 };
 
 }  // namespace foretrain

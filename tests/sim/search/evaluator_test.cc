@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sim/cost/derive_profile.h"
 #include "tests/sim/realistic_plans.h"
@@ -54,6 +56,53 @@ TEST(Evaluator, EndsWhereItIsTold) {
   EXPECT_EQ(out.step_s, 0);
   EXPECT_EQ(evaluator.Evaluate(drawn.plan, {all.memory_bytes, {}}, out), Evaluator::Reached::kEnd);
   EXPECT_EQ(out.step_s, all.step_s);
+}
+
+// All values of the fields that may be free, of which each plan of the family has some.
+PlanFamily WholeFamily(const Plan& plan) {
+  PlanFamily family;
+  for (const auto& [name, values] : std::map<std::string, std::vector<std::int64_t>>{
+           {"zero_stage", {0, 1, 2, 3}},
+           {"sequence_parallel", {0, 1}},
+           {"vocab_parallel", {0, 1}},
+           {"tp_tiles", {1, 4}},
+           {"recompute", {0, 1, 2}},
+           {"offload_optimizer", {0, 1}},
+           {"offload_activations", {0, 1}}}) {
+    const bool of_tp = name == "sequence_parallel" || name == "vocab_parallel" || name == "tp_tiles";
+    const bool alone = (of_tp && plan.tp == 1) || (name == "zero_stage" && plan.dp * plan.cp == 1);
+    family.free.push_back({&PlanFieldOf(name), values});
+    if (alone) family.free.back().values.resize(1);
+  }
+  SetKey(family);
+  return family;
+}
+
+TEST(Evaluator, KnowsWhatNoPlanOfAFamilyGoesBelow) {
+  int known = 0;
+  std::int64_t plans = 0;
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    const RealisticPlan drawn = RealisticPlanOf(i);
+    const auto costs = CostModel::Make(drawn.cluster, DeriveProfile(drawn.cluster));
+    ASSERT_TRUE(costs.has_value());
+    Evaluator evaluator(drawn.model, *costs, AllPlanFields());
+    const PlanFamily family = WholeFamily(drawn.plan);
+    const Evaluator::Limits limits{std::numeric_limits<std::int64_t>::max(),
+                                   [](const Evaluation&) { return false; }};
+    Evaluation least;
+    EXPECT_EQ(evaluator.EvaluateLeast(drawn.plan, family, limits, least), Evaluator::Reached::kEnd);
+    if (least.bound_s > 0) ++known;
+    ForEach(family, drawn.plan, [&](const Plan& plan) {
+      if (!ValidatePlan(plan, drawn.model)) return;
+      const Evaluation one = evaluator.Evaluate(plan);
+      ++plans;
+      EXPECT_GE(one.memory_bytes, least.memory_bytes) << i << ' ' << Describe(plan);
+      EXPECT_GE(one.least_s, least.least_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
+      EXPECT_GE(one.bound_s, least.bound_s * (1 - 1e-12)) << i << ' ' << Describe(plan);
+    });
+  }
+  EXPECT_GT(known, 12);
+  EXPECT_GT(plans, 1000);
 }
 
 // Parts are what the step and the memory are made of.

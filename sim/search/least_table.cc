@@ -1,0 +1,186 @@
+#include "sim/search/least_table.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "base/hash.h"
+#include "sim/program/precision.h"
+
+namespace foretrain {
+namespace {
+
+// As permissive as can be in all that is no part of a key, so that whether a combination of blocks
+// and state is possible does not depend on which plan asks first.
+bool IsPossible(Plan plan, const ModelSpec& model) {
+  plan.schedule = ScheduleKind::k1f1b;
+  plan.vpp = 1;
+  return ValidatePlan(plan, model).has_value();
+}
+
+void AddChunk(const ChunkClass& chunk, StableHash& key) {
+  key.Add(chunk.embedding).Add(chunk.head);
+  for (const int layers : chunk.layers) key.Add(layers);
+}
+
+// Keeps the lesser of each.
+void Keep(const StateFigures& other, StateFigures& least) {
+  for (std::size_t c = 0; c < least.device.size(); ++c) {
+    least.device[c] = std::min(least.device[c], other.device[c]);
+  }
+  for (std::int64_t StateFigures::*bytes :
+       {&StateFigures::host_bytes, &StateFigures::nvme_bytes, &StateFigures::gathered_bytes,
+        &StateFigures::whole_gradient_bytes}) {
+    least.*bytes = std::min(least.*bytes, other.*bytes);
+  }
+  for (std::size_t kind = 0; kind < kBlockKindCount; ++kind) {
+    least.gather_s[kind] = std::min(least.gather_s[kind], other.gather_s[kind]);
+    least.reduce_s[kind] = std::min(least.reduce_s[kind], other.reduce_s[kind]);
+  }
+}
+
+void Keep(const ClassFigures& other, ClassFigures& least) {
+  for (std::size_t pass = 0; pass < kChunkPassCount; ++pass) {
+    least.seconds[pass] = std::min(least.seconds[pass], other.seconds[pass]);
+    least.peak[pass] = std::min(least.peak[pass], other.peak[pass]);
+  }
+  least.compute_s = std::min(least.compute_s, other.compute_s);
+  least.fill_s = std::min(least.fill_s, other.fill_s);
+  // What need not be waited for is taken off.
+  least.forward_tail_s = std::max(least.forward_tail_s, other.forward_tail_s);
+  least.backward_tail_s = std::max(least.backward_tail_s, other.backward_tail_s);
+  least.saved = std::min(least.saved, other.saved);
+  least.owed = std::min(least.owed, other.owed);
+}
+
+// The chunk of a plan that recomputes all of its layers, or none.
+ChunkClass With(const ChunkClass& chunk, bool recomputes) {
+  ChunkClass out = chunk;
+  for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
+    if ((traits & kRecomputes) != 0) continue;
+    const int layers = chunk.layers[traits] + chunk.layers[traits | kRecomputes];
+    out.layers[traits] = recomputes ? 0 : layers;
+    out.layers[traits | kRecomputes] = recomputes ? layers : 0;
+  }
+  return out;
+}
+
+}  // namespace
+
+const StateFigures* LeastTable::StateOf(const Plan& plan, const PlanFamily& family,
+                                        const PipelineForm& pipeline, int composition) {
+  StableHash key;
+  key.Add(states_.KeyOf(plan)).Add(family.key);
+  const int pp = pipeline.examples()[static_cast<std::size_t>(composition)];
+  for (const int number : pipeline.ranks()[static_cast<std::size_t>(pp)].chunks) {
+    AddChunk(pipeline.classes()[static_cast<std::size_t>(number)], key);
+  }
+  if (const auto known = state_figures_.find(key.Value()); known != state_figures_.end()) {
+    return &known->second;
+  }
+  Plan plain = plan;
+  const PlanFamily read = Restricted(
+      family,
+      [](std::string_view field) {
+        return field != "tp_tiles" && field != "recompute" && field != "offload_activations";
+      },
+      plain);
+  std::set<std::uint64_t> seen;
+  StateFigures least;
+  ForEach(read, plain, [&](const Plan& one) {
+    const std::uint64_t of_one = states_.KeyOf(one);
+    if (seen.contains(of_one) || !IsPossible(one, model_)) return;
+    const StateFigures& figures = states_.Find(one, of_one, pipeline, composition);
+    if (seen.empty()) least = figures;
+    seen.insert(of_one);
+    Keep(figures, least);
+  });
+  if (seen.empty()) return nullptr;
+  return &(state_figures_[key.Value()] = least);
+}
+
+const LeastTable::Blocks* LeastTable::BlocksOf(const Plan& plan, const PlanFamily& family) {
+  const BlockKeys keys = blocks_.KeysOf(plan);
+  StableHash key;
+  key.Add(keys.layers).Add(keys.ends).Add(chunks_.KeyOf(plan)).Add(family.key);
+  const auto [found, is_new] = blocks_of_.try_emplace(key.Value());
+  Blocks& out = found->second;
+  if (!is_new) return &out;
+  // Gathered parameters may come in another format, which blocks read.
+  const bool reads_zero = ActivationFormat(plan) != WeightFormat(plan);
+  Plan plain = plan;
+  const PlanFamily read = Restricted(
+      family,
+      [&](std::string_view field) {
+        return field != "offload_optimizer" && (field != "zero_stage" || reads_zero);
+      },
+      plain);
+  for (const SearchChoice& choice : read.free) out.fields.push_back(choice.field);
+  std::set<std::uint64_t> seen;
+  StableHash all;
+  ForEach(read, plain, [&](const Plan& one) {
+    const BlockKeys of_one = blocks_.KeysOf(one);
+    StableHash hash;
+    hash.Add(of_one.layers).Add(of_one.ends).Add(chunks_.KeyOf(one));
+    if (seen.contains(hash.Value()) || !IsPossible(one, model_)) return;
+    seen.insert(hash.Value());
+    all.Add(hash.Value());
+    out.all.push_back({of_one, {}});
+    for (const PlanField* field : out.fields) out.all.back().values.push_back(field->get(one));
+  });
+  out.key = all.Value();
+  if (!out.all.empty()) return &out;
+  // Another plan of the same key may have some.
+  blocks_of_.erase(found);
+  return nullptr;
+}
+
+ClassFigures LeastTable::Without(const Plan& plan, const Blocks& blocks, const ChunkClass& chunk) {
+  StableHash key;
+  key.Add(blocks.key).Add(SplitsBackward(plan.schedule));
+  AddChunk(With(chunk, false), key);
+  const auto [found, is_new] = class_figures_.try_emplace(key.Value());
+  if (!is_new) return found->second;
+  Plan one = plan;
+  const StateFigures none;
+  for (const Blocks::One& some : blocks.all) {
+    for (std::size_t f = 0; f < blocks.fields.size(); ++f) {
+      blocks.fields[f]->set(one, some.values[f]);
+    }
+    const ChunkClass its = With(chunk, one.recompute != RecomputeKind::kNone);
+    const ClassFigures figures = chunks_.Of(one, its, none, some.keys);
+    if (&some == &blocks.all.front()) found->second = figures;
+    Keep(figures, found->second);
+  }
+  return found->second;
+}
+
+// A pass takes no less than what is gathered and summed beside it.
+ClassFigures LeastTable::ClassOf(const Plan& plan, const Blocks& blocks, const ChunkClass& chunk,
+                                 const StateFigures& state) {
+  ClassFigures out = Without(plan, blocks, chunk);
+  double gathers_s = 0, gathers_back_s = 0, sums_s = 0;
+  const auto add = [&](BlockKind kind, int count) {
+    const auto at = static_cast<std::size_t>(kind);
+    gathers_s += count * state.gather_s[at];
+    if (kind != BlockKind::kEmbedding) gathers_back_s += count * state.gather_s[at];
+    sums_s += count * state.reduce_s[at];
+  };
+  if (chunk.embedding) add(BlockKind::kEmbedding, 1);
+  if (chunk.head) add(BlockKind::kHead, 1);
+  for (std::size_t traits = 0; traits < kLayerTraitCount; ++traits) {
+    add((traits & kHasExperts) != 0 ? BlockKind::kExpertLayer : BlockKind::kLayer,
+        chunk.layers[traits]);
+  }
+  const auto no_less = [&](ChunkPass pass, double seconds) {
+    out.seconds[pass] = std::max(out.seconds[pass], seconds);
+  };
+  for (const ChunkPass pass : {kF, kPairF}) no_less(pass, gathers_s);
+  const double back_s = plan.prefetch_depth > 0 ? gathers_back_s + sums_s : gathers_back_s;
+  for (const ChunkPass pass : {kB, kPairB}) no_less(pass, back_s);
+  no_less(kI, gathers_back_s);
+  if (SplitsBackward(plan.schedule)) no_less(kW, sums_s);
+  return out;
+}
+
+}  // namespace foretrain
