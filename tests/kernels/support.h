@@ -33,19 +33,26 @@ double Roundings(std::int64_t n);
 // Sizes around the vectors' and the blocks' edges.
 inline const std::vector<std::int64_t> kRaggedSizes = {1, 31, 32, 33, 65};
 
-// Kernels of one instruction set with one GEMM.
+// Kernels of one instruction set with one GEMM, or those of CUDA executed on the host
+// (kernels/cuda/host_shim.h), their threads in one order.
+enum class CudaThreads { kNone, kForward, kReverse, kRandom };
 struct Variant {
-  const VectorKernels* kernels;
-  GemmBackend gemm;
+  const VectorKernels* kernels;  // null: CUDA's
+  GemmBackend gemm = GemmBackend::kBuiltIn;
+  CudaThreads cuda = CudaThreads::kNone;
 };
 std::string Name(const Variant& variant);
 void PrintTo(const Variant& variant, std::ostream* out);
 
-// Every instruction set that this machine has; oneDNN beside the first, where the build has it.
+// Every instruction set that this machine has; oneDNN beside the first, where the build has it; and
+// the three orders of CUDA's threads.
 std::vector<Variant> AllVariants();
 
+const FtDeviceApi& ApiOf(const Variant& variant);
+
 struct QueueDestroyer {
-  void operator()(FtQueue* queue) const { CpuDeviceApi().queue_destroy(queue); }
+  const FtDeviceApi* api = &CpuDeviceApi();
+  void operator()(FtQueue* queue) const { api->queue_destroy(queue); }
 };
 using Queue = std::unique_ptr<FtQueue, QueueDestroyer>;
 Queue MakeQueue(const Variant& variant);
@@ -61,7 +68,10 @@ class KernelTest : public testing::TestWithParam<Variant> {
     EXPECT_EQ(entry(queue_.get(), &arguments), FT_OK) << api_.queue_error(queue_.get());
   }
 
-  const FtDeviceApi& api_ = CpuDeviceApi();
+  // Ids and counts lie in device memory, where CUDA's entries cannot look at them.
+  bool ChecksIds() const { return GetParam().cuda == CudaThreads::kNone; }
+
+  const FtDeviceApi& api_ = ApiOf(GetParam());
   Queue queue_ = MakeQueue(GetParam());
 };
 
