@@ -17,6 +17,7 @@ void SetCudaExpertEntries(FtDeviceApi& api);       // route, route_backward, exp
 void SetCudaGemmEntries(FtDeviceApi& api);         // gemm, grouped_gemm, expert_bias, _bias_grad
 void SetCudaAttentionForwardEntries(FtDeviceApi& api);  // attention_forward, _part_forward
 void SetCudaAttentionBackwardEntries(FtDeviceApi& api);  // attention_backward, _part_backward
+void SetCudaStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward
 
 // All of them, `supports`, and for each entry that there is no kernel for one that says so.
 void SetCudaKernels(FtDeviceApi& api);

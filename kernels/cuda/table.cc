@@ -77,6 +77,7 @@ FtDeviceApi MakeKernels() {
   SetCudaGemmEntries(api);
   SetCudaAttentionForwardEntries(api);
   SetCudaAttentionBackwardEntries(api);
+  SetCudaStandardAttentionEntries(api);
 #define FT_ENTRY(name) api.name
   FillGaps(FT_ALL_ENTRIES(FT_ENTRY));
 #undef FT_ENTRY

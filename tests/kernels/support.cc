@@ -29,7 +29,7 @@ std::string Name(const Variant& variant) {
 
 void PrintTo(const Variant& variant, std::ostream* out) { *out << Name(variant); }
 
-std::vector<Variant> AllVariants() {
+std::vector<Variant> CpuVariants() {
   std::vector<Variant> variants;
   const UsableVectorKernels usable = FindUsableVectorKernels();
   variants.reserve(static_cast<std::size_t>(usable.count) + 1);
@@ -39,6 +39,11 @@ std::vector<Variant> AllVariants() {
   if (HasGemmBackend(GemmBackend::kOneDnn)) {
     variants.push_back({usable.tables[0], GemmBackend::kOneDnn});
   }
+  return variants;
+}
+
+std::vector<Variant> CudaVariants() {
+  std::vector<Variant> variants;
   // ThreadSanitizer does not know of fibers.
 #if FORETRAIN_HAVE_CUDA_SHIM && !defined(__SANITIZE_THREAD__)
   for (const CudaThreads cuda :
@@ -46,6 +51,13 @@ std::vector<Variant> AllVariants() {
     variants.push_back({nullptr, GemmBackend::kBuiltIn, cuda});
   }
 #endif
+  return variants;
+}
+
+std::vector<Variant> AllVariants() {
+  std::vector<Variant> variants = CpuVariants();
+  const std::vector<Variant> cuda = CudaVariants();
+  variants.insert(variants.end(), cuda.begin(), cuda.end());
   return variants;
 }
 

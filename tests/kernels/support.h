@@ -44,8 +44,11 @@ struct Variant {
 std::string Name(const Variant& variant);
 void PrintTo(const Variant& variant, std::ostream* out);
 
-// Every instruction set that this machine has; oneDNN beside the first, where the build has it; and
-// the three orders of CUDA's threads.
+// Every instruction set that this machine has; oneDNN beside the first, where the build has it.
+std::vector<Variant> CpuVariants();
+// The three orders of CUDA's threads; none where they cannot be executed.
+std::vector<Variant> CudaVariants();
+// Both.
 std::vector<Variant> AllVariants();
 
 const FtDeviceApi& ApiOf(const Variant& variant);
@@ -68,8 +71,8 @@ class KernelTest : public testing::TestWithParam<Variant> {
     EXPECT_EQ(entry(queue_.get(), &arguments), FT_OK) << api_.queue_error(queue_.get());
   }
 
-  // Ids and counts lie in device memory, where CUDA's entries cannot look at them.
-  bool ChecksIds() const { return GetParam().cuda == CudaThreads::kNone; }
+  // Whose entries cannot look at ids and counts, which lie in device memory.
+  bool IsCuda() const { return GetParam().cuda != CudaThreads::kNone; }
 
   const FtDeviceApi& api_ = ApiOf(GetParam());
   Queue queue_ = MakeQueue(GetParam());
@@ -77,6 +80,10 @@ class KernelTest : public testing::TestWithParam<Variant> {
 
 #define FT_TEST_ALL_VARIANTS(suite)                                                              \
   INSTANTIATE_TEST_SUITE_P(Variants, suite, testing::ValuesIn(::foretrain::test::AllVariants()), \
+                           [](const auto& i) { return ::foretrain::test::Name(i.param); })
+
+#define FT_TEST_CPU_VARIANTS(suite)                                                              \
+  INSTANTIATE_TEST_SUITE_P(Variants, suite, testing::ValuesIn(::foretrain::test::CpuVariants()), \
                            [](const auto& i) { return ::foretrain::test::Name(i.param); })
 
 // n numbers of size up to `scale`, the same for the same seed on every machine.
