@@ -218,10 +218,16 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   StoreSink sink(recorder, options);
   RealClock clock;
   const DeviceProfile& profile = context.costs.profile();
-  const bool has_reference = ReferenceSeconds(profile, plan.World()) > 0;
+  // The profile's reference is the CPU's.
+  const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
+  const bool has_reference =
+      &device == &CpuDeviceApi() && ReferenceSeconds(profile, plan.World()) > 0;
   const auto drift = [&] { return MeasureDrift(CpuDeviceApi(), 0, clock, profile, plan.World()); };
-  FT_ASSIGN(const double drift_before, drift());
-  const auto summary = Train(job, CpuDeviceApi(), clock, data, sink,
+  double drift_before = 1.0;
+  if (has_reference) {
+    FT_ASSIGN(drift_before, drift());
+  }
+  const auto summary = Train(job, device, clock, data, sink,
                              [&] { return StopSignal() != 0 || sink.failed(); });
   sink.End();
   // Ranks that stop because the store fails are no fault of the run.

@@ -32,6 +32,7 @@ struct TrainingOptions {
   bool json_lines = false;                    // a line a step on stdout
   bool progress = true;  // a bar on stderr where that is a terminal, else a line now and then
   bool capture = true;   // record spans and memory
+  const FtDeviceApi* device = nullptr;  // what computes; null: the CPU
 };
 
 struct TrainingResult {

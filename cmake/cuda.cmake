@@ -3,6 +3,8 @@ file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cc
   ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cu ${CMAKE_SOURCE_DIR}/runtime/cuda/*.cc
   ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cu ${CMAKE_SOURCE_DIR}/profiler/cuda/*.cc)
+# What executes kernels on the host is the tests' own.
+list(FILTER cuda_sources EXCLUDE REGEX "/kernels/cuda/(host_shim|shim_device)\\.cc$")
 set(FORETRAIN_HAVE_CUDA 0)
 if(FORETRAIN_CUDA STREQUAL "OFF")
   ft_leave_out(FORETRAIN_CUDA "CUDA" "FORETRAIN_CUDA=OFF")
@@ -42,6 +44,11 @@ find_package(NCCL)
 set(FORETRAIN_HAVE_CUDA 1)
 
 add_library(foretrain_cuda MODULE ${cuda_sources})
+# Kernels call the constexpr functions of base/number_formats.h.
+target_compile_options(foretrain_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+# Updates and codes of 8 bits have the CPU's bits; they are as fast as memory without fused multiply-adds too.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/update.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/exchange.cu
+  PROPERTIES COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 target_link_libraries(foretrain_cuda PRIVATE foretrain_options foretrain_base CUDA::cudart CUDA::cublasLt CUDA::nvtx3)
 # Never CUDA::cuda_driver: it would need the driver's library at load time.
 foreach(optional NCCL::nccl CUDA::cupti)
@@ -60,4 +67,5 @@ set_target_properties(foretrain_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
   BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}" INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
-install(TARGETS foretrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Where runtime/cuda_plugin.cc looks, beside the folder of the executable.
+install(TARGETS foretrain_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib)

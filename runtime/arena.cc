@@ -149,7 +149,8 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
 }
 
 Result<void> RankArena::Clear(const FtDeviceApi& api, int device) {
-  FT_ASSIGN(const DeviceQueue queue, DeviceQueue::Make(api, device));
+  api_ = &api;
+  FT_ASSIGN(DeviceQueue queue, DeviceQueue::Make(api, device));
   for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
     const Buffer& buffer = rank_.buffers[i];
     if (buffer.offset < 0 || buffer.bytes == 0 || buffer.space == Space::kNvme) continue;
@@ -164,6 +165,7 @@ Result<void> RankArena::Clear(const FtDeviceApi& api, int device) {
     }
   }
   FT_TRY(Checked(api.queue_synchronize(queue.get()), "clear state", api.queue_error(queue.get())));
+  if (api.asynchronous != 0) queue_ = std::move(queue);
   if (!poison_) return {};
   for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
     const Buffer& buffer = rank_.buffers[i];
@@ -196,16 +198,25 @@ Result<void> RankArena::ReadState(const Binding& binding, void* to) const {
   if (const std::int64_t offset = FileOffset(binding); offset >= 0) {
     return nvme_->Read(offset, binding.bytes, to);
   }
-  std::memcpy(to, At(binding), Index(binding.bytes));
-  return {};
+  return Move(to, At(binding), binding.bytes);
 }
 
 Result<void> RankArena::WriteState(const Binding& binding, const void* from) {
   if (const std::int64_t offset = FileOffset(binding); offset >= 0) {
     return nvme_->Write(offset, binding.bytes, from);
   }
-  std::memcpy(At(binding), from, Index(binding.bytes));
-  return {};
+  return Move(At(binding), from, binding.bytes);
+}
+
+Result<void> RankArena::Move(void* to, const void* from, std::int64_t bytes) const {
+  if (api_->asynchronous == 0) {
+    std::memcpy(to, from, Index(bytes));
+    return {};
+  }
+  FT_TRY(Checked(api_->copy(queue_.get(), to, from, bytes), "copy state",
+                 api_->queue_error(queue_.get())));
+  return Checked(api_->queue_synchronize(queue_.get()), "copy state",
+                 api_->queue_error(queue_.get()));
 }
 
 std::byte* RankArena::BufferAt(std::int32_t buffer) const {

@@ -77,9 +77,13 @@ class RankArena {
  private:
   RankArena(const RankProgram& rank, bool poison) : rank_(rank), poison_(poison) {}
   Result<void> Clear(const FtDeviceApi& api, int device);
+  // Copies between a buffer and the host's memory.
+  Result<void> Move(void* to, const void* from, std::int64_t bytes) const;
 
   const RankProgram& rank_;
   const bool poison_;
+  const FtDeviceApi* api_ = nullptr;
+  DeviceQueue queue_;  // of copies outside of steps; a synchronous device needs none
   DeviceMemory device_memory_;
   std::unique_ptr<NvmeFile> nvme_;
   std::array<std::unique_ptr<std::byte, void (*)(void*)>, kSpaceCount> host_memory_{

@@ -14,4 +14,8 @@ std::string ForetrainBinary() { return FORETRAIN_BINARY; }
 
 std::string StoppableBinary() { return FORETRAIN_STOPPABLE_BINARY; }
 
+std::string TestPlugin(std::string_view name) {
+  return std::string(FORETRAIN_TEST_PLUGINS) + "/libfake_" + std::string(name) + ".so";
+}
+
 }  // namespace foretrain

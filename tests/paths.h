@@ -19,4 +19,7 @@ std::string ForetrainBinary();
 // The same with tests/stop_points.cc in it.
 std::string StoppableBinary();
 
+// The library that tests/plugins/fake_plugin.cc makes as `name`.
+std::string TestPlugin(std::string_view name);
+
 }  // namespace foretrain

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
+#include "app/device_choice.h"
 #include "app/report.h"
 #include "app/stop_signal.h"
 #include "app/training.h"
@@ -36,6 +37,7 @@ class TrainCommand final : public Command {
     arguments.Option("--timeout", timeout_, "TIME",
                      "How long a rank waits for its peers before the run fails");
     arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
+    device_.Declare(arguments);
     arguments.Flag("--pin", options_.pin,
                    "Keep each rank on cores of its own, neighbours by --rank-order side by side");
     arguments.Option("--nvme", options_.nvme_folder, "DIR",
@@ -65,6 +67,7 @@ class TrainCommand final : public Command {
                   "--steps: " + std::to_string(options_.steps) + " is below 1");
     }
     FT_TRY(CheckNumbers());
+    FT_ASSIGN(options_.device, device_.Choose());
     if (capture_ != "off" && capture_ != "full") {
       return Fail(ErrorCode::kInvalidArgument,
                   "--capture: \"" + capture_ + "\" is none of off, full");
@@ -186,6 +189,7 @@ class TrainCommand final : public Command {
   ClusterFlags cluster_;
   PlanFlags plan_;
   TrainingOptions options_;
+  DeviceFlag device_;
   std::string store_ = kDefaultStore;
   std::string budget_;
   std::string cap_copy_;

@@ -128,7 +128,9 @@ TEST(ParseMemInfo, RefusesWhatItDoesNotUnderstand) {
   EXPECT_FALSE(ParseMemInfo("MemTotal: 5 kB\nMemAvailable: 99999999999999999999 kB", memory));
 }
 
-class EntryTest : public KernelTest {
+class EntryTest : public KernelTest {};
+
+class CpuEntryTest : public KernelTest {
  protected:
   std::string ErrorOf(FtStatus expected, FtStatus actual) {
     EXPECT_EQ(actual, expected);
@@ -136,7 +138,7 @@ class EntryTest : public KernelTest {
   }
 };
 
-TEST_P(EntryTest, RefusesOtherTypesBadSizesAndNullByName) {
+TEST_P(CpuEntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   Floats x(64, 1.0F);
   FtGelu gelu{x.data(), nullptr, x.data(), 64, FT_F64, FT_GELU_TANH};
   EXPECT_EQ(ErrorOf(FT_UNSUPPORTED, api_.gelu_forward(queue_.get(), &gelu)),
@@ -219,7 +221,7 @@ std::int64_t ThreadsOfThisProcess() {
 // One layer's worth of large and small kernels; everything the runtime may run at once on two
 // ranks.
 std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
-  const FtDeviceApi& api = CpuDeviceApi();
+  const FtDeviceApi& api = ApiOf(variant);
   const Queue queue = MakeQueue(variant);
   constexpr std::int64_t kSize = 300;
   // `offset` floats of the front are not used, so that tensors lie elsewhere against cache lines.
@@ -298,6 +300,7 @@ TEST_P(EntryTest, WorksInTheCallingThreadAlone) {
 }
 
 FT_TEST_ALL_VARIANTS(EntryTest);
+FT_TEST_CPU_VARIANTS(CpuEntryTest);
 
 }  // namespace
 }  // namespace foretrain::test

@@ -6,6 +6,12 @@
 #include <ostream>
 #include <random>
 
+#if FORETRAIN_HAVE_CUDA_SHIM
+#include "kernels/cuda/host_shim.h"
+#include "kernels/cuda/shim_device.h"
+#undef __restrict__
+#endif
+
 namespace foretrain::test {
 
 double Roundings(std::int64_t n) {
@@ -14,13 +20,16 @@ double Roundings(std::int64_t n) {
 }
 
 std::string Name(const Variant& variant) {
+  if (variant.cuda == CudaThreads::kForward) return "cuda_forward";
+  if (variant.cuda == CudaThreads::kReverse) return "cuda_reverse";
+  if (variant.cuda == CudaThreads::kRandom) return "cuda_random";
   return std::string(variant.kernels->name) +
          (variant.gemm == GemmBackend::kOneDnn ? "_onednn" : "");
 }
 
 void PrintTo(const Variant& variant, std::ostream* out) { *out << Name(variant); }
 
-std::vector<Variant> AllVariants() {
+std::vector<Variant> CpuVariants() {
   std::vector<Variant> variants;
   const UsableVectorKernels usable = FindUsableVectorKernels();
   variants.reserve(static_cast<std::size_t>(usable.count) + 1);
@@ -33,7 +42,45 @@ std::vector<Variant> AllVariants() {
   return variants;
 }
 
+std::vector<Variant> CudaVariants() {
+  std::vector<Variant> variants;
+  // ThreadSanitizer does not know of fibers.
+#if FORETRAIN_HAVE_CUDA_SHIM && !defined(__SANITIZE_THREAD__)
+  for (const CudaThreads cuda :
+       {CudaThreads::kForward, CudaThreads::kReverse, CudaThreads::kRandom}) {
+    variants.push_back({nullptr, GemmBackend::kBuiltIn, cuda});
+  }
+#endif
+  return variants;
+}
+
+std::vector<Variant> AllVariants() {
+  std::vector<Variant> variants = CpuVariants();
+  const std::vector<Variant> cuda = CudaVariants();
+  variants.insert(variants.end(), cuda.begin(), cuda.end());
+  return variants;
+}
+
+const FtDeviceApi& ApiOf(const Variant& variant) {
+#if FORETRAIN_HAVE_CUDA_SHIM
+  if (variant.cuda != CudaThreads::kNone) return ShimDeviceApi();
+#endif
+  static_cast<void>(variant);
+  return CpuDeviceApi();
+}
+
 Queue MakeQueue(const Variant& variant) {
+#if FORETRAIN_HAVE_CUDA_SHIM
+  if (variant.cuda != CudaThreads::kNone) {
+    shim::order = variant.cuda == CudaThreads::kForward   ? shim::Order::kForward
+                  : variant.cuda == CudaThreads::kReverse ? shim::Order::kReverse
+                                                          : shim::Order::kRandom;
+    FtQueue* queue = nullptr;
+    char why[256] = "";
+    ShimDeviceApi().queue_create(0, &queue, why, sizeof why);
+    return {queue, QueueDestroyer{&ShimDeviceApi()}};
+  }
+#endif
   return Queue(MakeCpuQueue(*variant.kernels, variant.gemm));
 }
 

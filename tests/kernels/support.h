@@ -33,19 +33,29 @@ double Roundings(std::int64_t n);
 // Sizes around the vectors' and the blocks' edges.
 inline const std::vector<std::int64_t> kRaggedSizes = {1, 31, 32, 33, 65};
 
-// Kernels of one instruction set with one GEMM.
+// Kernels of one instruction set with one GEMM, or those of CUDA executed on the host
+// (kernels/cuda/host_shim.h), their threads in one order.
+enum class CudaThreads { kNone, kForward, kReverse, kRandom };
 struct Variant {
-  const VectorKernels* kernels;
-  GemmBackend gemm;
+  const VectorKernels* kernels;  // null: CUDA's
+  GemmBackend gemm = GemmBackend::kBuiltIn;
+  CudaThreads cuda = CudaThreads::kNone;
 };
 std::string Name(const Variant& variant);
 void PrintTo(const Variant& variant, std::ostream* out);
 
 // Every instruction set that this machine has; oneDNN beside the first, where the build has it.
+std::vector<Variant> CpuVariants();
+// The three orders of CUDA's threads; none where they cannot be executed.
+std::vector<Variant> CudaVariants();
+// Both.
 std::vector<Variant> AllVariants();
 
+const FtDeviceApi& ApiOf(const Variant& variant);
+
 struct QueueDestroyer {
-  void operator()(FtQueue* queue) const { CpuDeviceApi().queue_destroy(queue); }
+  const FtDeviceApi* api = &CpuDeviceApi();
+  void operator()(FtQueue* queue) const { api->queue_destroy(queue); }
 };
 using Queue = std::unique_ptr<FtQueue, QueueDestroyer>;
 Queue MakeQueue(const Variant& variant);
@@ -61,12 +71,19 @@ class KernelTest : public testing::TestWithParam<Variant> {
     EXPECT_EQ(entry(queue_.get(), &arguments), FT_OK) << api_.queue_error(queue_.get());
   }
 
-  const FtDeviceApi& api_ = CpuDeviceApi();
+  // Whose entries cannot look at ids and counts, which lie in device memory.
+  bool IsCuda() const { return GetParam().cuda != CudaThreads::kNone; }
+
+  const FtDeviceApi& api_ = ApiOf(GetParam());
   Queue queue_ = MakeQueue(GetParam());
 };
 
 #define FT_TEST_ALL_VARIANTS(suite)                                                              \
   INSTANTIATE_TEST_SUITE_P(Variants, suite, testing::ValuesIn(::foretrain::test::AllVariants()), \
+                           [](const auto& i) { return ::foretrain::test::Name(i.param); })
+
+#define FT_TEST_CPU_VARIANTS(suite)                                                              \
+  INSTANTIATE_TEST_SUITE_P(Variants, suite, testing::ValuesIn(::foretrain::test::CpuVariants()), \
                            [](const auto& i) { return ::foretrain::test::Name(i.param); })
 
 // n numbers of size up to `scale`, the same for the same seed on every machine.

@@ -1,0 +1,251 @@
+// The CUDA device: memory, streams as queues, events, copies, and the table that the plugin hands
+// out.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <new>
+
+#include "kernels/cuda/entries.h"
+#include "kernels/cuda/library_gemm.h"
+#include "kernels/cuda/queue.h"
+
+namespace foretrain {
+namespace {
+
+double GiB(std::size_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(std::int64_t{1} << 30);
+}
+
+// FT_OK, or the library's own words behind what was asked of it.
+FtStatus Told(cudaError_t error, const char* what, int32_t device, char* why, size_t n) {
+  if (error == cudaSuccess) return FT_OK;
+  static_cast<void>(cudaGetLastError());  // else the next launch would report it
+  std::snprintf(why, n, "cuda device %d: %s: %s (%s)", static_cast<int>(device), what,
+                cudaGetErrorString(error), cudaGetErrorName(error));
+  return error == cudaErrorMemoryAllocation ? FT_OUT_OF_MEMORY : FT_FAILED;
+}
+
+FtStatus Told(FtQueue* queue, cudaError_t error, const char* what) {
+  CudaQueue& q = QueueOf(queue);
+  return Told(error, what, q.device, q.error, sizeof q.error);
+}
+
+FtStatus Choose(int32_t device, char* why, size_t n) {
+  return Told(cudaSetDevice(device), "choose the device", device, why, n);
+}
+
+FtStatus DeviceCount(int32_t* count, char* why, size_t n) {
+  int found = 0;
+  const cudaError_t error = cudaGetDeviceCount(&found);
+  *count = error == cudaSuccess ? found : 0;
+  if (error == cudaSuccess && found > 0) return FT_OK;
+  static_cast<void>(cudaGetLastError());
+  const cudaError_t named = error == cudaSuccess ? cudaErrorNoDevice : error;
+  std::snprintf(why, n, "%s (%s)", cudaGetErrorString(named), cudaGetErrorName(named));
+  return FT_FAILED;
+}
+
+FtStatus Memory(int32_t device, FtMemory* out, char* why, size_t n) {
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  std::size_t free = 0, total = 0;
+  const FtStatus status =
+      Told(cudaMemGetInfo(&free, &total), "ask for free memory", device, why, n);
+  *out = {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+  return status;
+}
+
+FtStatus Allocate(int32_t device, int64_t bytes, void** out, char* why, size_t n) {
+  *out = nullptr;
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  if (bytes < 0) {
+    std::snprintf(why, n, "cuda device %d: asked to allocate %lld bytes", static_cast<int>(device),
+                  static_cast<long long>(bytes));
+    return FT_FAILED;
+  }
+  const cudaError_t error = cudaMalloc(out, bytes > 0 ? static_cast<std::size_t>(bytes) : 256);
+  if (error != cudaErrorMemoryAllocation) {
+    return Told(error, "allocate", device, why, n);
+  }
+  static_cast<void>(cudaGetLastError());
+  std::size_t free = 0, total = 0;
+  static_cast<void>(cudaMemGetInfo(&free, &total));
+  *out = nullptr;
+  std::snprintf(why, n, "cuda device %d: out of device memory: asked %.2f GiB, free %.2f GiB of %.2f",
+                static_cast<int>(device), GiB(static_cast<std::size_t>(bytes)), GiB(free),
+                GiB(total));
+  return FT_OUT_OF_MEMORY;
+}
+
+FtStatus Release(int32_t device, void* pointer, char* why, size_t n) {
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  return Told(cudaFree(pointer), "release memory", device, why, n);
+}
+
+void QueueDestroy(FtQueue* queue) {
+  CudaQueue* const q = &QueueOf(queue);
+  static_cast<void>(cudaSetDevice(q->device));
+  DestroyGemmLibrary(q->gemm);
+  // A queue may go with work left on it: freeing waits for the device.
+  if (q->workspace != nullptr) static_cast<void>(cudaFree(q->workspace));
+  if (q->stream != nullptr) {
+    static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(q->stream)));
+  }
+  delete q;
+}
+
+FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
+  queue.device = device;
+  cudaStream_t stream = nullptr;
+  FtStatus status = Told(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream",
+                         device, why, n);
+  queue.stream = stream;
+  if (status != FT_OK) return status;
+  void* workspace = nullptr;
+  status = Allocate(device, kWorkspaceBytes, &workspace, why, n);
+  queue.workspace = static_cast<std::byte*>(workspace);
+  if (status != FT_OK) return status;
+  int shared = 0;
+  status = Told(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                "ask for shared memory", device, why, n);
+  queue.shared_bytes = shared;
+  return status != FT_OK ? status : MakeGemmLibrary(&queue.gemm, why, n);
+}
+
+FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
+  *out = nullptr;
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  auto* const queue = new (std::nothrow) CudaQueue;
+  if (queue == nullptr) {
+    std::snprintf(why, n, "cuda: no host memory for a queue");
+    return FT_OUT_OF_MEMORY;
+  }
+  const FtStatus status = FillQueue(*queue, device, why, n);
+  if (status == FT_OK) {
+    *out = reinterpret_cast<FtQueue*>(queue);
+  } else {
+    QueueDestroy(reinterpret_cast<FtQueue*>(queue));
+  }
+  return status;
+}
+
+const char* QueueError(const FtQueue* queue) { return QueueOf(queue).error; }
+
+FtStatus QueueSynchronize(FtQueue* queue) {
+  if (const FtStatus status = UseDevice(queue); status != FT_OK) return status;
+  return Told(queue, cudaStreamSynchronize(static_cast<cudaStream_t>(StreamOf(queue))),
+              "wait for the queue");
+}
+
+FtStatus EventCreate(int32_t device, FtEvent** out, char* why, size_t n) {
+  *out = nullptr;
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  cudaEvent_t event = nullptr;
+  const FtStatus status = Told(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                               "make an event", device, why, n);
+  *out = reinterpret_cast<FtEvent*>(event);
+  return status;
+}
+
+void EventDestroy(FtEvent* event) {
+  static_cast<void>(cudaEventDestroy(reinterpret_cast<cudaEvent_t>(event)));
+}
+
+FtStatus EventRecord(FtQueue* queue, FtEvent* event) {
+  if (const FtStatus status = UseDevice(queue); status != FT_OK) return status;
+  return Told(queue,
+              cudaEventRecord(reinterpret_cast<cudaEvent_t>(event),
+                              static_cast<cudaStream_t>(StreamOf(queue))),
+              "record an event");
+}
+
+FtStatus EventWait(FtQueue* queue, FtEvent* event) {
+  if (const FtStatus status = UseDevice(queue); status != FT_OK) return status;
+  return Told(queue,
+              cudaStreamWaitEvent(static_cast<cudaStream_t>(StreamOf(queue)),
+                                  reinterpret_cast<cudaEvent_t>(event), 0),
+              "wait for an event");
+}
+
+FtStatus CheckBytes(FtQueue* queue, const char* name, const void* pointer, int64_t bytes) {
+  if (bytes >= 0 && (bytes == 0 || pointer != nullptr)) return FT_OK;
+  std::snprintf(QueueOf(queue).error, sizeof CudaQueue::error, "cuda %s: %lld bytes at %p", name,
+                static_cast<long long>(bytes), pointer);
+  return FT_FAILED;
+}
+
+// Between any two memories: addresses are unified, so that the direction shows in them.
+FtStatus Copy(FtQueue* queue, void* to, const void* from, int64_t bytes) {
+  FtStatus status = UseDevice(queue);
+  if (status == FT_OK) status = CheckBytes(queue, "copy", to, bytes);
+  if (status == FT_OK) status = CheckBytes(queue, "copy", from, bytes);
+  if (status != FT_OK || bytes == 0) return status;
+  return Told(queue,
+              cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
+                              static_cast<cudaStream_t>(StreamOf(queue))),
+              "copy");
+}
+
+FtStatus Fill(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes) {
+  FtStatus status = UseDevice(queue);
+  if (status == FT_OK) status = CheckBytes(queue, "fill", to, bytes);
+  if (status != FT_OK || bytes == 0) return status;
+  return Told(queue,
+              cudaMemsetAsync(to, byte_value, static_cast<std::size_t>(bytes),
+                              static_cast<cudaStream_t>(StreamOf(queue))),
+              "fill");
+}
+
+FtDeviceApi MakeTable() {
+  FtDeviceApi api{};
+  api.version = FT_DEVICE_API_VERSION;
+  api.asynchronous = 1;
+  api.name = "cuda";
+  api.device_count = &DeviceCount;
+  api.memory = &Memory;
+  api.allocate = &Allocate;
+  api.release = &Release;
+  api.queue_create = &QueueCreate;
+  api.queue_destroy = &QueueDestroy;
+  api.queue_error = &QueueError;
+  api.queue_synchronize = &QueueSynchronize;
+  api.event_create = &EventCreate;
+  api.event_destroy = &EventDestroy;
+  api.event_record = &EventRecord;
+  api.event_wait = &EventWait;
+  api.copy = &Copy;
+  api.fill = &Fill;
+  SetCudaKernels(api);
+  return api;
+}
+
+}  // namespace
+
+FtStatus UseDevice(FtQueue* queue) {
+  return Told(queue, cudaSetDevice(QueueOf(queue).device), "choose the device");
+}
+
+FtStatus LaunchStatus(FtQueue* queue, const char* kernel) {
+  return Told(queue, cudaGetLastError(), kernel);
+}
+
+FtStatus AllowShared(FtQueue* queue, const char* name, const void* kernel, std::int64_t bytes) {
+  const CudaQueue& q = QueueOf(queue);
+  if (bytes > q.shared_bytes) {
+    std::snprintf(QueueOf(queue).error, sizeof CudaQueue::error,
+                  "cuda %s: needs %lld bytes of shared memory, a block of this device has %lld",
+                  name, static_cast<long long>(bytes), static_cast<long long>(q.shared_bytes));
+    return FT_UNSUPPORTED;
+  }
+  return Told(queue,
+              cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(bytes)),
+              name);
+}
+
+}  // namespace foretrain
+
+// The plugin's one exported function; runtime/cuda_plugin.h looks for its name.
+extern "C" __attribute__((visibility("default"))) const FtDeviceApi* foretrain_cuda_device_api() {
+  static const FtDeviceApi api = foretrain::MakeTable();
+  return &api;
+}

@@ -1,0 +1,25 @@
+// The CUDA kernel entries by family, a file each: check the arguments, then launch.
+#pragma once
+
+#include "base/device_api.h"
+
+namespace foretrain {
+
+void SetCudaNormEntries(FtDeviceApi& api);         // norm_*, add_norm_forward, bias_grad
+void SetCudaElementwiseEntries(FtDeviceApi& api);  // gelu, swiglu, add, softcap, copy_rows
+void SetCudaDropoutEntries(FtDeviceApi& api);      // dropout, dropout_backward
+void SetCudaEmbeddingEntries(FtDeviceApi& api);    // embedding_forward, _backward
+void SetCudaHeadEntries(FtDeviceApi& api);         // rope, head_norm_*, latent_heads, sink_*
+void SetCudaLossEntries(FtDeviceApi& api);         // cross_entropy_*, vocab_*, shift_targets
+void SetCudaUpdateEntries(FtDeviceApi& api);       // squared_norm, adamw, sgd, count_*
+void SetCudaExchangeEntries(FtDeviceApi& api);     // quantize, dequantize, sum_ranks
+void SetCudaExpertEntries(FtDeviceApi& api);       // route, route_backward, expert_gather, _combine, _dots
+void SetCudaGemmEntries(FtDeviceApi& api);         // gemm, grouped_gemm, expert_bias, _bias_grad
+void SetCudaAttentionForwardEntries(FtDeviceApi& api);  // attention_forward, _part_forward
+void SetCudaAttentionBackwardEntries(FtDeviceApi& api);  // attention_backward, _part_backward
+void SetCudaStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward
+
+// All of them, `supports`, and for each entry that there is no kernel for one that says so.
+void SetCudaKernels(FtDeviceApi& api);
+
+}  // namespace foretrain

@@ -1,0 +1,305 @@
+// GEMM: by cuBLASLt where it has an algorithm, else by tiles in shared memory, which also serve
+// products of experts and run on the host.
+#include "kernels/cuda/entries.h"
+#include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/library_gemm.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kTile = 64;       // rows and columns of c that a block makes
+constexpr int kTileDepth = 16;  // of k at a time
+constexpr int kPart = 4;        // rows and columns of c that a thread makes
+
+// One product of the batch that a launch runs: those of blockIdx.z.
+struct Matrix {
+  const void* at;
+  std::int64_t row, col;  // strides of op(matrix)
+};
+
+// A tile of op(a) as [depth][kTile], 0 past the ends. Threads follow what is dense in memory.
+FT_DEVICE void LoadTile(const Matrix& a, FtDtype dtype, std::int64_t first, std::int64_t rows,
+                        std::int64_t depth, std::int64_t all_depth,
+                        float (&tile)[kTileDepth][kTile + 1]) {
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * kTileDepth; i += kBlock) {
+    const int r = a.row == 1 ? i % kTile : i / kTileDepth;
+    const int d = a.row == 1 ? i / kTile : i % kTileDepth;
+    const std::int64_t row = first + r, at = depth + d;
+    tile[d][r] = row < rows && at < all_depth ? LoadAny(a.at, dtype, row * a.row + at * a.col) : 0.0F;
+  }
+}
+
+// What a thread makes of a tile of c.
+struct Part {
+  float sum[kPart][kPart];
+};
+FT_DEVICE int PartCol() { return static_cast<int>(threadIdx.x) % (kTile / kPart) * kPart; }
+FT_DEVICE int PartRow() { return static_cast<int>(threadIdx.x) / (kTile / kPart) * kPart; }
+
+// part += the thread's of a b, one tile a block.
+FT_DEVICE void AddProduct(const Matrix& a, const Matrix& b, const FtGemm& g, std::int64_t row0,
+                          std::int64_t col0, Part& part) {
+  __shared__ float of_a[kTileDepth][kTile + 1];
+  __shared__ float of_b[kTileDepth][kTile + 1];
+  const int x = PartCol(), y = PartRow();
+  for (std::int64_t depth = 0; depth < g.k; depth += kTileDepth) {
+    LoadTile(a, g.dtype, row0, g.m, depth, g.k, of_a);
+    LoadTile(b, g.dtype, col0, g.n, depth, g.k, of_b);
+    __syncthreads();
+#pragma unroll
+    for (int d = 0; d < kTileDepth; ++d) {
+#pragma unroll
+      for (int i = 0; i < kPart; ++i) {
+#pragma unroll
+        for (int j = 0; j < kPart; ++j) part.sum[i][j] += of_a[d][y + i] * of_b[d][x + j];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+// c[m, n] (+)= scale * part + bias.
+FT_DEVICE void StorePart(const FtGemm& g, std::int64_t row0, std::int64_t col0, const Part& part) {
+#pragma unroll
+  for (int i = 0; i < kPart; ++i) {
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) {
+      const std::int64_t row = row0 + PartRow() + i, col = col0 + PartCol() + j;
+      if (row >= g.m || col >= g.n) continue;
+      float value = part.sum[i][j] * g.scale;
+      if (g.bias != nullptr) value += LoadAny(g.bias, g.bias_dtype, col);
+      if (g.accumulate != 0) value += LoadAny(g.c, g.c_dtype, row * g.ldc + col);
+      StoreAny(g.c, g.c_dtype, row * g.ldc + col, value);
+    }
+  }
+}
+
+FT_DEVICE Matrix LeftOf(const FtGemm& g) {
+  return {g.a, g.trans_a != 0 ? 1 : g.lda, g.trans_a != 0 ? g.lda : 1};
+}
+FT_DEVICE Matrix RightOf(const FtGemm& g) {  // rows of op(b)^T
+  return {g.b, g.trans_b != 0 ? g.ldb : 1, g.trans_b != 0 ? 1 : g.ldb};
+}
+
+__global__ void __launch_bounds__(kBlock) GemmKernel(FtGemm g) {
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile, col0 = std::int64_t{blockIdx.x} * kTile;
+  Part part{};
+  AddProduct(LeftOf(g), RightOf(g), g, row0, col0, part);
+  StorePart(g, row0, col0, part);
+}
+
+// Rows of c by launches of 65,535 tiles, the most that a grid has in y.
+void LaunchTiles(FtQueue* queue, FtGemm g) {
+  g.scale = g.scale == 0.0F ? 1.0F : g.scale;
+  const std::int64_t size_a = g.dtype == FT_F32 ? 4 : 2, size_c = g.c_dtype == FT_F32 ? 4 : 2;
+  constexpr std::int64_t kMostRows = std::int64_t{65535} * kTile;
+  for (std::int64_t row = 0; row < g.m; row += kMostRows) {
+    FtGemm part = g;
+    part.m = g.m - row < kMostRows ? g.m - row : kMostRows;
+    part.a = static_cast<const char*>(g.a) + row * size_a * (g.trans_a != 0 ? 1 : g.lda);
+    part.c = static_cast<char*>(g.c) + row * size_c * g.ldc;
+    FT_LAUNCH(GemmKernel, dim3(Blocks(g.n, kTile), Blocks(part.m, kTile)), dim3(kBlock), 0,
+              StreamOf(queue), part);
+  }
+}
+
+FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
+  CudaCheck check(queue, "gemm");
+  check.Float("dtype", g->dtype).Float("c_dtype", g->c_dtype);
+  if (g->bias != nullptr) check.Float("bias_dtype", g->bias_dtype);
+  check.Size("m", g->m).Size("n", g->n).Size("k", g->k);
+  check.AtLeast("lda", g->lda, g->trans_a != 0 ? g->m : g->k);
+  check.AtLeast("ldb", g->ldb, g->trans_b != 0 ? g->k : g->n).AtLeast("ldc", g->ldc, g->n);
+  if (!check.ok() || g->m == 0 || g->n == 0) return check.status();
+  check.Tensor("a", g->a, g->m, g->k).Tensor("b", g->b, g->k, g->n).Tensor("c", g->c, g->m, g->n);
+  if (!check.ok()) return check.status();
+#ifndef FT_HOST_SHIM
+  if (g->k > 0) {
+    const FtStatus status = LibraryGemm(queue, *g);
+    if (status != FT_UNSUPPORTED) return status;
+  }
+#endif
+  LaunchTiles(queue, *g);
+  return check.Launched();
+}
+
+// ---- products of experts, whose runs of rows lie in device memory
+
+// Rows of run `run`, and of all runs before it.
+struct GroupRows {
+  std::int64_t first, count;
+};
+template <class Arguments>
+FT_DEVICE std::int64_t RowsOfRun(const Arguments& g, std::int64_t run) {
+  if (g.counts == nullptr) return g.rows / g.groups;
+  if (g.count_stride == 0) return g.counts[run];
+  return g.counts[run / g.experts * g.count_stride + run % g.experts];
+}
+template <class Arguments>
+FT_DEVICE GroupRows RowsBefore(const Arguments& g, std::int64_t run) {
+  if (g.counts == nullptr) return {run * (g.rows / g.groups), g.rows / g.groups};
+  std::int64_t first = 0;
+  for (std::int64_t before = 0; before < run; ++before) first += RowsOfRun(g, before);
+  const std::int64_t count = RowsOfRun(g, run), room = g.rows - first;
+  return {first, count < room ? count : room};
+}
+
+FT_DEVICE const char* Shifted(const void* at, FtDtype dtype, std::int64_t elements) {
+  return static_cast<const char*>(at) + elements * (dtype == FT_F32 ? 4 : 2);
+}
+
+// Run blockIdx.z of FORWARD and INPUT; tiles past its rows have nothing to do.
+__global__ void __launch_bounds__(kBlock) GroupedRowsKernel(FtGroupedGemm g) {
+  const std::int64_t run = blockIdx.z;
+  const GroupRows rows = RowsBefore(g, run);
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile;
+  if (row0 >= rows.count) return;
+  const bool forward = g.mode == FT_GROUPED_FORWARD;
+  const std::int64_t in = forward ? g.in : g.out, out = forward ? g.out : g.in;
+  FtGemm of_run{};
+  of_run.m = rows.count, of_run.n = out, of_run.k = in, of_run.ldc = out;
+  of_run.dtype = g.dtype, of_run.c_dtype = g.c_dtype;
+  of_run.accumulate = g.accumulate, of_run.scale = 1.0F;
+  of_run.c = const_cast<char*>(Shifted(g.c, g.c_dtype, rows.first * out));
+  const Matrix a{Shifted(g.a, g.dtype, rows.first * in), in, 1};
+  const Matrix b{Shifted(g.b, g.dtype, run % g.experts * g.out * g.in), forward ? g.in : 1,
+                 forward ? 1 : g.in};
+  const std::int64_t col0 = std::int64_t{blockIdx.x} * kTile;
+  Part part{};
+  AddProduct(a, b, of_run, row0, col0, part);
+  StorePart(of_run, row0, col0, part);
+}
+
+// Expert blockIdx.z of WEIGHT: the sum over its runs, one after the other.
+__global__ void __launch_bounds__(kBlock) GroupedWeightKernel(FtGroupedGemm g) {
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile, col0 = std::int64_t{blockIdx.x} * kTile;
+  FtGemm of_expert{};
+  of_expert.m = g.out, of_expert.n = g.in, of_expert.ldc = g.in;
+  of_expert.dtype = g.dtype, of_expert.c_dtype = g.c_dtype;
+  of_expert.accumulate = g.accumulate, of_expert.scale = 1.0F;
+  of_expert.c =
+      const_cast<char*>(Shifted(g.c, g.c_dtype, std::int64_t{blockIdx.z} * g.out * g.in));
+  Part part{};
+  for (std::int64_t run = blockIdx.z; run < g.groups; run += g.experts) {
+    const GroupRows rows = RowsBefore(g, run);
+    of_expert.k = rows.count;
+    const Matrix a{Shifted(g.a, g.dtype, rows.first * g.out), 1, g.out};
+    const Matrix b{Shifted(g.b, g.dtype, rows.first * g.in), 1, g.in};
+    AddProduct(a, b, of_expert, row0, col0, part);
+  }
+  StorePart(of_expert, row0, col0, part);
+}
+
+template <class Arguments>
+void CheckRuns(CudaCheck& check, const Arguments& g) {
+  check.Size("rows", g.rows).AtLeast("experts", g.experts, 1);
+  check.AtLeast("groups", g.groups, g.experts).AtMost("groups", g.groups, 65535);
+  check.Size("count_stride", g.count_stride);
+  if (check.ok() && g.groups % g.experts != 0) {
+    check.Refuse(FT_FAILED, "groups %lld: must be a multiple of experts %lld",
+                 static_cast<long long>(g.groups), static_cast<long long>(g.experts));
+  }
+  if (check.ok() && g.counts == nullptr && g.rows % g.groups != 0) {
+    check.Refuse(FT_FAILED, "groups %lld: do not fit experts %lld and rows %lld",
+                 static_cast<long long>(g.groups), static_cast<long long>(g.experts),
+                 static_cast<long long>(g.rows));
+  }
+}
+
+FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
+  CudaCheck check(queue, "grouped_gemm");
+  check.Float("dtype", g->dtype).Float("c_dtype", g->c_dtype);
+  CheckRuns(check, *g);
+  check.Size("out", g->out).Size("in", g->in);
+  const bool weight = g->mode == FT_GROUPED_WEIGHT, forward = g->mode == FT_GROUPED_FORWARD;
+  check.Tensor("a", g->a, g->rows, forward ? g->in : g->out);
+  check.Tensor("b", g->b, weight ? g->rows : g->experts * g->out, g->in);
+  check.Tensor("c", g->c, weight ? g->experts * g->out : g->rows, g->in);
+  if (!check.ok() || g->out == 0 || g->in == 0) return check.status();
+  if (weight) {
+    FT_LAUNCH(GroupedWeightKernel,
+              dim3(Blocks(g->in, kTile), Blocks(g->out, kTile), static_cast<unsigned>(g->experts)),
+              dim3(kBlock), 0, StreamOf(queue), *g);
+    return check.Launched();
+  }
+  // How long a run is only the device knows: tiles for the longest that it can be.
+  const std::int64_t most = g->counts == nullptr ? g->rows / g->groups : g->rows;
+  check.AtMost("rows of a run", most, std::int64_t{65535} * kTile);
+  if (!check.ok() || most == 0) return check.status();
+  FT_LAUNCH(GroupedRowsKernel,
+            dim3(Blocks(forward ? g->out : g->in, kTile), Blocks(most, kTile),
+                 static_cast<unsigned>(g->groups)),
+            dim3(kBlock), 0, StreamOf(queue), *g);
+  return check.Launched();
+}
+
+// ---- biases of experts
+
+__global__ void ExpertBiasKernel(FtExpertBias g) {
+  const std::int64_t run = blockIdx.y;
+  const GroupRows rows = RowsBefore(g, run);
+  const std::int64_t bias = run % g.experts * g.cols;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kBlock + threadIdx.x; i < rows.count * g.cols;
+       i += std::int64_t{gridDim.x} * kBlock) {
+    const std::int64_t at = rows.first * g.cols + i;
+    const float add = g.scale * LoadAny(g.bias, g.bias_dtype, bias + i % g.cols);
+    StoreAny(g.x, g.dtype, at, LoadAny(g.x, g.dtype, at) + add);
+  }
+}
+
+FtStatus ExpertBias(FtQueue* queue, const FtExpertBias* g) {
+  CudaCheck check(queue, "expert_bias");
+  check.Float("dtype", g->dtype).Float("bias_dtype", g->bias_dtype);
+  CheckRuns(check, *g);
+  check.Size("cols", g->cols).Tensor("x", g->x, g->rows, g->cols);
+  check.Tensor("bias", g->bias, g->experts, g->cols);
+  if (!check.ok() || g->rows * g->cols == 0) return check.status();
+  const unsigned blocks = Blocks(g->rows * g->cols, kBlock * std::int64_t{8} * g->groups);
+  FT_LAUNCH(ExpertBiasKernel, dim3(blocks, static_cast<unsigned>(g->groups)), dim3(kBlock), 0,
+            StreamOf(queue), *g);
+  return check.Launched();
+}
+
+// Expert blockIdx.y, columns of a warp, rows dealt to the warps of a block.
+__global__ void ExpertBiasGradKernel(FtExpertBiasGrad g) {
+  __shared__ float of_warps[kOctet][kWarp];
+  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
+  const std::int64_t col = std::int64_t{blockIdx.x} * kWarp + lane;
+  float sum = 0.0F;
+  for (std::int64_t run = blockIdx.y; run < g.groups; run += g.experts) {
+    const GroupRows rows = RowsBefore(g, run);
+    for (std::int64_t row = warp; row < rows.count && col < g.cols; row += kOctet) {
+      sum += LoadAny(g.dy, g.dtype, (rows.first + row) * g.cols + col);
+    }
+  }
+  of_warps[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0 || col >= g.cols) return;
+  const std::int64_t at = std::int64_t{blockIdx.y} * g.cols + col;
+  float total = g.accumulate != 0 ? LoadAny(g.bias_grad, g.grad_dtype, at) : 0.0F;
+  for (int w = 0; w < kOctet; ++w) total += of_warps[w][lane];
+  StoreAny(g.bias_grad, g.grad_dtype, at, total);
+}
+
+FtStatus ExpertBiasGrad(FtQueue* queue, const FtExpertBiasGrad* g) {
+  CudaCheck check(queue, "expert_bias_grad");
+  check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
+  CheckRuns(check, *g);
+  check.Size("cols", g->cols).Tensor("dy", g->dy, g->rows, g->cols);
+  check.Tensor("bias_grad", g->bias_grad, g->experts, g->cols);
+  if (!check.ok() || g->cols == 0) return check.status();
+  FT_LAUNCH(ExpertBiasGradKernel, dim3(Blocks(g->cols, kWarp), static_cast<unsigned>(g->experts)),
+            dim3(kWarp, kOctet), 0, StreamOf(queue), *g);
+  return check.Launched();
+}
+
+}  // namespace
+
+void SetCudaGemmEntries(FtDeviceApi& api) {
+  api.gemm = &Gemm;
+  api.grouped_gemm = &GroupedGemm;
+  api.expert_bias = &ExpertBias;
+  api.expert_bias_grad = &ExpertBiasGrad;
+}
+
+}  // namespace foretrain
