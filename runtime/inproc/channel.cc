@@ -104,6 +104,8 @@ std::int64_t BytesOf(FtDtype dtype) {
     case FT_I8:
     case FT_U8:
       return 1;
+    case FT_NF4:  // such tensors are moved whole, as FT_U8
+      break;
   }
   return 0;
 }

@@ -33,12 +33,13 @@ TEST(LayersAhead, AddThePartsOfTheirLosses) {
   EXPECT_NEAR(TrainTiny(model, TinyPlan(), first).losses[0], guess * (1 + 42.0 / 48), 0.1);
 }
 
-// With a weight of 0 for all of them what is left is the model without.
+// With a weight of 0, and none for what evens their experts out, what is left is the model without.
 TEST(LayersAhead, LeaveTheModelWithoutThemAsItIsWhereTheyWeighNothing) {
   ModelSpec model = Ahead(2);
-  model.predict_weight = 0;
+  model.predict_weight = model.balance_weight = 0;
   const Trained with = TrainTiny(model, TinyPlan());
-  const Trained without = TrainTiny(Ahead(0), TinyPlan());
+  model.predict_ahead = 0;
+  const Trained without = TrainTiny(model, TinyPlan());
   ASSERT_EQ(with.losses.size(), without.losses.size());
   for (std::size_t step = 0; step < with.losses.size(); ++step) {
     EXPECT_NEAR(with.losses[step], without.losses[step], 1e-5 * without.losses[step]);
