@@ -102,7 +102,8 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
       "value",
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
       "fused_loss, fused_accumulation, host_op_s, whole_recompute, blocking_sends, blocking_tp, "
-      "scatter_gather, tp_overlap, node_dispatch, adapters_used, memory_figure, memory_rank, caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
+      "scatter_gather, tp_overlap, node_dispatch, adapters_used, memory_figure, memory_rank, "
+      "caching_allocator, holds_gradients, ddp_buckets, flat_gather, "
       "shared_gathers, own_communicators, late_free_ops or reduce_bucket_bytes");
   return {};
 }
