@@ -54,7 +54,7 @@ class CostModel {
   // GEMM gemm_fill_s more. kOpaque costs what it says, at every level.
   //
   // Of the profile's system: tp_overlap hides a share of the collectives of tensor parallelism,
-  // adapters_used slows those of data parallelism between nodes, node_dispatch makes the exchange of
+  // adapters_used slows those of data parallelism between nodes, node_dispatch makes exchanges of
   // experts smaller. `scattered`, where the tensor-parallel
   // group lies: what a send carries goes in parts, one of each of its members, and is gathered
   // among them behind it; null: no send is cut.

@@ -29,8 +29,8 @@ struct KernelModel {
 std::optional<KernelModel> KernelModelOf(const DeviceSpec& device,
                                          const std::vector<Architecture>& architectures);
 
-// Seconds of a compute op that moves `bytes`, by the kernels that `system` has; nothing for ops that
-// are no kernel of arithmetic and for products and attention of more than 16 bits.
+// Seconds of a compute op that moves `bytes`, by the kernels that `system` has; nothing for ops
+// that are no kernel of arithmetic and for products and attention of more than 16 bits.
 //
 //   GEMM       kernel_s + max(waves * tile, bytes / bandwidth), the best of eight tile shapes and
 //              four splits of k: GemmSeconds; where the system does not add weight gradients up in
@@ -54,7 +54,7 @@ double GemmSeconds(const KernelModel& model, NumberFormat format, std::int64_t b
 
 // Attention that writes its scores out, a 16-bit number each, all of them though half are masked:
 // forward QK^T, scale + mask + softmax, dropout, PV; backward the four products of their
-// gradients, dropout and softmax. Values may be of another width than keys. [Megatron-LM CoreAttention; Korthikanti et al. 2022, s. 4.1]
+// gradients, dropout and softmax. Values may be wider. [Megatron-LM; Korthikanti et al. 2022]
 double StandardAttentionSeconds(const KernelModel& model, const Op& op);
 
 }  // namespace foretrain

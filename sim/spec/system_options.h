@@ -74,8 +74,8 @@ struct SystemOptions {
   // Share of tensor-parallel collectives hidden by kernels that cut them and their product in
   // pieces; the pieces cost no more than the whole.
   double tp_overlap = 0.0;
-  // Adapters of a node that a sum or gather of data parallelism uses at once; 0: all. Where one ring
-  // goes over all devices it crosses from node to node over one.
+  // Adapters of a node that a sum or gather of data parallelism uses at once; 0: all. Where one
+  // ring goes over all devices it crosses from node to node over one.
   std::int64_t adapters_used = 0;
   MemoryFigure memory_figure = MemoryFigure::kAllocated;
   MemoryRank memory_rank = MemoryRank::kFullest;

@@ -27,10 +27,10 @@ struct RunFamily {
   std::int64_t heads = 0;  // of other hidden sizes
   // Where stages do not divide the layers, embedding and head are dealt as a layer each.
   bool end_blocks_count = false;
-  // What its rows call selective recomputation: of every so many-th layer in full; 0: of the core of
-  // attention.
+  // What its rows call selective recomputation: of every so many-th layer in full; 0: of
+  // the core of attention.
   int selective_every = 0;
-  // Stands before what its rows say of recomputation, which its source does not state; empty: they do.
+  // Stands before what its rows say of recomputation, where its source is silent; empty: nothing.
   std::string recompute;
   int adapters_per_node = 0;  // of its machine; 0: one a device
   // Stages end where they pass their share of parameters (StageLayersByParameters).
