@@ -105,6 +105,11 @@ FT_DEVICE void StoreAny(void* at, FtDtype dtype, std::int64_t i, float x) {
   }
 }
 
+// `scale` times 2 to the power that a loss's scale has come to; `state` may be null.
+FT_DEVICE float ScaledBy(float scale, const float* state) {
+  return state == nullptr ? scale : ldexpf(scale, static_cast<int>(state[0]));
+}
+
 // ---- eight elements, of which `left` exist: in words of 16 bytes where they are aligned and all
 // there, else one by one
 

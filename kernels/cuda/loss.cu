@@ -147,6 +147,7 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t target = g.targets[row], column = target - g.first_id;
   const bool counts = target >= 0 && target < ids;
   const float lse = counts ? g.lse[row] : 0.0F;
+  const float scale = ScaledBy(g.scale, g.loss_scale);
   const float inverse = g.softcap > 0.0F ? 1.0F / g.softcap : 0.0F;
   T* const logits = static_cast<T*>(g.logits) + row * g.vocab;
   for (std::int64_t c = std::int64_t{threadIdx.x} * kOctet; c < g.vocab; c += step) {
@@ -157,7 +158,7 @@ __global__ void __launch_bounds__(1024)
       const float tanh = x[i] * inverse;
       const float share = expf(x[i] - lse) - (c + i == column ? 1.0F : 0.0F);
       const bool is_id = counts && c + i < used;
-      x[i] = is_id ? g.scale * share * (1.0F - tanh * tanh) : 0.0F;
+      x[i] = is_id ? scale * share * (1.0F - tanh * tanh) : 0.0F;
     }
     StoreOctet(logits + c, g.vocab - c, x);
   }

@@ -37,6 +37,9 @@ bool TakesShortTensors(FtKernel kernel) {
     case FT_KERNEL_SGD_AMEND:
     case FT_KERNEL_SHIFT_TARGETS:
     case FT_KERNEL_COUNT_SKIPPED:
+    case FT_KERNEL_COUNT_CHOICES:
+    case FT_KERNEL_BALANCE_BIAS:
+    case FT_KERNEL_SCALE_LOSS:
       return false;
     default:
       return true;
@@ -61,7 +64,8 @@ bool TakesMasks(FtKernel kernel) {
       use(head_norm_forward), use(head_norm_backward_input), use(head_norm_backward_weight),     \
       use(softcap), use(latent_heads), use(sink_forward), use(sink_backward),                    \
       use(shift_targets), use(expert_bias), use(expert_bias_grad), use(dropout),                 \
-      use(dropout_backward), use(standard_attention_forward), use(standard_attention_backward)
+      use(dropout_backward), use(standard_attention_forward), use(standard_attention_backward),  \
+      use(gate_forward), use(gate_backward), use(count_choices), use(balance_bias), use(scale_loss)
 
 FtDeviceApi MakeKernels() {
   FtDeviceApi api{};
@@ -73,7 +77,9 @@ FtDeviceApi MakeKernels() {
   SetCudaLossEntries(api);
   SetCudaUpdateEntries(api);
   SetCudaExchangeEntries(api);
+  SetCudaRouterEntries(api);
   SetCudaExpertEntries(api);
+  SetCudaGateEntries(api);
   SetCudaGemmEntries(api);
   SetCudaAttentionForwardEntries(api);
   SetCudaAttentionBackwardEntries(api);

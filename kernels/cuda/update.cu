@@ -87,6 +87,29 @@ FtStatus CountSkipped(FtQueue* queue, const FtCountSkipped* g) {
   return check.Launched();
 }
 
+// One thread.
+__global__ void ScaleLossKernel(FtScaleLoss g) {
+  if (Skips(g.not_finite)) {
+    const float half = ldexpf(g.initial, static_cast<int>(g.doublings[0]) - 1);
+    if (half >= 1.0F) g.doublings[0] -= 1.0F;
+    g.since[0] = 0.0F;
+    return;
+  }
+  g.since[0] += 1.0F;
+  if (g.since[0] < static_cast<float>(g.window)) return;
+  g.doublings[0] += 1.0F;
+  g.since[0] = 0.0F;
+}
+
+FtStatus ScaleLoss(FtQueue* queue, const FtScaleLoss* g) {
+  CudaCheck check(queue, "scale_loss");
+  check.Tensor("not_finite", g->not_finite, 1).Tensor("doublings", g->doublings, 1);
+  check.Tensor("since", g->since, 1).AtLeast("window", g->window, 1);
+  if (!check.ok()) return check.status();
+  FT_LAUNCH(ScaleLossKernel, dim3(1), dim3(1), 0, StreamOf(queue), *g);
+  return check.Launched();
+}
+
 // ---- updates
 
 // What gradients are multiplied by: clipping, and the loss scale undone. NaN stays NaN.
@@ -95,6 +118,12 @@ FT_DEVICE float GradientFactor(const float* squared_norm, float max_norm, float 
   if (squared_norm == nullptr) return undo;
   const float clip = max_norm / (sqrtf(squared_norm[0]) * undo + 1e-6F);
   return clip >= 1.0F ? undo : clip * undo;
+}
+
+template <class Update>
+FT_DEVICE float FactorOf(const Update& g, const float* squared_norm) {
+  const float initial = g.loss_scale == 0.0F ? 1.0F : g.loss_scale;
+  return GradientFactor(squared_norm, g.max_norm, ScaledBy(initial, g.loss_scale_state));
 }
 
 struct AdamFactors {
@@ -147,7 +176,7 @@ FT_DEVICE void StoreParameters(const Update& g, std::int64_t at, const float (&p
 __global__ void AdamWKernel(FtAdamW g) {
   if (Skips(g.not_finite)) return;
   const AdamFactors f = FactorsOf(g);
-  const float factor = GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
+  const float factor = FactorOf(g, g.squared_norm);
   const std::int64_t step = std::int64_t{gridDim.x} * kBlock * kOctet;
   for (std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
        at < g.elements; at += step) {
@@ -194,7 +223,7 @@ static_assert(FT_SCALE_BLOCK == kWarp * kOctet);
 __global__ void AdamWCodesKernel(FtAdamW g) {
   if (Skips(g.not_finite)) return;
   const AdamFactors f = FactorsOf(g);
-  const float factor = GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
+  const float factor = FactorOf(g, g.squared_norm);
   const std::int64_t block = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) / kWarp;
   if (block * FT_SCALE_BLOCK >= g.elements) return;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -230,7 +259,7 @@ __global__ void AdamWCodesKernel(FtAdamW g) {
 
 __global__ void SgdKernel(FtSgd g) {
   if (Skips(g.not_finite)) return;
-  const float factor = g.lr * GradientFactor(g.squared_norm, g.max_norm, g.loss_scale);
+  const float factor = g.lr * FactorOf(g, g.squared_norm);
   const float decay = g.lr * g.weight_decay;
   const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet;
   if (at >= g.elements) return;
@@ -255,8 +284,7 @@ struct AmendFactors {
 template <class Amend>
 FT_DEVICE AmendFactors AmendFactorsOf(const Amend& g) {
   return {Skips(g.not_finite_then), Skips(g.update.not_finite),
-          GradientFactor(g.squared_norm_then, g.update.max_norm, g.update.loss_scale),
-          GradientFactor(g.update.squared_norm, g.update.max_norm, g.update.loss_scale)};
+          FactorOf(g.update, g.squared_norm_then), FactorOf(g.update, g.update.squared_norm)};
 }
 
 FT_DEVICE float NotNegative(float x) { return x < 0.0F ? 0.0F : x; }
@@ -415,6 +443,7 @@ void SetCudaUpdateEntries(FtDeviceApi& api) {
   api.squared_norm = &SquaredNorm;
   api.count_not_finite = &CountNotFinite;
   api.count_skipped = &CountSkipped;
+  api.scale_loss = &ScaleLoss;
   api.adamw = &AdamW;
   api.sgd = &Sgd;
   api.adamw_amend = &AdamWAmend;
