@@ -118,8 +118,7 @@ KernelCall MakeAdd(const BoundOp& op) {
                    .cols = op.op.shape.cols,
                    .dtype = op.Dtype(0),
                    .bias_dtype = op.Dtype(2)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.add(queue, &args.add); };
+  call.launch = CallOf<&FtDeviceApi::add, &KernelArgs::add>;
   return call;
 }
 
@@ -129,8 +128,7 @@ KernelCall MakeSoftcap(const BoundOp& op) {
                        .elements = op.op.shape.elements,
                        .cap = op.op.parameter,
                        .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.softcap(queue, &args.softcap); };
+  call.launch = CallOf<&FtDeviceApi::softcap, &KernelArgs::softcap>;
   return call;
 }
 

@@ -44,8 +44,7 @@ KernelCall MakeRope(const BoundOp& op) {
                     .high = op.op.stretch.high,
                     .original = op.op.stretch.original,
                     .magnitude = op.op.stretch.magnitude};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.rope(queue, &args.rope); };
+  call.launch = CallOf<&FtDeviceApi::rope, &KernelArgs::rope>;
   return call;
 }
 
@@ -162,8 +161,7 @@ KernelCall MakeLatentHeads(const BoundOp& op) {
                             .value_dim = s.value_dim,
                             .inverse = op.op.inverse,
                             .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.latent_heads(queue, &args.latent_heads); };
+  call.launch = CallOf<&FtDeviceApi::latent_heads, &KernelArgs::latent_heads>;
   return call;
 }
 
@@ -178,8 +176,7 @@ KernelCall MakeSinkForward(const BoundOp& op) {
                             .head_dim = s.head_dim,
                             .dtype = op.Dtype(0),
                             .sinks_dtype = op.Dtype(2)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.sink_forward(queue, &args.sink_forward); };
+  call.launch = CallOf<&FtDeviceApi::sink_forward, &KernelArgs::sink_forward>;
   return call;
 }
 
@@ -198,8 +195,7 @@ KernelCall MakeSinkBackward(const BoundOp& op) {
                              .dtype = op.Dtype(0),
                              .sinks_dtype = op.Dtype(3),
                              .grad_dtype = op.Dtype(4)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.sink_backward(queue, &args.sink_backward); };
+  call.launch = CallOf<&FtDeviceApi::sink_backward, &KernelArgs::sink_backward>;
   return call;
 }
 

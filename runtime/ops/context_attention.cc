@@ -122,8 +122,7 @@ KernelCall MakeKeyColumns(const BoundOp& op) {
                          .from_stride = op.op.inverse ? own.stride : packed.stride,
                          .to_stride = op.op.inverse ? packed.stride : own.stride,
                          .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.copy_rows(queue, &args.copy_rows); };
+  call.launch = CallOf<&FtDeviceApi::copy_rows, &KernelArgs::copy_rows>;
   return call;
 }
 

@@ -85,10 +85,7 @@ KernelCall MakeDropoutBackward(const BoundOp& op) {
                                 .elements = op.op.shape.rows * op.op.shape.cols,
                                 .probability = op.op.dropout,
                                 .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.dropout_backward(queue, &args.dropout_backward);
-  };
+  call.launch = CallOf<&FtDeviceApi::dropout_backward, &KernelArgs::dropout_backward>;
   return call;
 }
 

@@ -23,10 +23,7 @@ KernelCall MakeEmbeddingForward(const BoundOp& op) {
                                  .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
                                  .table_dtype = op.Dtype(1),
                                  .scale = op.op.scale};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.embedding_forward(queue, &args.embedding_forward);
-  };
+  call.launch = CallOf<&FtDeviceApi::embedding_forward, &KernelArgs::embedding_forward>;
   return call;
 }
 
@@ -52,10 +49,7 @@ KernelCall MakeEmbeddingBackward(const BoundOp& op) {
                                   .run_count = op.runs != nullptr ? SequenceRuns::kOfRank : 0,
                                   .grad_dtype = op.Dtype(2),
                                   .scale = op.op.scale};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.embedding_backward(queue, &args.embedding_backward);
-  };
+  call.launch = CallOf<&FtDeviceApi::embedding_backward, &KernelArgs::embedding_backward>;
   return call;
 }
 

@@ -19,10 +19,7 @@ KernelCall MakeHeadNormForward(const BoundOp& op) {
                                  .head_dim = s.head_dim,
                                  .epsilon = op.op.parameter,
                                  .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.head_norm_forward(queue, &args.head_norm_forward);
-  };
+  call.launch = CallOf<&FtDeviceApi::head_norm_forward, &KernelArgs::head_norm_forward>;
   return call;
 }
 
@@ -41,10 +38,8 @@ KernelCall MakeHeadNormBackwardInput(const BoundOp& op) {
                                         .kv_heads = s.kv_heads,
                                         .head_dim = s.head_dim,
                                         .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.head_norm_backward_input(queue, &args.head_norm_backward_input);
-  };
+  call.launch =
+      CallOf<&FtDeviceApi::head_norm_backward_input, &KernelArgs::head_norm_backward_input>;
   return call;
 }
 
@@ -62,10 +57,8 @@ KernelCall MakeHeadNormBackwardWeight(const BoundOp& op) {
                                          .head_dim = s.head_dim,
                                          .accumulate = op.op.accumulate,
                                          .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.head_norm_backward_weight(queue, &args.head_norm_backward_weight);
-  };
+  call.launch =
+      CallOf<&FtDeviceApi::head_norm_backward_weight, &KernelArgs::head_norm_backward_weight>;
   return call;
 }
 

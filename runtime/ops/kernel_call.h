@@ -64,8 +64,8 @@ struct BoundOp {
   int cp = 0;
   const SequenceRuns* runs = nullptr;
 
-  // Of an op that drops: the stream of its random numbers, and the first sample and head that it has
-  // of the step's batch.
+  // Of an op that drops: the stream of its random numbers, and the first sample and head that it
+  // has of the step's batch.
   RandomPlace random = {};
 
   // Place among the ranks that experts are dealt to, and the bytes of each operand.
@@ -188,6 +188,12 @@ struct KernelCall {
   int member = 0;
   bool chooses = false;  // args.route
 };
+
+// The launch of an entry whose arguments no step changes.
+template <auto entry, auto member>
+FtStatus CallOf(const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args, const StepValues&) {
+  return (api.*entry)(queue, &(args.*member));
+}
 
 // The kernel that an op of this kind calls, if it is one entry of the table.
 std::optional<FtKernel> KernelOf(OpKind kind);

@@ -23,8 +23,7 @@ KernelCall MakeGemm(const BoundOp& op) {
                     .dtype = op.Dtype(0),
                     .bias_dtype = op.Dtype(2),
                     .c_dtype = op.Dtype(3)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.gemm(queue, &args.gemm); };
+  call.launch = CallOf<&FtDeviceApi::gemm, &KernelArgs::gemm>;
   return call;
 }
 
@@ -37,8 +36,7 @@ KernelCall MakeBiasGrad(const BoundOp& op) {
                          .accumulate = op.op.accumulate,
                          .dtype = op.Dtype(0),
                          .grad_dtype = op.Dtype(1)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.bias_grad(queue, &args.bias_grad); };
+  call.launch = CallOf<&FtDeviceApi::bias_grad, &KernelArgs::bias_grad>;
   return call;
 }
 

@@ -14,10 +14,7 @@ KernelCall MakeCrossEntropyForward(const BoundOp& op) {
                                      .scale = op.op.scale,
                                      .accumulate = op.op.accumulate,
                                      .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.cross_entropy_forward(queue, &args.cross_entropy_forward);
-  };
+  call.launch = CallOf<&FtDeviceApi::cross_entropy_forward, &KernelArgs::cross_entropy_forward>;
   return call;
 }
 
@@ -33,10 +30,7 @@ KernelCall MakeCrossEntropyBackward(const BoundOp& op) {
                                       .scale = op.op.scale,
                                       .dtype = FT_F32,
                                       .softcap = op.op.parameter};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.cross_entropy_backward(queue, &args.cross_entropy_backward);
-  };
+  call.launch = CallOf<&FtDeviceApi::cross_entropy_backward, &KernelArgs::cross_entropy_backward>;
   return call;
 }
 
@@ -49,8 +43,7 @@ KernelCall MakeVocabMax(const BoundOp& op) {
                          .first_id = op.FirstId(),
                          .all_ids = op.op.shape.vocab_total,
                          .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.vocab_max(queue, &args.vocab_max); };
+  call.launch = CallOf<&FtDeviceApi::vocab_max, &KernelArgs::vocab_max>;
   return call;
 }
 
@@ -66,8 +59,7 @@ KernelCall MakeVocabSums(const BoundOp& op) {
                           .first_id = op.FirstId(),
                           .all_ids = op.op.shape.vocab_total,
                           .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.vocab_sums(queue, &args.vocab_sums); };
+  call.launch = CallOf<&FtDeviceApi::vocab_sums, &KernelArgs::vocab_sums>;
   return call;
 }
 
@@ -84,8 +76,7 @@ KernelCall MakeVocabLoss(const BoundOp& op) {
                           .scale = op.op.scale,
                           .accumulate = op.op.accumulate,
                           .dtype = FT_F32};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.vocab_loss(queue, &args.vocab_loss); };
+  call.launch = CallOf<&FtDeviceApi::vocab_loss, &KernelArgs::vocab_loss>;
   return call;
 }
 
@@ -95,8 +86,7 @@ KernelCall MakeShiftTargets(const BoundOp& op) {
                              .out = op.Pointer<std::int32_t>(1),
                              .rows = op.op.shape.rows,
                              .sequence = op.op.shape.sequence};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.shift_targets(queue, &args.shift_targets); };
+  call.launch = CallOf<&FtDeviceApi::shift_targets, &KernelArgs::shift_targets>;
   return call;
 }
 

@@ -30,8 +30,7 @@ KernelCall MakeRoute(const BoundOp& op) {
                      .sigmoid = op.op.sigmoid,
                      .weight_scale = op.op.parameter};
   call.chooses = true;
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.route(queue, &args.route); };
+  call.launch = CallOf<&FtDeviceApi::route, &KernelArgs::route>;
   return call;
 }
 
@@ -52,8 +51,7 @@ KernelCall MakeRouteBackward(const BoundOp& op) {
                               .dtype = op.Dtype(5),
                               .sigmoid = op.op.sigmoid,
                               .weight_scale = op.op.parameter};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.route_backward(queue, &args.route_backward); };
+  call.launch = CallOf<&FtDeviceApi::route_backward, &KernelArgs::route_backward>;
   return call;
 }
 
@@ -68,8 +66,7 @@ KernelCall MakeExpertGather(const BoundOp& op) {
                              .cols = op.op.shape.cols,
                              .per_token = op.op.shape.per_token,
                              .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.expert_gather(queue, &args.expert_gather); };
+  call.launch = CallOf<&FtDeviceApi::expert_gather, &KernelArgs::expert_gather>;
   return call;
 }
 
@@ -84,8 +81,7 @@ KernelCall MakeExpertCombine(const BoundOp& op) {
                               .cols = op.op.shape.cols,
                               .per_token = op.op.shape.per_token,
                               .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.expert_combine(queue, &args.expert_combine); };
+  call.launch = CallOf<&FtDeviceApi::expert_combine, &KernelArgs::expert_combine>;
   return call;
 }
 
@@ -100,8 +96,7 @@ KernelCall MakeExpertDots(const BoundOp& op) {
                            .cols = op.op.shape.cols,
                            .per_token = op.op.shape.per_token,
                            .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.expert_dots(queue, &args.expert_dots); };
+  call.launch = CallOf<&FtDeviceApi::expert_dots, &KernelArgs::expert_dots>;
   return call;
 }
 
@@ -138,8 +133,7 @@ KernelCall MakeExpertBias(const BoundOp& op) {
        .dtype = op.Dtype(0),
        .bias_dtype = op.Dtype(1)};
   SetRuns(op, s.cols, g);
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.expert_bias(queue, &args.expert_bias); };
+  call.launch = CallOf<&FtDeviceApi::expert_bias, &KernelArgs::expert_bias>;
   return call;
 }
 
@@ -159,10 +153,7 @@ KernelCall MakeExpertBiasGrad(const BoundOp& op) {
        .dtype = op.Dtype(0),
        .grad_dtype = op.Dtype(2)};
   SetRuns(op, s.cols, g);
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.expert_bias_grad(queue, &args.expert_bias_grad);
-  };
+  call.launch = CallOf<&FtDeviceApi::expert_bias_grad, &KernelArgs::expert_bias_grad>;
   return call;
 }
 
@@ -190,8 +181,7 @@ KernelCall MakeGroupedGemm(const BoundOp& op) {
        .dtype = op.Dtype(0),
        .c_dtype = op.Dtype(3)};
   SetRuns(op, mode == FT_GROUPED_FORWARD ? g.in : g.out, g);
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.grouped_gemm(queue, &args.grouped_gemm); };
+  call.launch = CallOf<&FtDeviceApi::grouped_gemm, &KernelArgs::grouped_gemm>;
   return call;
 }
 

@@ -17,8 +17,7 @@ KernelCall MakeNormForward(const BoundOp& op) {
                             .rms = op.op.rms,
                             .dtype = op.Dtype(0),
                             .weight_dtype = op.Dtype(1)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.norm_forward(queue, &args.norm_forward); };
+  call.launch = CallOf<&FtDeviceApi::norm_forward, &KernelArgs::norm_forward>;
   return call;
 }
 
@@ -36,10 +35,7 @@ KernelCall MakeNormBackwardInput(const BoundOp& op) {
                                    .rms = op.op.rms,
                                    .dtype = op.Dtype(0),
                                    .weight_dtype = op.Dtype(2)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.norm_backward_input(queue, &args.norm_backward_input);
-  };
+  call.launch = CallOf<&FtDeviceApi::norm_backward_input, &KernelArgs::norm_backward_input>;
   return call;
 }
 
@@ -57,10 +53,7 @@ KernelCall MakeNormBackwardWeight(const BoundOp& op) {
                                     .accumulate = op.op.accumulate,
                                     .dtype = op.Dtype(0),
                                     .grad_dtype = op.Dtype(4)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.norm_backward_weight(queue, &args.norm_backward_weight);
-  };
+  call.launch = CallOf<&FtDeviceApi::norm_backward_weight, &KernelArgs::norm_backward_weight>;
   return call;
 }
 
@@ -81,10 +74,7 @@ KernelCall MakeAddNormForward(const BoundOp& op) {
                                 .rms = op.op.rms,
                                 .dtype = op.Dtype(0),
                                 .weight_dtype = op.Dtype(3)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.add_norm_forward(queue, &args.add_norm_forward);
-  };
+  call.launch = CallOf<&FtDeviceApi::add_norm_forward, &KernelArgs::add_norm_forward>;
   return call;
 }
 

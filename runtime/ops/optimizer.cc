@@ -10,8 +10,7 @@ KernelCall MakeSquaredNorm(const BoundOp& op) {
                             .elements = op.op.shape.elements,
                             .accumulate = op.op.accumulate,
                             .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.squared_norm(queue, &args.squared_norm); };
+  call.launch = CallOf<&FtDeviceApi::squared_norm, &KernelArgs::squared_norm>;
   return call;
 }
 
@@ -154,18 +153,14 @@ KernelCall MakeCountNotFinite(const BoundOp& op) {
                                 .elements = op.op.shape.elements,
                                 .accumulate = op.op.accumulate,
                                 .dtype = op.Dtype(0)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.count_not_finite(queue, &args.count_not_finite);
-  };
+  call.launch = CallOf<&FtDeviceApi::count_not_finite, &KernelArgs::count_not_finite>;
   return call;
 }
 
 KernelCall MakeCountSkipped(const BoundOp& op) {
   KernelCall call;
   call.args.count_skipped = {.not_finite = op.Pointer<float>(0), .skipped = op.Pointer<float>(1)};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.count_skipped(queue, &args.count_skipped); };
+  call.launch = CallOf<&FtDeviceApi::count_skipped, &KernelArgs::count_skipped>;
   return call;
 }
 

@@ -22,16 +22,14 @@ FtQuantize ArgumentsOf(const BoundOp& op, std::size_t whole) {
 KernelCall MakeQuantize(const BoundOp& op) {
   KernelCall call;
   call.args.quantize = ArgumentsOf(op, 0);
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.quantize(queue, &args.quantize); };
+  call.launch = CallOf<&FtDeviceApi::quantize, &KernelArgs::quantize>;
   return call;
 }
 
 KernelCall MakeDequantize(const BoundOp& op) {
   KernelCall call;
   call.args.quantize = ArgumentsOf(op, 1);
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) { return api.dequantize(queue, &args.quantize); };
+  call.launch = CallOf<&FtDeviceApi::dequantize, &KernelArgs::quantize>;
   return call;
 }
 

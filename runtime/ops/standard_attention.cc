@@ -60,10 +60,8 @@ KernelCall MakeStandardAttentionBackward(const BoundOp& op) {
                                            .dtype = op.Dtype(0),
                                            .scale = op.op.parameter,
                                            .probability = op.op.dropout};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues&) {
-    return api.standard_attention_backward(queue, &args.standard_attention_backward);
-  };
+  call.launch =
+      CallOf<&FtDeviceApi::standard_attention_backward, &KernelArgs::standard_attention_backward>;
   return call;
 }
 

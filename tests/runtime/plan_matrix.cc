@@ -70,7 +70,9 @@ Factor Models() {
             [](MatrixCase& one) {
               one.model = BalancedExperts();
               one.plan.capacity_factor = 1.25;
-            }}}};
+            }},
+           {"latent", [](MatrixCase& one) { one.model = TinyLatent(); }},
+           {"ahead", [](MatrixCase& one) { one.model = TinyAhead(); }}}};
 }
 
 Factor ContextKinds() {

@@ -30,6 +30,17 @@ std::vector<BlockUse> ParameterUses(const LowerContext& context, const Skeleton&
   return uses;
 }
 
+// Whether all that the head's block has in the bucket is the token table, which the layer that
+// predicts ahead reads in the forward alone.
+bool IsTableAhead(const LowerContext& context, int block, int bucket) {
+  if (context.stage.KindOf(block) != BlockKind::kHead || context.stage.twin != kAheadTable) {
+    return false;
+  }
+  const std::vector<ParameterRange>& ranges = context.layout.ranges[context.stage.Local(block)];
+  const auto lies = [bucket](const ParameterRange& range) { return range.bucket == bucket; };
+  return lies(ranges[kAheadTable]) && std::count_if(ranges.begin(), ranges.end(), lies) == 1;
+}
+
 // Whether the use reads parameters of the bucket, which is one of its block's.
 bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int bucket) {
   if (use.block == 0 && use.pass != Pass::kForward) {
@@ -39,6 +50,7 @@ bool ReadsBucket(const LowerContext& context, const InstructionKey& use, int buc
   const bool chooses = use.pass == Pass::kForward || RecomputeOf(context.plan, context.stage,
                                                                  use.block) == RecomputeKind::kFull;
   if (context.BucketAt(bucket).frozen && !TrainsAdapters(context.plan) && !chooses) return false;
+  if (use.pass != Pass::kForward && IsTableAhead(context, use.block, bucket)) return false;
   // Where the head's forward goes on to gradients, its backward reads the final norm's alone.
   const bool norm_alone = use.pass != Pass::kForward && HeadForwardMakesGradients(context.plan) &&
                           context.stage.KindOf(use.block) == BlockKind::kHead;
