@@ -69,6 +69,11 @@ class CalibrateCommand final : public Command {
   Result<std::vector<CalibrationTarget>> Targets() const {
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     FT_ASSIGN(const ModelSpec model, model_.Resolve(catalogue));
+    if (ranks_ < 0 || ranks_ > kMaxRanks) {
+      return Fail(ErrorCode::kInvalidArgument, "--ranks: " + std::to_string(ranks_) +
+                                                   " is outside 0 to " + std::to_string(kMaxRanks) +
+                                                   "; 0 takes one a core");
+    }
     const int ranks = ranks_ > 0 ? static_cast<int>(ranks_) : ThisMachine().cores;
     if (OnePlan()) {
       // What is not split takes one rank, unless --ranks says that dp takes the rest.

@@ -49,7 +49,7 @@ std::int64_t Evaluator::OutsideBytes(const Plan& plan) {
   if (costs_.cluster().is_cpu) return 0;
   StableHash key;
   key.Add(plan.dp).Add(plan.tp).Add(plan.pp).Add(plan.cp).Add(plan.ep).Add(plan.expert_tp);
-  key.Add(plan.replicas).Add(plan.rank_order).Add(plan.StageCopies());
+  key.Add(plan.replicas).Add(plan.rank_order).Add(plan.schedule).Add(plan.vpp);
   const auto [found, is_new] = outside_.try_emplace(key.Value());
   if (is_new) {
     found->second = DeviceOverheadOf(costs_.cluster(), plan, costs_.profile().system).Total();

@@ -112,7 +112,12 @@ TEST_F(Search, NamesTheChangesThatWouldFitWhereNothingDoes) {
   space_.Choose("recompute", {0});
   space_.Choose("offload_optimizer", {0});
   space_.Choose("offload_activations", {0});
-  options_.memory_bytes = std::int64_t{1} << 30;
+  // 1 GiB beside what lies outside the program.
+  Plan plan;
+  plan.dp = 8;
+  options_.memory_bytes =
+      (std::int64_t{1} << 30) +
+      DeviceOverheadOf(costs_->cluster(), plan, costs_->profile().system).Total();
   const auto result = SearchPlans(model_, *costs_, space_, options_);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kInfeasible);
@@ -125,7 +130,7 @@ RankedPlan Tied(double compute_s, double bubble_s, double communication_s, std::
   plan.tied = true;
   plan.estimate.step_s = compute_s + bubble_s + communication_s;
   plan.estimate.parts = {compute_s, communication_s, bubble_s, 0, 0};
-  plan.memory.peak.total = bytes;
+  plan.device.tensors = bytes;
   return plan;
 }
 

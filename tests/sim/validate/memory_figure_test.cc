@@ -13,8 +13,11 @@ ModelSpec SmallModel() {
   ModelSpec model;
   model.layers = 2;
   model.hidden = 8;
-  model.heads = 4;
+  model.heads = model.kv_heads = 4;
+  model.head_dim = 2;
+  model.ffn_hidden = 32;
   model.vocab = 128;
+  model.max_sequence = 16;
   return model;
 }
 
