@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(1024)
     LoadOctet(logits + c, g.vocab - c, x);
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) {
-      const float tanh = x[i] * inverse;
+      const float tanh = inverse > 0.0F ? x[i] * inverse : 0.0F;
       const float share = expf(x[i] - lse) - (c + i == column ? 1.0F : 0.0F);
       const bool is_id = counts && c + i < used;
       x[i] = is_id ? scale * share * (1.0F - tanh * tanh) : 0.0F;

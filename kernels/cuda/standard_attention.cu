@@ -8,6 +8,7 @@ namespace foretrain {
 namespace {
 
 constexpr float kNone = -INFINITY;
+constexpr int kThreads = 64;  // of a query or a key
 
 FT_DEVICE float Dot(const void* a, std::int64_t a_at, const void* b, std::int64_t b_at,
                     std::int32_t n, FtDtype dtype) {
@@ -29,14 +30,14 @@ struct HeadPlace {
 };
 
 // Dynamic shared memory: the row's weights, then what is left of them.
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kThreads)
     StandardForwardKernel(FtStandardAttentionForward g, KeepRule rule) {
   FT_DYN_SHARED(float, row);
   const std::int64_t i = blockIdx.x, head = blockIdx.y, sample = blockIdx.z, s = g.sequence;
   const HeadPlace<FtStandardAttentionForward> at(g, sample, head);
   const std::int64_t first = g.window > 0 && i + 1 > g.window ? i + 1 - g.window : 0;
   float most = kNone;
-  for (std::int64_t j = threadIdx.x; j < s; j += kBlock) {
+  for (std::int64_t j = threadIdx.x; j < s; j += kThreads) {
     const float score = g.scale * Dot(g.q, at.query + i * g.row_stride, g.k,
                                       at.key + j * g.row_stride, g.head_dim, g.dtype);
     StoreAny(g.scores, g.dtype, at.matrix + i * s + j, score);
@@ -45,12 +46,12 @@ __global__ void __launch_bounds__(kBlock)
   }
   most = JoinBlock(most, kNone, Most{});
   float sum = 0.0F;
-  for (std::int64_t j = threadIdx.x; j < s; j += kBlock) {
+  for (std::int64_t j = threadIdx.x; j < s; j += kThreads) {
     row[j] = expf(row[j] - most);
     sum += row[j];
   }
   sum = SumBlock(sum);
-  for (std::int64_t j = threadIdx.x; j < s; j += kBlock) {
+  for (std::int64_t j = threadIdx.x; j < s; j += kThreads) {
     const std::int64_t place = at.matrix + i * s + j;
     float weight = row[j] / sum;
     StoreAny(g.weights, g.dtype, place, weight);
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kBlock)
   }
   __syncthreads();
   if (g.out == nullptr) return;
-  for (std::int32_t c = static_cast<std::int32_t>(threadIdx.x); c < g.head_dim; c += kBlock) {
+  for (std::int32_t c = static_cast<std::int32_t>(threadIdx.x); c < g.head_dim; c += kThreads) {
     float out = 0.0F;
     for (std::int64_t j = first; j <= i; ++j) {
       out += row[j] * LoadAny(g.v, g.dtype, at.key + j * g.row_stride + c);
@@ -74,13 +75,13 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 // The scores' gradient of one query, w (d - sum over keys of w d), and dq.
-__global__ void __launch_bounds__(kBlock) StandardQueryKernel(FtStandardAttentionBackward g) {
+__global__ void __launch_bounds__(kThreads) StandardQueryKernel(FtStandardAttentionBackward g) {
   FT_DYN_SHARED(float, row);
   const std::int64_t i = blockIdx.x, head = blockIdx.y, s = g.sequence;
   const HeadPlace<FtStandardAttentionBackward> at(g, blockIdx.z, head);
   const float kept = 1.0F / (1.0F - g.probability);
   float sum = 0.0F;
-  for (std::int64_t j = threadIdx.x; j < s; j += kBlock) {
+  for (std::int64_t j = threadIdx.x; j < s; j += kThreads) {
     const std::int64_t place = at.matrix + i * s + j;
     float d = Dot(g.dout, at.out + i * g.heads * g.head_dim, g.v, at.key + j * g.row_stride,
                   g.head_dim, g.dtype);
@@ -89,13 +90,13 @@ __global__ void __launch_bounds__(kBlock) StandardQueryKernel(FtStandardAttentio
     sum += LoadAny(g.weights, g.dtype, place) * d;
   }
   sum = SumBlock(sum);
-  for (std::int64_t j = threadIdx.x; j < s; j += kBlock) {
+  for (std::int64_t j = threadIdx.x; j < s; j += kThreads) {
     const std::int64_t place = at.matrix + i * s + j;
     row[j] = LoadAny(g.weights, g.dtype, place) * (row[j] - sum);
     StoreAny(g.d_scores, g.dtype, place, row[j]);
   }
   __syncthreads();
-  for (std::int32_t c = static_cast<std::int32_t>(threadIdx.x); c < g.head_dim; c += kBlock) {
+  for (std::int32_t c = static_cast<std::int32_t>(threadIdx.x); c < g.head_dim; c += kThreads) {
     float dq = 0.0F;
     for (std::int64_t j = 0; j <= i; ++j) {
       dq += row[j] * LoadAny(g.k, g.dtype, at.key + j * g.row_stride + c);
@@ -105,11 +106,11 @@ __global__ void __launch_bounds__(kBlock) StandardQueryKernel(FtStandardAttentio
 }
 
 // dk and dv of one key, over the queries of its group's heads.
-__global__ void __launch_bounds__(kBlock) StandardKeyKernel(FtStandardAttentionBackward g) {
+__global__ void __launch_bounds__(kThreads) StandardKeyKernel(FtStandardAttentionBackward g) {
   const std::int64_t j = blockIdx.x, kv_head = blockIdx.y, sample = blockIdx.z, s = g.sequence;
   const std::int64_t group = g.heads / g.kv_heads;
   const void* const weights = g.mask != nullptr ? g.dropped : g.weights;
-  for (std::int32_t c = static_cast<std::int32_t>(threadIdx.x); c < g.head_dim; c += kBlock) {
+  for (std::int32_t c = static_cast<std::int32_t>(threadIdx.x); c < g.head_dim; c += kThreads) {
     float dk = 0.0F, dv = 0.0F;
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       const HeadPlace<FtStandardAttentionBackward> at(g, sample, head);
@@ -169,7 +170,7 @@ FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
       AllowShared(queue, "standard_attention_forward",
                   reinterpret_cast<const void*>(&StandardForwardKernel), bytes);
   if (status != FT_OK) return status;
-  FT_LAUNCH(StandardForwardKernel, QueryGrid(*g), dim3(kBlock), static_cast<std::size_t>(bytes),
+  FT_LAUNCH(StandardForwardKernel, QueryGrid(*g), dim3(kThreads), static_cast<std::size_t>(bytes),
             StreamOf(queue), Scaled(*g), KeepRuleOf(g->random));
   return check.Launched();
 }
@@ -186,12 +187,12 @@ FtStatus Backward(FtQueue* queue, const FtStandardAttentionBackward* g) {
   const FtStatus status = AllowShared(queue, "standard_attention_backward",
                                       reinterpret_cast<const void*>(&StandardQueryKernel), bytes);
   if (status != FT_OK) return status;
-  FT_LAUNCH(StandardQueryKernel, QueryGrid(*g), dim3(kBlock), static_cast<std::size_t>(bytes),
+  FT_LAUNCH(StandardQueryKernel, QueryGrid(*g), dim3(kThreads), static_cast<std::size_t>(bytes),
             StreamOf(queue), Scaled(*g));
   FT_LAUNCH(StandardKeyKernel,
             dim3(Blocks(g->sequence, 1), static_cast<unsigned>(g->kv_heads),
                  static_cast<unsigned>(g->batch)),
-            dim3(kBlock), 0, StreamOf(queue), Scaled(*g));
+            dim3(kThreads), 0, StreamOf(queue), Scaled(*g));
   return check.Launched();
 }
 

@@ -65,7 +65,8 @@ void PassOn(int* out) {
 }
 
 TEST_P(CudaEntryTest, ExecutionOnTheHostShowsAMissingBarrier) {
-  int out[64] = {};
+  int numbers[64] = {};
+  int* const out = numbers;
   FT_LAUNCH(PassOn<true>, dim3(1), dim3(64), 0, nullptr, out);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], (i + 1) % 64);
   FT_LAUNCH(PassOn<false>, dim3(1), dim3(64), 0, nullptr, out);
