@@ -177,14 +177,16 @@ TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
   }
 }
 
-// Of the sum of both losses with a layer that predicts ahead, whose norm of the tokens' vectors, of
-// which few are used, bends within a fifth of the step of others.
-TEST(Gradient, IsTheSlopeOfTheLossOfLatentAttentionAndALayerAhead) {
-  for (const ModelSpec& of : {TinyLatent(), TinyAhead()}) {
-    SCOPED_TRACE(of.name);
+// Of the sum of all losses with layers that predict ahead, whose norm of the tokens' vectors, of which
+// few are used, bends within a fifth of the step of others: the shortest shares of a step are for it.
+TEST(Gradient, IsTheSlopeOfTheLossOfLatentAttentionAndLayersAhead) {
+  ModelSpec two = TinyAhead();
+  two.predict_ahead = 2;
+  for (const ModelSpec& of : {TinyLatent(), TinyAhead(), two}) {
+    SCOPED_TRACE(of.name + ' ' + std::to_string(of.predict_ahead));
     ModelSpec model = WithoutChoices(of);
     model.rope_theta = 100;
-    ExpectSlopes(model, model.predict_ahead > 0 ? 0.002 : 0.01);
+    ExpectSlopes(model, 0.01);
   }
 }
 
