@@ -759,8 +759,8 @@ typedef struct FtGateForward {
   FtDtype dtype;
 } FtGateForward;
 
-// Of FtGateForward without accumulate: dx = dy * s, and d_scores[row] = sum of dy x over the row, times
-// s (1 - s), with s = sigmoid(scores[row]).
+// Of FtGateForward without accumulate: dx = dy * s, and d_scores[row] = sum of dy x over the row,
+// times s (1 - s), with s = sigmoid(scores[row]).
 typedef struct FtGateBackward {
   const void* dy;
   const void* x;
@@ -942,10 +942,10 @@ typedef struct FtCountSkipped {
   float* skipped;
 } FtCountSkipped;
 
-// doublings[0]: how often the loss's scale has doubled less how often it has halved; since[0]: steps
-// without infinities since. Where not_finite[0] is not 0, since = 0, and doublings -= 1 if that
-// leaves `initial` times 2^doublings at 1 or more. Else since += 1, and at `window` doublings += 1
-// and since = 0 (Micikevicius et al. 2018, s. 3.2; PyTorch's GradScaler).
+// doublings[0]: how often the loss's scale has doubled less how often it has halved; since[0]:
+// steps without infinities since. Where not_finite[0] is not 0, since = 0, and doublings -= 1 if
+// that leaves `initial` times 2^doublings at 1 or more. Else since += 1, and at `window` doublings
+// += 1 and since = 0 (Micikevicius et al. 2018, s. 3.2; PyTorch's GradScaler).
 typedef struct FtScaleLoss {
   const float* not_finite;
   float* doublings;

@@ -41,8 +41,8 @@ float FloatOfNf4(std::uint32_t code);
 // Code of the number next to x in [-1, 1].
 std::uint32_t Nf4OfFloat(float x);
 
-// x[elements] -> packed[Nf4Layout::bytes]. Numbers are finite; a block of zeros becomes zeros but for
-// the error of its scale, which is at most that of the mean's code. O(elements); safe from any
+// x[elements] -> packed[Nf4Layout::bytes]. Numbers are finite; a block of zeros becomes zeros but
+// for the error of its scale, which is at most that of the mean's code. O(elements); safe from any
 // thread, as the other.
 void QuantizeNf4(const float* x, std::int64_t elements, std::uint8_t* packed);
 // packed -> out[elements].

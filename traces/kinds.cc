@@ -25,10 +25,10 @@ constexpr std::array<std::string_view, kPassCount> kPassNames = {
     "none", "forward", "backward", "backward_input", "backward_weight", "recompute", "update",
 };
 constexpr std::array<std::string_view, kInstructionKindCount> kInstructionKindNames = {
-    "block",      "load_batch",    "send",      "recv",           "all_reduce", "reduce_scatter",
-    "all_gather", "scalar_reduce", "norm",      "optimizer_step", "amend",      "keep",
-    "copy_in",    "copy_out",      "nvme_read", "nvme_write",     "host_read",  "accumulate",
-    "head_reduce", "balance",
+    "block",          "load_batch", "send",          "recv",        "all_reduce",
+    "reduce_scatter", "all_gather", "scalar_reduce", "norm",        "optimizer_step",
+    "amend",          "keep",       "copy_in",       "copy_out",    "nvme_read",
+    "nvme_write",     "host_read",  "accumulate",    "head_reduce", "balance",
 };
 
 template <class E, std::size_t N>

@@ -39,7 +39,8 @@ class FitCommand final : public Command {
     cluster_.Declare(arguments);
     DeclareJson(arguments);
     arguments.Footer(
-        "For each model and method the longest sequence that fits, doubled from the shortest, with\n"
+        "For each model and method the longest sequence that fits, doubled from the shortest, "
+        "with\n"
         "the fastest plan for it by closed form.\n"
         "  foretrain fit --cluster 1x8xa100-80gb-sxm\n"
         "  foretrain fit --cluster 4xrtx4090 --models llama3-8b --method qlora");

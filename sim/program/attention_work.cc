@@ -34,8 +34,8 @@ OpWork FlashWork(const Op& op, bool forward, double of_inputs, double of_outputs
 }
 
 // The products of flash attention but for the scores, which the backward has. Matrices of scores
-// are made and read by their softmax, which is made and read by what is behind it; with dropout that
-// is made and read as well, with its mask.
+// are made and read by their softmax, which is made and read by what is behind it; with dropout
+// that is made and read as well, with its mask.
 OpWork StandardAttentionWork(const Op& op) {
   const OpShape& shape = op.shape;
   const bool forward = op.kind == OpKind::kStandardAttentionForward;
@@ -45,8 +45,8 @@ OpWork StandardAttentionWork(const Op& op) {
   const double width = heads * shape.head_dim;
   const double qkv_width = (heads + 2.0 * shape.kv_heads) * shape.head_dim;
   const double scores = rows * heads * static_cast<double>(shape.sequence);
-  const double pairs = static_cast<double>(shape.batch) * heads *
-                       PairsOfSequence(shape.sequence, shape.window);
+  const double pairs =
+      static_cast<double>(shape.batch) * heads * PairsOfSequence(shape.sequence, shape.window);
   const bool drops = op.dropout > 0;
   const double product = 2 * pairs * shape.head_dim;
   if (forward && shape.inner == 0) {
@@ -56,8 +56,9 @@ OpWork StandardAttentionWork(const Op& op) {
     return {2 * product, rows * each * (qkv_width + width) +
                              scores * ((drops ? 6 : 4) * each + (drops ? 1 : 0))};
   }
-  // Weights are read for the values' gradient and for the softmax's; gradients of scores are written,
-  // read and written by the softmax's, and read by two products; with dropout in between once more.
+  // Weights are read for the values' gradient and for the softmax's; gradients of scores are
+  // written, read and written by the softmax's, and read by two products; with dropout in between
+  // once more.
   return {4 * product, rows * each * (2 * qkv_width + width) +
                            scores * ((drops ? 9 : 7) * each + (drops ? 1 : 0))};
 }

@@ -26,7 +26,8 @@ std::vector<RankCoordinates> RanksOfStage(const Plan& plan, int pp);
 // Members of the group of this kind that the rank at `at` is in, ascending, which is the order of
 // sums; empty where it is in none (no neighbour, not at an end of the pipeline).
 //
-//   kKvCopies  of kTp, ranks that follow each other and have the same of `kv_heads` heads: none where
+//   kKvCopies  of kTp, ranks that follow each other and have the same of `kv_heads` heads: none
+//   where
 //              there are as many heads or more
 //   kShard    of kDp, ranks that follow each other and hold all shards between them (ZeRO)
 //   kReplica  of kDp, those that hold this rank's shard: one of each kShard (HSDP)

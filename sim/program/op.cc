@@ -87,14 +87,14 @@ constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
 static_assert(static_cast<int>(OpKind::kOpaque) + 1 == kOpKindCount);
 
 constexpr std::array<std::string_view, kGroupKindCount> kGroupNames = {
-    "none", "tp",        "kv_copies", "cp",    "dp",    "shard", "replica", "ep",
+    "none",      "tp",   "kv_copies", "cp",    "dp",    "shard", "replica", "ep",
     "expert_dp", "ends", "dp_pp",     "tp_pp", "world", "next",  "prev",
 };
 static_assert(static_cast<int>(GroupKind::kPrev) + 1 == kGroupKindCount);
 
 constexpr std::array<std::string_view, kNumberFormatCount> kFormatNames = {
-    "fp32", "bf16", "fp8", "int8", "tf32", "fp16", "fp8-tensor", "fp8-block", "fp4", "mask",
-    "nf4",  "byte",
+    "fp32",       "bf16",      "fp8", "int8", "tf32", "fp16",
+    "fp8-tensor", "fp8-block", "fp4", "mask", "nf4",  "byte",
 };
 static_assert(static_cast<int>(NumberFormat::kByte) + 1 == kNumberFormatCount);
 

@@ -88,12 +88,13 @@ enum class OpKind : std::uint8_t {
   kSgdAmend,
   kCountNotFinite,  // x, out
   kCountSkipped,    // not_finite, skipped (in place)
-  // not_finite, loss_scale (in place): how often the scale has doubled less how often it has halved,
+  // not_finite, loss_scale (in place): how often the scale has doubled less how often it has
+  // halved,
   // since (in place): good steps since
   kScaleLoss,
-  kQuantize,        // x, out
-  kDequantize,      // x, out
-  kFill,            // out: set to zero
+  kQuantize,    // x, out
+  kDequantize,  // x, out
+  kFill,        // out: set to zero
   // communication: every member of the group takes part
   kAllReduce,      // in, out: may be the same tensor
   kReduceScatter,  // in [whole], out [shard]: out may lie inside in
@@ -147,9 +148,10 @@ constexpr bool MembersAreAlike(GroupKind group) {
 //   kFp8Block    likewise, one fp32 scale each 128 elements (DeepSeek-AI 2024, s. 3.3.2)
 //   kFp4         e2m1, one e4m3 scale each 16 elements (NVFP4)
 //   kMask        a byte, 1 of what dropout keeps
-//   kNf4         one of 16 quantiles of a normal distribution, a code each 64 numbers of the largest
-//                of them, and an fp32 scale each 256 such codes, which count from a mean (Dettmers et
-//                al. 2023, s. 3; base/nf4.h)
+//   kNf4         one of 16 quantiles of a normal distribution, a code each 64 numbers of the
+//   largest
+//                of them, and an fp32 scale each 256 such codes, which count from a mean (Dettmers
+//                et al. 2023, s. 3; base/nf4.h)
 //   kByte        of tensors that are moved whole, whatever their numbers
 enum class NumberFormat : std::uint8_t {
   kFp32,

@@ -6,7 +6,8 @@
 //   attention, head    fp32, tf32             as activations             bf16
 //   parameters         fp32                   as activations, or fp32 that is cast for each use
 //   their gradients    fp32                   fp32, or as activations
-//   always fp32: biases by which routers choose, log-sum-exp, norms' mean and rstd, routers' probabilities, logits in the loss
+//   always fp32: biases by which routers choose, log-sum-exp, norms' mean and rstd, routers'
+//   probabilities, logits in the loss
 //
 // With 8 bits the operands of a layer's linears are cast from 16 bits, and of what the backward
 // reads for weight gradients alone the cast is kept (Micikevicius et al. 2022; Transformer Engine's

@@ -35,7 +35,8 @@ std::string AdaptersAreScaled(const Plan& plan) {
 std::string AdaptersAreThin(const Plan& plan, const ModelSpec& model) {
   if (!plan.HasAdapters() || plan.lora_rank <= model.hidden) return {};
   return fmt::format(
-      "lora_rank {} with method {}: the model has hidden {}, and no adapter needs a higher rank; use "
+      "lora_rank {} with method {}: the model has hidden {}, and no adapter needs a higher rank; "
+      "use "
       "lora_rank {}",
       plan.lora_rank, MethodOf(plan), model.hidden, model.hidden);
 }
@@ -52,15 +53,15 @@ std::string QuantizedBaseIsReadIn16Bits(const Plan& plan) {
 
 std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model) {
   if (!plan.HasAdapters() || model.experts == 0) return {};
-  return fmt::format(
-      "method {} with {} experts: only dense layers have adapters; use method full", MethodOf(plan),
-      model.experts);
+  return fmt::format("method {} with {} experts: only dense layers have adapters; use method full",
+                     MethodOf(plan), model.experts);
 }
 
 std::string AdaptersLeaveLatentAttentionOut(const Plan& plan, const ModelSpec& model) {
   if (!plan.HasAdapters() || !model.IsLatent()) return {};
   return fmt::format(
-      "method {} with latent attention of rank {}: only attention by heads has adapters; use method "
+      "method {} with latent attention of rank {}: only attention by heads has adapters; use "
+      "method "
       "full",
       MethodOf(plan), model.key_value_rank);
 }

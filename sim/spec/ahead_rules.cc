@@ -34,7 +34,8 @@ std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model) {
 std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model) {
   if (!plan.HasAdapters() || model.predict_ahead == 0) return {};
   return fmt::format(
-      "method {} with predict_ahead {}: a layer that predicts ahead has no adapters; use method full",
+      "method {} with predict_ahead {}: a layer that predicts ahead has no adapters; use method "
+      "full",
       TextOf(PlanFieldOf("method"), plan), model.predict_ahead);
 }
 

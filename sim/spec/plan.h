@@ -137,8 +137,8 @@ struct Plan {
   int lora_rank = 8;
   double lora_alpha = 16.0;
 
-  // Whether adapters are trained, beside weights that stay as they are; and whether linears of these
-  // have 4 bits.
+  // Whether adapters are trained, beside weights that stay as they are; and whether linears of
+  // these have 4 bits.
   bool HasAdapters() const { return method != TrainingMethod::kFull; }
   bool QuantizesBase() const { return method == TrainingMethod::kQlora; }
   bool HasDynamicScale() const { return loss_scale > 0 && loss_scale_window > 0; }
@@ -216,8 +216,9 @@ Result<void> ValidatePlan(const Plan& plan);
 // Checks `plan` by itself and against `model`, which is valid.
 //
 // Errors: as above, and heads or ffn_hidden that tp does not divide; kv_heads that neither tp
-// divides nor they divide tp; more stages than layers; more layers than ids can hold; a sequence past the learned position table; an activation
-// of a micro-batch past 2^56 bytes. O(sqrt(heads)); safe from any thread.
+// divides nor they divide tp; more stages than layers; more layers than ids can hold; a sequence
+// past the learned position table; an activation of a micro-batch past 2^56 bytes. O(sqrt(heads));
+// safe from any thread.
 Result<void> ValidatePlan(const Plan& plan, const ModelSpec& model);
 
 // "dp2 tp1 pp2 1f1b mb4 x8 zero1 recompute-full": short, for tables and titles. mb is the samples

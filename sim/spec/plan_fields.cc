@@ -219,10 +219,11 @@ std::vector<PlanField> MakeFields() {
                                     "Clip the global gradient norm; 0: no clipping")),
       Number<&Plan::loss_scale>("loss_scale", "--loss-scale", "X", kLargestNumber,
                                 "Scale the loss and skip steps with infinities; 0: neither"),
-      Integer<&Plan::loss_scale_window>(
-          "loss_scale_window", "--loss-scale-window", 0, kMaxModelCount,
-          "Steps without infinities after which the loss scale doubles, as it halves after one with "
-          "them; 0: it stays"),
+      Integer<&Plan::loss_scale_window>("loss_scale_window", "--loss-scale-window", 0,
+                                        kMaxModelCount,
+                                        "Steps without infinities after which the loss scale "
+                                        "doubles, as it halves after one with "
+                                        "them; 0: it stays"),
       Choice<&Plan::method>("method", "--method", "full|lora|qlora", kMethods,
                             "What is trained: all parameters, or low-rank adapters, of weights "
                             "that have 4 bits with qlora"),

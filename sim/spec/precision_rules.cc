@@ -79,7 +79,8 @@ std::string ScaleWindowNeedsAScale(const Plan& plan) {
 std::string ScaleIsKnownWhereItIsUndone(const Plan& plan) {
   if (plan.loss_scale_window == 0 || !plan.post_validation) return {};
   return fmt::format(
-      "loss_scale_window {} with post_validation: an update is taken back with the scale that it was "
+      "loss_scale_window {} with post_validation: an update is taken back with the scale that it "
+      "was "
       "made with; use loss_scale_window 0 or leave post_validation out",
       plan.loss_scale_window);
 }

@@ -1,5 +1,5 @@
-// What excludes what in cutting rows, columns and the vocabulary over tensor-parallel ranks: rows of
-// plan_rules.h, each what is wrong and the nearest legal choice, or nothing.
+// What excludes what in cutting rows, columns and the vocabulary over tensor-parallel ranks: rows
+// of plan_rules.h, each what is wrong and the nearest legal choice, or nothing.
 #pragma once
 
 #include <string>

@@ -61,9 +61,9 @@ TEST(Nf4, IsWhatBitsandbytesMakesOfTheSameNumbers) {
   EXPECT_EQ(lower, 70196);
   const std::vector<float> out = Dequantized(packed, static_cast<std::int64_t>(x.size()));
   const std::pair<std::size_t, double> expected[] = {
-      {0, -0.24399816989898682},     {2, -0.16986976563930511},     {63, 0.10753238946199417},
-      {64, -0.33897024393081665},    {100, -0.044331472367048264},  {5000, -0.13849204778671265},
-      {16383, -0.3842201232910156},  {16384, -0.6006802916526794}, {19199, -0.5685586333274841}};
+      {0, -0.24399816989898682},    {2, -0.16986976563930511},    {63, 0.10753238946199417},
+      {64, -0.33897024393081665},   {100, -0.044331472367048264}, {5000, -0.13849204778671265},
+      {16383, -0.3842201232910156}, {16384, -0.6006802916526794}, {19199, -0.5685586333274841}};
   for (const auto& [i, number] : expected) EXPECT_NEAR(out[i], number, 1e-6) << i;
   double sizes = 0;
   for (const float number : out) sizes += std::abs(number);

@@ -12,8 +12,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 class GateTest : public KernelTest {};
 
-// sigmoid(log 3) = 3/4, sigmoid(0) = 1/2. Backward of the first row: dx = 3/4 dy, dy . x = 2 * 4 + 1 * 8
-// = 16, times 3/4 * 1/4.
+// sigmoid(log 3) = 3/4, sigmoid(0) = 1/2. Backward of the first row: dx = 3/4 dy, dy . x = 2 * 4 +
+// 1 * 8 = 16, times 3/4 * 1/4.
 TEST_P(GateTest, ScalesRowsByTheSigmoidOfTheirScores) {
   const Floats x = {4, 8, 2, 6}, scores = {std::log(3.0F), 0};
   Floats y(4, kNan);
@@ -23,14 +23,14 @@ TEST_P(GateTest, ScalesRowsByTheSigmoidOfTheirScores) {
   ExpectClose(y, {6, 12, 2, 6}, {1e-6}, "y");
   const Floats dy = {2, 1, 4, -2};
   Floats dx(4, kNan), d_scores(2, kNan);
-  Run(api_.gate_backward, FtGateBackward{dy.data(), x.data(), scores.data(), dx.data(),
-                                         d_scores.data(), 2, 2, FT_F32});
+  Run(api_.gate_backward,
+      FtGateBackward{dy.data(), x.data(), scores.data(), dx.data(), d_scores.data(), 2, 2, FT_F32});
   ExpectClose(dx, {1.5, 0.75, 2, -1}, {1e-6}, "dx");
   ExpectClose(d_scores, {3, -1}, {1e-6}, "d_scores");
 }
 
-// Three tokens of two experts each: expert 0 twice, 1 once, 2 three times, 3 never. The mean is 6 / 4,
-// so that 0 and 2 are above it.
+// Three tokens of two experts each: expert 0 twice, 1 once, 2 three times, 3 never. The mean is 6 /
+// 4, so that 0 and 2 are above it.
 TEST_P(GateTest, MovesBiasesAgainstLoads) {
   const std::vector<std::int32_t> chosen = {2, 0, 2, 1, 0, 2};
   Floats loads = {0, 0, 0, 0}, bias = {0.5, 0, -1, 0};
@@ -52,13 +52,13 @@ TEST_P(GateTest, ScalesTheLossByItsHistory) {
         FtScaleLoss{&not_finite, doublings.data(), since.data(), 4.0F, /*window=*/2});
     return doublings[0];
   };
-  const std::pair<float, float> steps[] = {{0, 0}, {7, -1},  {0, -1}, {0, 0},
-                                           {1, -1}, {1, -2}, {1, -2}, {0, -2}, {0, -1}};
+  const std::pair<float, float> steps[] = {{0, 0},  {7, -1}, {0, -1}, {0, 0}, {1, -1},
+                                           {1, -2}, {1, -2}, {0, -2}, {0, -1}};
   for (const auto& [not_finite, expected] : steps) EXPECT_EQ(step(not_finite), expected);
 }
 
-// 2 to the power that the state says is part of the scale: of a loss's gradient, of a balance's, and
-// of what an update undoes.
+// 2 to the power that the state says is part of the scale: of a loss's gradient, of a balance's,
+// and of what an update undoes.
 TEST_P(GateTest, ScalesByPowersOfTwo) {
   const std::int32_t target = 1;
   const float lse = std::log(2.0F), power = 3;

@@ -20,8 +20,9 @@ ModelSpec Ahead(int layers) {
   return model;
 }
 
-// A guess costs log 256 a token. A layer that predicts d + 1 tokens ahead has no target for the last
-// d of 16, and weighs a part of predict_weight: with 1 and two layers (15 + 14) / 32 of that more.
+// A guess costs log 256 a token. A layer that predicts d + 1 tokens ahead has no target for the
+// last d of 16, and weighs a part of predict_weight: with 1 and two layers (15 + 14) / 32 of that
+// more.
 TEST(LayersAhead, AddThePartsOfTheirLosses) {
   ModelSpec model = Ahead(2);
   model.predict_weight = 1;
@@ -49,18 +50,16 @@ TEST(LayersAhead, LeaveTheModelWithoutThemAsItIsWhereTheyWeighNothing) {
 std::vector<Case> AheadCases() {
   return {
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
-      {"Tp2SequenceParallelVocabParallel", With([](Plan& p) {
-         p.tp = 2, p.sequence_parallel = p.vocab_parallel = true;
-       })},
+      {"Tp2SequenceParallelVocabParallel",
+       With([](Plan& p) { p.tp = 2, p.sequence_parallel = p.vocab_parallel = true; })},
       {"Dp2Zero3", With([](Plan& p) { p.dp = 2, p.zero_stage = 3; })},
       {"Pp2FullRecompute", With([](Plan& p) { p.pp = 2, p.recompute = RecomputeKind::kFull; })},
       {"Pp2ZbH1Selective", With([](Plan& p) {
          p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.recompute = RecomputeKind::kSelective;
        })},
       {"Dp2Ep2", With([](Plan& p) { p.dp = p.ep = 2; })},
-      {"Pp2ActivationsAway", With([](Plan& p) {
-         p.pp = 2, p.offload_activations = OffloadTarget::kHost;
-       })},
+      {"Pp2ActivationsAway",
+       With([](Plan& p) { p.pp = 2, p.offload_activations = OffloadTarget::kHost; })},
   };
 }
 

@@ -1,5 +1,5 @@
-// Biases by which routers choose follow what their experts got: each step's choices, counted here by
-// hand, against what every plan makes of them.
+// Biases by which routers choose follow what their experts got: each step's choices, counted here
+// by hand, against what every plan makes of them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -55,19 +55,16 @@ std::vector<Case> BalanceCases() {
   return {
       {"One", TinyPlan()},
       {"MicroBatchesOfTwoRanks", With([](Plan& p) { p.dp = 2; })},
-      {"Dp2Zero3FullRecompute", With([](Plan& p) {
-         p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
-       })},
+      {"Dp2Zero3FullRecompute",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; })},
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
-      {"Ep2WholeExperts", With([](Plan& p) {
-         p.tp = p.ep = 2, p.expert_tp = 1, p.sequence_parallel = true;
-       })},
+      {"Ep2WholeExperts",
+       With([](Plan& p) { p.tp = p.ep = 2, p.expert_tp = 1, p.sequence_parallel = true; })},
       {"Dp2Ep2", With([](Plan& p) { p.dp = p.ep = 2; })},
       {"Pp2ZbH1", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kZbH1; })},
       {"Pp2DualPipe", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipe; })},
-      {"Dp2Zero1Bf16", With([](Plan& p) {
-         p.dp = 2, p.zero_stage = 1, p.precision = Precision::kBf16;
-       })},
+      {"Dp2Zero1Bf16",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 1, p.precision = Precision::kBf16; })},
       {"OptimizerAway", With([](Plan& p) { p.offload_optimizer = OffloadTarget::kHost; })},
   };
 }

@@ -18,8 +18,8 @@ void ExpectTrainsAlike(const ModelSpec& model, const Plan& expected_plan, const 
   const auto sequence = static_cast<double>(plan.sequence);
   double ahead = 0;
   for (int depth = 1; depth <= model.predict_ahead; ++depth) {
-    ahead += model.predict_weight / static_cast<double>(model.predict_ahead) *
-             (1 - depth / sequence);
+    ahead +=
+        model.predict_weight / static_cast<double>(model.predict_ahead) * (1 - depth / sequence);
   }
   ASSERT_NEAR(expected.losses[0], (1 + ahead) * std::log(256.0), 0.2)
       << "an untrained model guesses";

@@ -139,10 +139,10 @@ ModelSpec Alibi() {
 }  // namespace
 
 std::vector<FeatureModel> FeatureModels() {
-  return {{"NeoX", NeoX()},     {"Phi", Phi()},           {"Qwen3", Qwen3()},
-          {"Gemma", Gemma()},   {"Glm4", Glm4()},         {"Opt", Opt()},
-          {"Bloom", Bloom()},   {"Nemotron", Nemotron()}, {"LatentDense", LatentDense()},
-          {"GptOss", GptOss()}, {"Alibi", Alibi()},       {"MultiQuery", MultiQuery()},
+  return {{"NeoX", NeoX()},        {"Phi", Phi()},           {"Qwen3", Qwen3()},
+          {"Gemma", Gemma()},      {"Glm4", Glm4()},         {"Opt", Opt()},
+          {"Bloom", Bloom()},      {"Nemotron", Nemotron()}, {"LatentDense", LatentDense()},
+          {"GptOss", GptOss()},    {"Alibi", Alibi()},       {"MultiQuery", MultiQuery()},
           {"Qwen2Moe", Qwen2Moe()}};
 }
 

@@ -177,8 +177,9 @@ TEST(Gradient, IsTheSlopeOfTheLossOfWhatModelsDifferIn) {
   }
 }
 
-// Of the sum of all losses with layers that predict ahead, whose norm of the tokens' vectors, of which
-// few are used, bends within a fifth of the step of others: the shortest shares of a step are for it.
+// Of the sum of all losses with layers that predict ahead, whose norm of the tokens' vectors, of
+// which few are used, bends within a fifth of the step of others: the shortest shares of a step are
+// for it.
 TEST(Gradient, IsTheSlopeOfTheLossOfLatentAttentionAndLayersAhead) {
   ModelSpec two = TinyAhead();
   two.predict_ahead = 2;

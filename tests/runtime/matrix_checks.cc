@@ -124,8 +124,7 @@ void CheckCase(const MatrixCase& one, int steps) {
     const Trained& expected = ReferenceOf(one, all).trained;
     CheckLosses(trained, expected);
     const double scale = one.plan.loss_scale > 0 ? one.plan.loss_scale : 1.0;
-    const int doublings =
-        one.plan.HasDynamicScale() ? (steps - 1) / one.plan.loss_scale_window : 0;
+    const int doublings = one.plan.HasDynamicScale() ? (steps - 1) / one.plan.loss_scale_window : 0;
     CheckGradients(trained.gradients, std::ldexp(scale, doublings), expected.gradients);
     CheckGradients(TrainCase(one, first).gradients, scale,
                    ReferenceOf(one, first).trained.gradients);

@@ -62,24 +62,20 @@ std::vector<Case> QloraCases() {
       {"Tp4SequenceParallel", With([](Plan& p) { p.tp = 4, p.sequence_parallel = true; })},
       {"Dp2Zero2", With([](Plan& p) { p.dp = 2, p.zero_stage = 2; })},
       {"Dp2Zero3", With([](Plan& p) { p.dp = 2, p.zero_stage = 3; })},
-      {"Dp4Zero3Hsdp2Tp2", With([](Plan& p) {
-         p.dp = 4, p.zero_stage = 3, p.replicas = p.tp = 2;
-       })},
+      {"Dp4Zero3Hsdp2Tp2",
+       With([](Plan& p) { p.dp = 4, p.zero_stage = 3, p.replicas = p.tp = 2; })},
       {"Dp2Zero3GatheredTogether", With([](Plan& p) {
          p.dp = 2, p.zero_stage = 3, p.gather_bytes = 10'000, p.unsharded_bytes = 8'000;
        })},
-      {"Dp2Zero3FullRecompute", With([](Plan& p) {
-         p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull;
-       })},
+      {"Dp2Zero3FullRecompute",
+       With([](Plan& p) { p.dp = 2, p.zero_stage = 3, p.recompute = RecomputeKind::kFull; })},
       {"Pp2ZbH1", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kZbH1; })},
       {"Pp2DualPipeV", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kDualPipeV; })},
       {"Cp2Ring", With([](Plan& p) { p.cp = 2; })},
-      {"MlpTilesSelective", With([](Plan& p) {
-         p.mlp_tiles = 3, p.recompute = RecomputeKind::kSelective;
-       })},
-      {"ParametersOnHost", With([](Plan& p) {
-         p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
-       })},
+      {"MlpTilesSelective",
+       With([](Plan& p) { p.mlp_tiles = 3, p.recompute = RecomputeKind::kSelective; })},
+      {"ParametersOnHost",
+       With([](Plan& p) { p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost; })},
       {"Dp2Zero3ParametersOnDisk", With([](Plan& p) {
          p.dp = 2, p.zero_stage = 3;
          p.offload_parameters = p.offload_optimizer = OffloadTarget::kNvme;
@@ -123,8 +119,9 @@ TEST(Qlora, KeepsLinearsOfLayersInFourBits) {
   }
 }
 
-// A layer of TinyLlama: q, k and v are [32 + 16 + 16, 32], out [32, 32], gate and up [2 f, 32], down
-// [32, f] with f = 64 or so: n / 2 + n / 64 + 4 + 4 bytes each (below 2^14 numbers), at multiples of
+// A layer of TinyLlama: q, k and v are [32 + 16 + 16, 32], out [32, 32], gate and up [2 f, 32],
+// down [32, f] with f = 64 or so: n / 2 + n / 64 + 4 + 4 bytes each (below 2^14 numbers), at
+// multiples of
 // 16. In halves on two ranks of tensor parallelism.
 TEST(Qlora, TakesTheBytesOfFourBitsAndTheirScales) {
   const ModelSpec model = TinyLlama();
@@ -137,8 +134,8 @@ TEST(Qlora, TakesTheBytesOfFourBitsAndTheirScales) {
       const std::int64_t n = numbers / tp;
       return (n / 2 + n / 64 + 4 + 4 + 15) / 16 * 16;
     };
-    const std::int64_t layer = bytes(64 * 32) + bytes(32 * 32) +
-                               bytes(2 * model.ffn_hidden * 32) + bytes(32 * model.ffn_hidden);
+    const std::int64_t layer = bytes(64 * 32) + bytes(32 * 32) + bytes(2 * model.ffn_hidden * 32) +
+                               bytes(32 * model.ffn_hidden);
     std::int64_t all = 0;
     for (const Bucket& bucket : program->ranks[0].buckets) {
       if (bucket.weights != NumberFormat::kByte) continue;

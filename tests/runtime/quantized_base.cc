@@ -14,8 +14,7 @@ TensorSource QuantizedBase(const ModelSpec& model, const Plan& plan,
   TrainingOptions first;
   first.steps = 1;
   first.seed = options.seed;
-  const auto tensors =
-      std::make_shared<const TensorMap>(TrainTiny(model, still, first).parameters);
+  const auto tensors = std::make_shared<const TensorMap>(TrainTiny(model, still, first).parameters);
   return [tensors, fresh = InitialWeights(model, options.seed)](
              const ParameterPlace& place, std::int64_t row, std::int64_t col,
              std::span<float> out) -> Result<void> {

@@ -204,9 +204,7 @@ TEST(LossScale, DoublesAfterGoodStepsAndHalvesAfterBadOnes) {
   void (*const changes[])(Plan&) = {
       [](Plan&) {}, [](Plan& p) { p.dp = p.pp = 2, p.zero_stage = 2; },
       [](Plan& p) { p.tp = p.dp = 2, p.vocab_parallel = true, p.zero_stage = 3; },
-      [](Plan& p) {
-        p.dp = p.zero_stage = 2, p.offload_optimizer = p.offload_gradients = kAway;
-      },
+      [](Plan& p) { p.dp = p.zero_stage = 2, p.offload_optimizer = p.offload_gradients = kAway; },
       [](Plan& p) { p.loss_chunks = 3, p.optimizer = OptimizerKind::kAdamW; }};
   for (const auto change : changes) {
     Plan plan = TinyPlan();

@@ -248,8 +248,8 @@ void QuantizeBase(std::uint64_t index, PlannedModel& out) {
   choose([](PlannedModel& p) { p.model.shared_gate = p.model.shared_ffn_hidden > 0; });
 }
 
-// A router that chooses by biases that move, and a second layer ahead, in half of the plans that can
-// have them.
+// A router that chooses by biases that move, and a second layer ahead, in half of the plans that
+// can have them.
 void BalanceByBiases(std::uint64_t index, PlannedModel& out) {
   std::mt19937_64 random(index ^ 0xb1a5);
   const auto half = [&] { return std::uniform_int_distribution<int>(0, 1)(random) == 0; };

@@ -314,10 +314,9 @@ FtStatus RouteBackward(FtQueue* queue, const FtRouteBackward* g) {
   }
   const double rows = static_cast<double>(g->rows);
   // Of the mean over rows / balance_rows groups, each a mean over its rows.
-  const double scaled =
-      g->loss_scale == nullptr
-          ? static_cast<double>(g->balance)
-          : std::ldexp(static_cast<double>(g->balance), static_cast<int>(g->loss_scale[0]));
+  const double scaled = g->loss_scale == nullptr ? static_cast<double>(g->balance)
+                                                 : std::ldexp(static_cast<double>(g->balance),
+                                                              static_cast<int>(g->loss_scale[0]));
   const double balance =
       scaled * static_cast<double>(g->experts) /
       (static_cast<double>(g->balance_rows) * static_cast<double>(g->per_token)) / rows;

@@ -3,10 +3,11 @@
 //   h' = layer(projection [norm(vector of the next token) | norm(h)]), loss of norm(h') and the
 //   head
 // The token behind a position's is its target, so that targets are the ids here, and those of this
-// loss lie one further; a sequence's last position has none. A layer behind another takes that one's
-// h' for h, and tokens one further: where there is none its vector is 0, which nothing that counts
-// reads. The losses' share is predict_weight of their mean, each over as many tokens as the head's. The projection is whole on every tensor-parallel
-// rank. A plan that recomputes layers makes this one again, too, within the backward.
+// loss lie one further; a sequence's last position has none. A layer behind another takes that
+// one's h' for h, and tokens one further: where there is none its vector is 0, which nothing that
+// counts reads. The losses' share is predict_weight of their mean, each over as many tokens as the
+// head's. The projection is whole on every tensor-parallel rank. A plan that recomputes layers
+// makes this one again, too, within the backward.
 #include <map>
 #include <string>
 #include <vector>
@@ -55,8 +56,7 @@ struct Ahead {
     branch.norm_bias = AheadIndex(depth, int{kAheadLayer} + kNorm1Bias);  // an RMSNorm has none
     branch.logits = SavedIndex(kAheadLogits);
     branch.lse = SavedIndex(kAheadLse);
-    branch.share =
-        context.model.predict_weight / static_cast<double>(context.model.predict_ahead);
+    branch.share = context.model.predict_weight / static_cast<double>(context.model.predict_ahead);
     branch.targets = b.SlotIn(NumberFormat::kFp32, prefix + "targets", of.rows, Category::kStaging,
                               SlotRole::kTemporary);
   }
@@ -257,12 +257,10 @@ std::int16_t Backward(Ahead& a, std::int16_t weight, const BlockRequest& request
   b.LinearWeightGradient(a.prefix + "projection", d_input, a.joined,
                          a.Gradient("d_projection", kAheadProjection), kNoSlot, a.own_rows,
                          a.hidden, 2 * a.hidden, request.accumulate);
-  const std::int16_t to_before =
-      a.NormGradients(a.prefix + "hidden.norm", d_hidden, a.h, kAheadHiddenNorm, a.hidden_rstd,
-                      request.accumulate);
-  const std::int16_t d_tokens =
-      a.NormGradients(a.prefix + "tokens.norm", d_token, a.tokens, kAheadTokenNorm, a.token_rstd,
-                      request.accumulate);
+  const std::int16_t to_before = a.NormGradients(
+      a.prefix + "hidden.norm", d_hidden, a.h, kAheadHiddenNorm, a.hidden_rstd, request.accumulate);
+  const std::int16_t d_tokens = a.NormGradients(a.prefix + "tokens.norm", d_token, a.tokens,
+                                                kAheadTokenNorm, a.token_rstd, request.accumulate);
   b.Half(Pass::kBackwardWeight);
   TokensBackward(b, a.context, a.prefix + "embedding",
                  {a.ids, a.Table(SlotRole::kGradient), kNoSlot, d_tokens},

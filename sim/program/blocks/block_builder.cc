@@ -8,9 +8,9 @@ namespace foretrain {
 
 std::int16_t BlockBuilder::Slot(std::string name, std::int64_t elements, Category category,
                                 SlotRole role, int index) {
-  const bool words =
-      role == SlotRole::kIds || role == SlotRole::kTargets || role == SlotRole::kLoss ||
-      role == SlotRole::kLossScale || role == SlotRole::kLoads;
+  const bool words = role == SlotRole::kIds || role == SlotRole::kTargets ||
+                     role == SlotRole::kLoss || role == SlotRole::kLossScale ||
+                     role == SlotRole::kLoads;
   return SlotIn(words ? NumberFormat::kFp32 : formats_.activations, std::move(name), elements,
                 category, role, index);
 }

@@ -140,8 +140,8 @@ inline bool HasSharedExperts(const Layer& layer) { return layer.ffn_width > 0; }
 // Experts work on own rows; all rows are for shared experts alone.
 inline bool DealsOwnRows(const Layer& layer) { return layer.context.plan.ExpertsSpanTp(); }
 
-// Shared experts' rows: norm2 -> activated, and where the model scales them -> what they make and the
-// scores that it is scaled by.
+// Shared experts' rows: norm2 -> activated, and where the model scales them -> what they make and
+// the scores that it is scaled by.
 void SharedProducts(Layer& layer, std::int16_t in);
 
 // norm2 for the experts and, where there are any, for the shared ones.

@@ -173,9 +173,8 @@ void Backward::Shared(std::int16_t into, bool adds) {
   if (d_scores == kNoSlot) return;
   const NumberFormat products = b.formats().products;
   b.ComputeIn(b.formats().attention);
-  AddGemm(b, "shared.gate.input_grad", d_scores,
-          layer.Parameter("shared.gate.weight", kSharedGate), into, false,
-          {.rows = layer.rows, .cols = layer.hidden, .inner = 1});
+  AddGemm(b, "shared.gate.input_grad", d_scores, layer.Parameter("shared.gate.weight", kSharedGate),
+          into, false, {.rows = layer.rows, .cols = layer.hidden, .inner = 1});
   b.ComputeIn(products);
 }
 

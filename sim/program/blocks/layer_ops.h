@@ -40,7 +40,7 @@ enum LayerTensor : int {
   kExpertUp,
   kExpertActivated,
   kExpertOut,
-  kSharedOut,     // what shared experts make, and the score of each row that it is scaled by
+  kSharedOut,  // what shared experts make, and the score of each row that it is scaled by
   kSharedScores,
   kQkvInner,  // of adapters: alpha / r * A x, in the order of AdaptedLinear
   kOutInner,

@@ -276,7 +276,8 @@ std::vector<BlockParameter> AllParametersOf(const ModelSpec& m, const Plan& plan
   }
   list[kFinalNormWeight].own_rows = list[kFinalNormBias].own_rows = plan.sequence_parallel;
   for (int depth = 0; depth < m.predict_ahead; ++depth) AddAhead(m, plan, ep_rank, depth, list);
-  if (TwinOf(m) == kAheadTable) list[kAheadTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
+  if (TwinOf(m) == kAheadTable)
+    list[kAheadTable] = Weight(kTokenTableName, m.vocab, m.hidden, table);
   return list;
 }
 

@@ -136,8 +136,8 @@ enum HeadParameter : int {
   kHeadBias,
   kHeadParameterCount,
   // Of layers that predict tokens further ahead: the tokens' vectors, unless the head's weight is
-  // them, for all; of the first, norms of the next token's vector and of what the last layer made, what joins both, and
-  // a final norm; then its LayerParameters. The head's weight serves it too.
+  // them, for all; of the first, norms of the next token's vector and of what the last layer made,
+  // what joins both, and a final norm; then its LayerParameters. The head's weight serves it too.
   kAheadTable = kHeadParameterCount,
   kAheadTokenNorm,
   kAheadHiddenNorm,
@@ -146,8 +146,8 @@ enum HeadParameter : int {
   kAheadLayer,
 };
 
-// Of the layer that predicts `depth` + 2 tokens ahead: the number of what kAheadTokenNorm and what is
-// behind it are of the first.
+// Of the layer that predicts `depth` + 2 tokens ahead: the number of what kAheadTokenNorm and what
+// is behind it are of the first.
 constexpr int AheadIndex(int depth, int index) {
   return index + depth * (kAheadLayer - kAheadTokenNorm + kLayerParameterCount);
 }

@@ -143,8 +143,8 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
     if (stays) continue;
     Tenant tenant;
     const Bucket& shape = context.BucketAt(bucket);
-    const NumberFormat format =
-        role == SlotRole::kGradient ? shape.sums : GathersParameters(plan, shape) ? GatheredFormat(plan, shape)
+    const NumberFormat format = role == SlotRole::kGradient      ? shape.sums
+                                : GathersParameters(plan, shape) ? GatheredFormat(plan, shape)
                                                                  : shape.weights;
     tenant.bytes = BytesIn(format, shape.elements);
     PieceUse use;

@@ -24,12 +24,10 @@ void EmitSums(RankBuilder& rank, const InstructionKey& key) {
     name += "." + std::to_string(elements.back());
     bindings.push_back(of);
     if (!away) continue;
-    bindings.push_back(
-        rank.Whole(rank.NewBuffer(of.bytes, Category::kCommunication, Space::kDevice,
-                                  bucket.sums)));
+    bindings.push_back(rank.Whole(
+        rank.NewBuffer(of.bytes, Category::kCommunication, Space::kDevice, bucket.sums)));
   }
-  const int block =
-      rank.FindBlock(name, [&] { return HeadSumBlock(elements, bucket.sums, away); });
+  const int block = rank.FindBlock(name, [&] { return HeadSumBlock(elements, bucket.sums, away); });
   rank.Add(key, block, bindings);
 }
 

@@ -8,8 +8,8 @@
 
 namespace foretrain {
 
-// Those of the bucket's gradients that this rank updates, ascending; empty where each rank has heads
-// of its own.
+// Those of the bucket's gradients that this rank updates, ascending; empty where each rank has
+// heads of its own.
 std::vector<ShardRange> HeadGradients(const LowerContext& context, int bucket);
 
 }  // namespace foretrain

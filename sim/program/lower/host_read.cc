@@ -7,8 +7,7 @@ namespace {
 
 void EmitHostRead(RankBuilder& rank, const InstructionKey& key) {
   const bool norm = rank.Context().plan.clip_norm > 0;
-  const int block =
-      rank.FindBlock("host_read", [&] { return HostReadBlock(rank.Context().plan); });
+  const int block = rank.FindBlock("host_read", [&] { return HostReadBlock(rank.Context().plan); });
   std::vector<Binding> bindings = {rank.Whole(rank.Tensors().At({TensorKind::kLoss}))};
   if (norm) bindings.push_back(rank.Whole(rank.Tensors().At({TensorKind::kNorm})));
   for (const Binding& scale : LossScaleOf(rank)) bindings.push_back(scale);

@@ -61,8 +61,8 @@ void LowerTiedEmbeddings(const LowerContext& context, Skeleton& skeleton);
 // own rows, are summed over tp.
 void LowerOwnRowGradients(const LowerContext& context, Skeleton& skeleton);
 
-// Fewer heads of keys and values than tensor-parallel ranks: gradients of those that several have are
-// summed over them.
+// Fewer heads of keys and values than tensor-parallel ranks: gradients of those that several have
+// are summed over them.
 void LowerHeadGradients(const LowerContext& context, Skeleton& skeleton);
 
 // Counts of what experts get in a step, and biases of their choice that follow them (DeepSeek-AI

@@ -1,5 +1,6 @@
 // Balances experts without a loss: each router's choices are counted over a step and over all ranks
-// that deal its tokens, and the biases by which it chooses follow them. DeepSeek-AI 2024b, s. 2.1.2.
+// that deal its tokens, and the biases by which it chooses follow them. DeepSeek-AI 2024b,
+// s. 2.1.2.
 #include <vector>
 
 #include "sim/program/blocks/block_builder.h"
@@ -78,9 +79,8 @@ constexpr StepRule kMoveRule{EmitMove};
 void MakeRouterBiasState(RankBuilder& rank) {
   const LowerContext& context = rank.Context();
   for (const Router& router : RoutersOf(context)) {
-    rank.Tensors().Put(
-        {TensorKind::kLoads, router.block, 0, router.depth},
-        rank.NewState(context.model.experts * kFloatBytes, Category::kWorkspace));
+    rank.Tensors().Put({TensorKind::kLoads, router.block, 0, router.depth},
+                       rank.NewState(context.model.experts * kFloatBytes, Category::kWorkspace));
   }
 }
 
@@ -88,9 +88,8 @@ void LowerRouterBias(const LowerContext& context, Skeleton& skeleton) {
   const Plan& plan = context.plan;
   for (const Router& router : RoutersOf(context)) {
     const auto add = [&](int part, const StepRule& rule) {
-      skeleton.push_back({{InstructionKind::kBalance, Pass::kUpdate, router.block, router.depth,
-                           part},
-                          &rule});
+      skeleton.push_back(
+          {{InstructionKind::kBalance, Pass::kUpdate, router.block, router.depth, part}, &rule});
     };
     if (plan.DataParallel() > 1) add(kSum, kSumRule);
     // Else all tensor-parallel ranks deal the same tokens.

@@ -45,8 +45,8 @@ struct OpenGroup {
 };
 
 // Groups of members that share a bucket, in the order in which a backward completes them. Experts
-// that are dealt out, which other ranks sum, are apart, and so are what is frozen and what of it has
-// 4 bits.
+// that are dealt out, which other ranks sum, are apart, and so are what is frozen and what of it
+// has 4 bits.
 std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan& plan,
                                               const Stage& stage, int ep_rank) {
   std::vector<std::vector<Member>> groups;

@@ -41,8 +41,8 @@ enum class TensorKind : std::uint8_t {
   kNorm,
   kNotFiniteHere,  // numbers in this rank's gradients
   kNotFinite,
-  kSkipped,  // steps so far
-  kLossScale,       // what the loss's scale has become, and good steps since
+  kSkipped,    // steps so far
+  kLossScale,  // what the loss's scale has become, and good steps since
   kLossScaleSince,
   kLoads,  // of experts: block, index of the layer in it
   // of norm and numbers that are not finite, where updates are validated afterwards: of the stages

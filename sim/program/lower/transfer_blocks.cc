@@ -321,13 +321,13 @@ Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decay
   const std::int16_t weights = Other(b, "weights", masters ? elements : 0, Category::kParameters,
                                      index++, WeightFormat(plan));
   const OpClass op_class = queue == Queue::kCpu ? OpClass::kHost : OpClass::kMemoryBound;
-  Op& op = adam ? b.Add(OpKind::kAdamW, op_class, "adamw",
-                        {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm),
-                         In(not_finite), In(skipped), InOut(absmax1), InOut(absmax2), Out(weights),
-                         In(scale)})
-                : b.Add(OpKind::kSgd, op_class, "sgd",
-                        {InOut(param), In(grad), In(norm), In(not_finite), Out(weights),
-                         In(scale)});
+  Op& op =
+      adam
+          ? b.Add(OpKind::kAdamW, op_class, "adamw",
+                  {InOut(param), In(grad), InOut(moment1), InOut(moment2), In(norm), In(not_finite),
+                   In(skipped), InOut(absmax1), InOut(absmax2), Out(weights), In(scale)})
+          : b.Add(OpKind::kSgd, op_class, "sgd",
+                  {InOut(param), In(grad), In(norm), In(not_finite), Out(weights), In(scale)});
   op.queue = queue;
   op.delayed = delayed;
   if (adam) op.format = format;

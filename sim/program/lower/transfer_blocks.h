@@ -60,8 +60,8 @@ Queue QueueOfCopy(Space from, Space to);
 // Slots: the tensor, its copy on the device.
 Block SumAwayBlock(const CollectiveSpec& spec);
 
-// All-reduces over kKvCopies, in place and one behind the other, of so many elements each. Slots: each
-// tensor, with `away` followed by its copy on the device.
+// All-reduces over kKvCopies, in place and one behind the other, of so many elements each. Slots:
+// each tensor, with `away` followed by its copy on the device.
 Block HeadSumBlock(const std::vector<std::int64_t>& range_elements, NumberFormat format, bool away);
 
 // The host's processors add a tensor to another: slots sum, arrived.
@@ -97,8 +97,9 @@ Block QuantizedGatherBlock(const QuantizedGatherSpec& spec);
 Block CastGatherBlock(GroupKind group, std::int64_t elements, int shards, NumberFormat format);
 
 // The plan's update of one shard of a bucket: slots param, grad, moment1?, moment2?, squared norm
-// if it clips, numbers that are not finite and (AdamW) skipped steps if it scales the loss, what the
-// scale has become if that changes, scales of moments1? and moments2?, weights? of which param is the master. `delayed`: see Op.
+// if it clips, numbers that are not finite and (AdamW) skipped steps if it scales the loss, what
+// the scale has become if that changes, scales of moments1? and moments2?, weights? of which param
+// is the master. `delayed`: see Op.
 Block OptimizerBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed,
                      Queue queue = Queue::kCompute, bool delayed = false);
 
@@ -109,8 +110,8 @@ Block AmendBlock(const Plan& plan, std::int64_t elements, std::int64_t decayed);
 // The biases by which a router chooses follow the loads of its experts: slots loads, bias.
 Block BalanceBiasBlock(std::int64_t experts, double rate);
 
-// The host waits for the loss, if the plan clips for the squared norm of gradients that are loss_scale
-// times too large, and for what that has become where it changes.
+// The host waits for the loss, if the plan clips for the squared norm of gradients that are
+// loss_scale times too large, and for what that has become where it changes.
 Block HostReadBlock(const Plan& plan);
 
 }  // namespace foretrain

@@ -46,8 +46,8 @@ TEST(Groups, HoldTheRanksThatDifferInTheirOwnCoordinates) {
   EXPECT_EQ(members(GroupKind::kWorld).size(), 16U);
 }
 
-// Six ranks of tensor parallelism and two heads of keys and values: 0 1 2 have the first one. With as
-// many heads as ranks each has its own.
+// Six ranks of tensor parallelism and two heads of keys and values: 0 1 2 have the first one. With
+// as many heads as ranks each has its own.
 TEST(Groups, OfCopiesHaveTheSameHeadOfKeysAndValues) {
   Plan plan;
   plan.tp = 6;

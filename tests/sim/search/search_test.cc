@@ -218,9 +218,9 @@ TEST_F(Search, FitTellsTheLongestSequenceAndWhatBreaks) {
   EXPECT_NE(none->breaks, "");
 }
 
-// Linears of Llama 3 8B: 32 layers of 2 * 4096^2 + 2 * 1024 * 4096 + 3 * 4096 * 14336 numbers, 6.979e9;
-// tables, head and norms 1.051e9; adapters of rank 8: 32 * 8 * (3 * 4096 + 14336 + 6144 + 4096 + 28672 +
-// 4096). In 4.127 bits and 2 bytes 5.74e9 bytes, in 2 bytes alone 16.1e9.
+// Linears of Llama 3 8B: 32 layers of 2 * 4096^2 + 2 * 1024 * 4096 + 3 * 4096 * 14336
+// numbers, 6.979e9; tables, head and norms 1.051e9; adapters of rank 8: 32 * 8 * (3 * 4096 + 14336
+// + 6144 + 4096 + 28672 + 4096). In 4.127 bits and 2 bytes 5.74e9 bytes, in 2 bytes alone 16.1e9.
 TEST_F(Search, FitKnowsWhatFourBitsTake) {
   const auto catalogue = BuiltInCatalogue();
   const auto model = ResolveModel("llama3-8b", "test", *catalogue);

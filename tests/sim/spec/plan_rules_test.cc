@@ -327,7 +327,9 @@ const Row kRows[] = {
     {"adapters-are-thin", [](Plan& p) { p.method = TrainingMethod::kLora, p.lora_rank = 1 << 20; },
      "lora_rank 1048576 with method lora: the model has hidden", [](Plan& p) { p.lora_rank = 2; }},
     {"quantized-base-is-read-in-16-bits",
-     [](Plan& p) { p.method = TrainingMethod::kQlora, p.lora_rank = 2, p.precision = Precision::kFp8; },
+     [](Plan& p) {
+       p.method = TrainingMethod::kQlora, p.lora_rank = 2, p.precision = Precision::kFp8;
+     },
      "precision fp8 with method qlora", [](Plan& p) { p.precision = Precision::kBf16; }},
     {"scale-window-needs-a-scale", [](Plan& p) { p.loss_scale_window = 100; },
      "loss_scale_window 100 with loss_scale 0", [](Plan& p) { p.loss_scale = 65536; }},
