@@ -68,9 +68,9 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
                       Set(of, "recompute", static_cast<std::int64_t>(RecomputeKind::kFull));
                     }}});
   std::vector<Change> shorter, more;
-  for (int halves = 1; halves <= 6; ++halves) {
+  for (int halves = 1; halves <= 10; ++halves) {
     const std::int64_t sequence = space.base.sequence >> halves;
-    if (sequence >= 128) shorter.push_back(FieldChange("sequence", sequence));
+    if (halves <= 6 && sequence >= 128) shorter.push_back(FieldChange("sequence", sequence));
     const int times = 1 << halves;
     more.push_back({std::to_string(ranks * times) + " devices",
                     [times, ranks](SearchSpace& of) { Widen(of, times, ranks); }, times});
@@ -98,7 +98,7 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
       options.memory_bytes = memory_bytes;
       options.host_bytes = host_bytes;
       options.kept = 1;
-      options.front = false;
+      options.front = options.smallest = false;
       options.threads = threads;
       const auto found = EnumeratePlans(model, *machine, changed, ranks * change.times, options);
       if (!found || found->fastest.empty()) continue;

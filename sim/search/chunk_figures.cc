@@ -65,7 +65,7 @@ double ChunkFigures::KeptSeconds(const Plan& plan, std::int64_t bytes) {
 
 // Gathers run beside other blocks, or before their own where nothing is issued ahead.
 void ChunkFigures::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigures& block, int count,
-                          const StateFigures& state, double kept_s, ClassFigures& out) const {
+                             const StateFigures& state, double kept_s, ClassFigures& out) const {
   const double slow = times_.slowdown();
   // Copies of what layers keep hide behind one block, like gathers.
   const double copies = kind == BlockKind::kLayer ? kept_s : 0;

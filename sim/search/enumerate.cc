@@ -60,8 +60,9 @@ struct Rivals {
 // What all threads share.
 struct Shared {
   const EnumerateOptions& options;
-  std::atomic<std::size_t> next{0};  // unit
-  std::atomic<std::size_t> done{0};  // parts
+  std::atomic<std::size_t> next{0};   // unit
+  std::atomic<std::size_t> done{0};   // parts
+  std::atomic<std::size_t> wakes{0};  // of the thread that asks and tells
   std::atomic<std::int64_t> evaluated{0};
   std::atomic<bool> stop{false};
 };
@@ -90,17 +91,27 @@ class Worker {
     for (const std::size_t part : parts) {
       const std::int64_t before = out_.evaluated;
       walk.VisitPart(
-          part, [this](const Plan& plan) { return Visit(plan); },
-          [this] { return shared_.stop.load(std::memory_order_relaxed); }, out_.rejected,
-          families);
+          part, [this](const Plan& plan) { return Visit(plan); }, [this] { return Stops(); },
+          out_.rejected, families);
       shared_.evaluated += out_.evaluated - before;
       ++shared_.done;
-      shared_.done.notify_one();
+      Wake();
     }
     return std::move(out_);
   }
 
  private:
+  // Now and then, so that who cancels does not wait for the end of a part.
+  bool Stops() {
+    constexpr int kOften = 128;
+    if (++visited_ % kOften == 0) Wake();
+    return shared_.stop.load(std::memory_order_relaxed);
+  }
+  void Wake() {
+    ++shared_.wakes;
+    shared_.wakes.notify_one();
+  }
+
   bool Visit(const Plan& plan) {
     Candidate candidate{plan, {}};
     Evaluation& estimate = candidate.estimate;
@@ -127,7 +138,7 @@ class Worker {
   SpaceWalk::Reason LeavesOut(const Plan& plan, const PlanFamily& family) {
     Evaluation least;
     const Evaluator::Reached reached = evaluator_.EvaluateLeast(plan, family, limits_, least);
-    if (reached == Evaluator::Reached::kMemory) {
+    if (reached == Evaluator::Reached::kState || reached == Evaluator::Reached::kMemory) {
       const bool is_first = !refused_;
       refused_ = true;
       return {kNeedsMemory, is_first ? Needs(plan, least.memory_bytes) : ""};
@@ -179,6 +190,7 @@ class Worker {
   Enumeration out_;
   bool refused_ = false;
   bool smallest_is_complete_ = false;
+  std::int64_t visited_ = 0;
 };
 
 // Of a front of any length some, the ends included.
@@ -236,12 +248,12 @@ class Enumerator {
         threads.emplace_back([&] {
           Work(*worker, walk, rivals, leaves_out, units, found);
           --running;
-          ++shared_.done;  // wakes who waits
-          shared_.done.notify_one();
+          ++shared_.wakes;
+          shared_.wakes.notify_one();
         });
       }
-      for (std::size_t seen = 0; running > 0; seen = shared_.done) {
-        shared_.done.wait(seen);
+      for (std::size_t seen = shared_.wakes; running > 0; seen = shared_.wakes) {
+        shared_.wakes.wait(seen);
         Tell(walk, tells);
       }
     }
@@ -295,10 +307,9 @@ Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& cost
     FT_ASSIGN(Enumeration some, enumerator.Walk(first, {}, /*tells=*/false, /*leaves_out=*/true));
     rivals = {std::move(some.fastest), std::move(some.front)};
   }
-  FT_ASSIGN(Enumeration found,
-            enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/true));
+  FT_ASSIGN(Enumeration found, enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/true));
   // Where nothing fits, the smallest plan counts, which may be in a family that was left out.
-  if (!found.fastest.empty()) return found;
+  if (!found.fastest.empty() || !options.smallest) return found;
   return enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/false);
 }
 

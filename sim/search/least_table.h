@@ -1,5 +1,5 @@
-// What no plan of a family goes below: of its state and of its chunks the least of each figure, worked
-// out once for each distinct set of blocks, chunk and way of sharing state.
+// What no plan of a family goes below: of its state and of its chunks the least of each figure,
+// worked out once for each distinct set of blocks, chunk and way of sharing state.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ class LeastTable {
 
   // Each figure is the least that any of the family's plans has of it (of seconds that others hide
   // behind, the most). `plan` is of the family, `pipeline` its own. Null where nothing is known: no
-  // combination is valid, or the family is of those whose plans depend on more than blocks and state.
+  // combination is valid, or the family is of those whose plans depend on more than blocks and
+  // state.
   const StateFigures* StateOf(const Plan& plan, const PlanFamily& family,
                               const PipelineForm& pipeline, int composition);
   // The blocks of the family's plans; null as above.

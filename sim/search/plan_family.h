@@ -23,8 +23,8 @@ struct PlanFamily {
   std::uint64_t key = 0;           // of their names and values
 };
 
-// Whether what a plan costs is known to come from its blocks and its state alone as far as the field
-// goes, not from the shape of its pipeline or the size of its groups.
+// Whether what a plan costs is known to come from its blocks and its state alone as far as the
+// field goes, not from the shape of its pipeline or the size of its groups.
 bool MayBeFree(const PlanField& field);
 
 // Fills `family.key`.

@@ -61,15 +61,16 @@ TEST(Evaluator, EndsWhereItIsTold) {
 // All values of the fields that may be free, of which each plan of the family has some.
 PlanFamily WholeFamily(const Plan& plan) {
   PlanFamily family;
-  for (const auto& [name, values] : std::map<std::string, std::vector<std::int64_t>>{
-           {"zero_stage", {0, 1, 2, 3}},
-           {"sequence_parallel", {0, 1}},
-           {"vocab_parallel", {0, 1}},
-           {"tp_tiles", {1, 4}},
-           {"recompute", {0, 1, 2}},
-           {"offload_optimizer", {0, 1}},
-           {"offload_activations", {0, 1}}}) {
-    const bool of_tp = name == "sequence_parallel" || name == "vocab_parallel" || name == "tp_tiles";
+  for (const auto& [name, values] :
+       std::map<std::string, std::vector<std::int64_t>>{{"zero_stage", {0, 1, 2, 3}},
+                                                        {"sequence_parallel", {0, 1}},
+                                                        {"vocab_parallel", {0, 1}},
+                                                        {"tp_tiles", {1, 4}},
+                                                        {"recompute", {0, 1, 2}},
+                                                        {"offload_optimizer", {0, 1}},
+                                                        {"offload_activations", {0, 1}}}) {
+    const bool of_tp =
+        name == "sequence_parallel" || name == "vocab_parallel" || name == "tp_tiles";
     const bool alone = (of_tp && plan.tp == 1) || (name == "zero_stage" && plan.dp * plan.cp == 1);
     family.free.push_back({&PlanFieldOf(name), values});
     if (alone) family.free.back().values.resize(1);
