@@ -39,8 +39,7 @@ struct MemoryParts {
 
 struct Evaluation {
   double step_s = 0;
-  double bound_s =
-      0;  // no execution of the plan takes less: computing alone, and filling the pipeline
+  double bound_s = 0;  // no execution of the plan takes less: computing alone, and filling the pipeline
   double least_s = 0;  // nor is step_s less: the busiest rank's passes, and filling the pipeline
   StepParts parts;
   std::int64_t memory_bytes = 0;
@@ -59,14 +58,14 @@ class Evaluator {
   // a pipeline or a way of sharing state that is new is worked out first.
   //
   // Memory is near PredictFullestRank's, which follows the whole order of a step, and seldom below
-  // it (docs/search.md has the errors): copies of parameters that are made ahead count as if all
-  // were the largest, and tensors that arrive early as if all did. Where steps overlap, or buckets
-  // are gathered together or left whole, it is that function's own.
+  // it (docs/search.md has the errors): copies of parameters that are made ahead count as if all were the largest, and
+  // tensors that arrive early as if all did. Where steps overlap, or buckets are gathered together or
+  // left whole, it is that function's own.
   Evaluation Evaluate(const Plan& plan);
 
   // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
-  // then where `hopeless` says so of bound_s, least_s and memory_bytes. What it has not come to is
-  // 0; memory_bytes and memory of kState are those of the state.
+  // then where `hopeless` says so of bound_s, least_s and memory_bytes. What it has not come to is 0;
+  // memory_bytes and memory of kState are those of the state.
   enum class Reached { kState, kMemory, kBound, kEnd };
   struct Limits {
     std::int64_t memory_bytes = 0;
@@ -74,9 +73,8 @@ class Evaluator {
   };
   Reached Evaluate(const Plan& plan, const Limits& limits, Evaluation& out);
 
-  // The same for all plans of a family at once, of which `plan` is one: figures that none of them
-  // goes below. Where it ends before kEnd, so would each of them; kEnd is no more than that some
-  // may not.
+  // The same for all plans of a family at once, of which `plan` is one: figures that none of them goes
+  // below. Where it ends before kEnd, so would each of them; kEnd is no more than that some may not.
   Reached EvaluateLeast(const Plan& plan, const PlanFamily& family, const Limits& limits,
                         Evaluation& out);
 
@@ -88,7 +86,7 @@ class Evaluator {
 
  private:
   void FindClasses(const Plan& plan, const PipelineForm& pipeline);
-  bool FindLeastClasses(const Plan& plan, const PlanFamily& family, const PipelineForm& pipeline);
+  bool FindLeast(const Plan& plan, const PlanFamily& family, const PipelineForm& pipeline);
   void FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out);
   void WalkMemory(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
