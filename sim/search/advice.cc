@@ -98,7 +98,7 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
       options.memory_bytes = memory_bytes;
       options.host_bytes = host_bytes;
       options.kept = 1;
-      options.front = options.smallest = false;
+      options.front = false;
       options.threads = threads;
       const auto found = EnumeratePlans(model, *machine, changed, ranks * change.times, options);
       if (!found || found->fastest.empty()) continue;

@@ -138,7 +138,7 @@ class Worker {
   SpaceWalk::Reason LeavesOut(const Plan& plan, const PlanFamily& family) {
     Evaluation least;
     const Evaluator::Reached reached = evaluator_.EvaluateLeast(plan, family, limits_, least);
-    if (reached == Evaluator::Reached::kState || reached == Evaluator::Reached::kMemory) {
+    if (reached == Evaluator::Reached::kMemory) {
       const bool is_first = !refused_;
       refused_ = true;
       return {kNeedsMemory, is_first ? Needs(plan, least.memory_bytes) : ""};
@@ -309,7 +309,7 @@ Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& cost
   }
   FT_ASSIGN(Enumeration found, enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/true));
   // Where nothing fits, the smallest plan counts, which may be in a family that was left out.
-  if (!found.fastest.empty() || !options.smallest) return found;
+  if (!found.fastest.empty()) return found;
   return enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/false);
 }
 

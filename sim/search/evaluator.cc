@@ -149,20 +149,26 @@ void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
   }
 }
 
-// The least of a family's blocks in place of a plan's own; false where nothing is known.
-bool Evaluator::FindLeastClasses(const Plan& plan, const PlanFamily& family,
-                                 const PipelineForm& pipeline) {
+// Of the plan's own figures and of what its state adds, in place of them; false where nothing is known.
+bool Evaluator::FindLeast(const Plan& plan, const PlanFamily& family,
+                          const PipelineForm& pipeline) {
+  if (plan.recompute_layers > 0 || WalksMemory(plan)) return false;
+  if (plan.schedule == ScheduleKind::kDualPipe) return false;
   const LeastTable::Blocks* blocks = least_.BlocksOf(plan, family);
   if (blocks == nullptr) return false;
+  of_composition_.clear();
   classes_.assign(pipeline.classes().size(), {});
   known_.assign(classes_.size(), false);
   for (const int pp : pipeline.examples()) {
     const PipelineForm::Rank& rank = pipeline.ranks()[At(pp)];
+    const StateFigures* state = least_.StateOf(plan, family, pipeline, rank.composition);
+    if (state == nullptr) return false;
+    of_composition_.push_back(state);
     for (const int number : rank.chunks) {
       if (known_[At(number)]) continue;
       known_[At(number)] = true;
-      classes_[At(number)] = least_.ClassOf(plan, *blocks, pipeline.classes()[At(number)],
-                                            *of_composition_[At(rank.composition)]);
+      classes_[At(number)] =
+          least_.ClassOf(plan, *blocks, pipeline.classes()[At(number)], *state);
     }
   }
   return true;
@@ -171,19 +177,8 @@ bool Evaluator::FindLeastClasses(const Plan& plan, const PlanFamily& family,
 Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& family,
                                             const Limits& limits, Evaluation& out) {
   out = {};
-  if (plan.recompute_layers > 0 || WalksMemory(plan)) return Reached::kEnd;
-  if (plan.schedule == ScheduleKind::kDualPipe) return Reached::kEnd;
   const PipelineForm& pipeline = pipelines_.Find(plan);
-  of_composition_.clear();
-  for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
-    const StateFigures* state = least_.StateOf(plan, family, pipeline, static_cast<int>(c));
-    if (state == nullptr) return Reached::kEnd;
-    of_composition_.push_back(state);
-    out.memory_bytes = std::max(out.memory_bytes, Total(state->device));
-  }
-  if (out.memory_bytes > limits.memory_bytes) return Reached::kState;
-  out.memory_bytes = 0;
-  if (!FindLeastClasses(plan, family, pipeline)) return Reached::kEnd;
+  if (!FindLeast(plan, family, pipeline)) return Reached::kEnd;
   FindMemory(plan, pipeline, out);
   out.memory.outside = OutsideBytes(plan);
   out.memory_bytes += out.memory.outside;

@@ -161,18 +161,5 @@ TEST_F(Enumerated, RefusesASpaceWithoutAPlanAndSaysWhy) {
   EXPECT_THAT(heads.error().message, testing::HasSubstr("heads"));
 }
 
-// A part by itself is asked many times whether to go on.
-TEST_F(Enumerated, EndsInTheMiddleOfAPart) {
-  for (const char* axis : {"dp", "tp"}) space_.Choose(axis, {2});
-  space_.Choose("pp", {2});
-  ASSERT_EQ(SpaceWalk(model_, space_, kRanks).parts(), 1U);
-  int asked = 0;
-  options_.cancelled = [&] { return ++asked == 8; };
-  const CostModel costs = Costs();
-  const auto found = EnumeratePlans(model_, costs, space_, kRanks, options_);
-  ASSERT_FALSE(found.has_value());
-  EXPECT_EQ(found.error().code, ErrorCode::kAborted);
-}
-
 }  // namespace
 }  // namespace foretrain

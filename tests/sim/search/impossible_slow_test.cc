@@ -1,4 +1,5 @@
-// What cannot be is refused by what stands in its way, with a value that would do.
+// What cannot be is refused by what stands in its way, with a value that would do. Slow: to advise
+// on a model that is far too large, spaces of up to hundreds of devices are searched.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
