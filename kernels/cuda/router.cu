@@ -1,5 +1,6 @@
 // The router of a mixture of experts: who goes where. Orders follow the pairs, whatever the order
-// of threads; atomics count integers alone.
+// of threads; atomics count integers alone. Longer than other files, because choices, weights and
+// their backward belong together.
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/kernel.cuh"
 
