@@ -12,9 +12,9 @@
 
 namespace foretrain {
 
-constexpr int kRows = 32;                    // queries and keys of a tile
-constexpr int kLanes = kBlock / kRows;       // threads of a row
-constexpr int kCols = kRows / kLanes;        // scores of a thread
+constexpr int kRows = 32;               // queries and keys of a tile
+constexpr int kLanes = kBlock / kRows;  // threads of a row
+constexpr int kCols = kRows / kLanes;   // scores of a thread
 constexpr std::int64_t kMostAttentionDim = 256;
 
 struct AttentionCall {
@@ -100,10 +100,9 @@ FT_DEVICE float AlibiSlope(const AttentionCall& g, std::int64_t head) {
   const std::int64_t number = g.first_head + head;
   std::int64_t power = 1;
   while (power * 2 <= g.alibi_heads) power *= 2;
-  const double step =
-      number < power
-          ? static_cast<double>(number + 1) / static_cast<double>(power)
-          : static_cast<double>(2 * (number - power) + 1) / static_cast<double>(2 * power);
+  const double step = number < power ? static_cast<double>(number + 1) / static_cast<double>(power)
+                                     : static_cast<double>(2 * (number - power) + 1) /
+                                           static_cast<double>(2 * power);
   return static_cast<float>(exp2(-8.0 * step));
 }
 

@@ -1,6 +1,6 @@
-// Flash attention backward (Dao et al. 2022) in two kernels without atomics: one follows the queries
-// and makes dq, the other follows the keys and makes dk and dv. Both compute the weights anew from
-// the logarithm of their sum.
+// Flash attention backward (Dao et al. 2022) in two kernels without atomics: one follows the
+// queries and makes dq, the other follows the keys and makes dk and dv. Both compute the weights
+// anew from the logarithm of their sum.
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/entries.h"
 
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(kBlock)
   float* const keys = douts + kRows * value_width;
   float* const values = keys + kRows * width;
   float* const d_scores = values + kRows * value_width;
-  const int y = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int y = static_cast<int>(threadIdx.x) / kLanes,
+            lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, shift = sample * g.sample_rows;
   const std::int64_t kv_head = head / (g.heads / g.kv_heads);
   const RowTile mine = TileOf(g.queries, blockIdx.x);
@@ -119,7 +120,8 @@ FT_DEVICE void FillPair(const AttentionCall& g, const BackwardTensors& b, const 
                         const RowTile& queries, const RowTile& keys, std::int64_t sample,
                         std::int64_t head, float slope) {
   const int width = PaddedDim(g.head_dim), value_width = PaddedDim(g.value_dim);
-  const int y = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int y = static_cast<int>(threadIdx.x) / kLanes,
+            lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t item = (queries.row + sample * g.sample_rows + y) * g.heads + head;
   const std::int64_t query = queries.position + y;
   const float lse = y < queries.rows ? b.lse[item] : 0.0F;
@@ -160,7 +162,8 @@ __global__ void __launch_bounds__(kBlock)
   float* const weights = douts + kRows * value_width;
   float* const d_scores = weights + kRows * (kRows + 1);
   const TilePair pair{queries, douts, keys, values, weights, d_scores};
-  const int y = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int y = static_cast<int>(threadIdx.x) / kLanes,
+            lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, shift = sample * g.sample_rows;
   const std::int64_t group = g.heads / g.kv_heads;
   const RowTile mine = TileOf(g.keys, blockIdx.x);
@@ -173,8 +176,8 @@ __global__ void __launch_bounds__(kBlock)
     if (!Meet(g, tile, mine)) continue;
     __syncthreads();  // the last tile has been read
     LoadRows(g.q, g.dtype, tile, shift, g.q_stride, head * g.head_dim, g.head_dim, queries);
-    LoadRows(b.dout, g.dtype, tile, shift, std::int64_t{g.heads} * g.value_dim,
-             head * g.value_dim, g.value_dim, douts);
+    LoadRows(b.dout, g.dtype, tile, shift, std::int64_t{g.heads} * g.value_dim, head * g.value_dim,
+             g.value_dim, douts);
     __syncthreads();
     FillPair(g, b, pair, tile, mine, sample, head, AlibiSlope(g, head));
     __syncthreads();
@@ -198,8 +201,8 @@ FtStatus Backward(FtQueue* queue, CudaCheck& check, const char* name, const Atte
                   BackwardTensors tensors, std::int64_t batch) {
   if (!check.ok() || batch == 0) return check.status();
   const std::int64_t rows = RowsOf(call.queries, batch, call.sample_rows);
-  tensors.delta = reinterpret_cast<float*>(
-      check.Workspace(rows * call.heads * std::int64_t{sizeof(float)}));
+  tensors.delta =
+      reinterpret_cast<float*>(check.Workspace(rows * call.heads * std::int64_t{sizeof(float)}));
   if (!check.ok()) return check.status();
   const std::int64_t tiles = kRows * (2 * PaddedDim(call.head_dim) + 2 * PaddedDim(call.value_dim));
   const std::int64_t scores = kRows * (kRows + 1);
@@ -224,8 +227,7 @@ FtStatus Backward(FtQueue* queue, CudaCheck& check, const char* name, const Atte
                 key_tiles);
     }
     if (key_tiles > 0) {
-      FT_LAUNCH(of_keys,
-                dim3(Blocks(key_tiles, 1), static_cast<unsigned>(call.kv_heads), samples),
+      FT_LAUNCH(of_keys, dim3(Blocks(key_tiles, 1), static_cast<unsigned>(call.kv_heads), samples),
                 dim3(kBlock), static_cast<std::size_t>(of_key), StreamOf(queue), call, tensors,
                 query_tiles);
     }
@@ -254,8 +256,8 @@ FtStatus AttentionPartBackward(FtQueue* queue, const FtAttentionPartBackward* g)
     check.Tensor("dout", g->dout, queries).Tensor("dq", g->dq, queries);
     check.Tensor("dk", g->dk, keys).Tensor("dv", g->dv, keys);
   }
-  const BackwardTensors tensors{g->out, g->lse,      g->dout,       g->dq,            g->dk,
-                                g->dv,  g->q_stride, g->dkv_stride, g->accumulate_dq, nullptr};
+  const BackwardTensors tensors{g->out,      g->lse,        g->dout,          g->dq,  g->dk, g->dv,
+                                g->q_stride, g->dkv_stride, g->accumulate_dq, nullptr};
   return Backward(queue, check, "attention_part_backward", call, tensors, g->batch);
 }
 

@@ -14,8 +14,8 @@ struct ForwardOutputs {
   std::int32_t merge;
 };
 
-// A query's softmax so far. `most` is alike in all lanes of its row, which add up the sum; each lane
-// has every kLanes-th element.
+// A query's softmax so far. `most` is alike in all lanes of its row, which add up the sum; each
+// lane has every kLanes-th element.
 template <int kDims>
 struct RunningRow {
   float most, sum;
@@ -70,7 +70,8 @@ __global__ void __launch_bounds__(kBlock)
   float* const keys = queries + kRows * width;
   float* const values = keys + kRows * width;
   float* const weights = values + kRows * value_width;
-  const int y = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int y = static_cast<int>(threadIdx.x) / kLanes,
+            lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, shift = sample * g.sample_rows;
   const std::int64_t kv_head = head / (g.heads / g.kv_heads);
   const RowTile mine = TileOf(g.queries, blockIdx.x);

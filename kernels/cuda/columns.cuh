@@ -6,9 +6,9 @@
 
 namespace foretrain {
 
-constexpr int kColumnRows = 8;                      // rows that a block reads at a time
-constexpr int kColumnBlock = kWarp * kOctet;        // columns of a block
-constexpr std::int64_t kColumnSplits = 512;         // blocks that are enough to fill a device
+constexpr int kColumnRows = 8;                // rows that a block reads at a time
+constexpr int kColumnBlock = kWarp * kOctet;  // columns of a block
+constexpr std::int64_t kColumnSplits = 512;   // blocks that are enough to fill a device
 
 // partials[2][splits][cols]: of rows [split * rows_per_split, ...). term.Add(row, col, left, a, b)
 // adds the row's eight terms from `col` on to a and b.
@@ -72,11 +72,12 @@ void SumColumns(FtQueue* queue, CudaCheck& check, const Term& term, std::int64_t
   }
   splits = splits < 1 ? 1 : splits;
   const std::int64_t rows_per_split = (rows + splits - 1) / splits;
-  auto* const partials = reinterpret_cast<float*>(
-      check.Workspace(2 * splits * cols * std::int64_t{sizeof(float)}));
+  auto* const partials =
+      reinterpret_cast<float*>(check.Workspace(2 * splits * cols * std::int64_t{sizeof(float)}));
   if (partials == nullptr) return;
   FT_LAUNCH(SumColumnsKernel<Term>, dim3(blocks, static_cast<unsigned>(splits)),
-            dim3(kWarp, kColumnRows), 0, StreamOf(queue), term, rows, cols, rows_per_split, partials);
+            dim3(kWarp, kColumnRows), 0, StreamOf(queue), term, rows, cols, rows_per_split,
+            partials);
   FT_LAUNCH(JoinColumnsKernel, dim3(Blocks(cols, kBlock), 2), dim3(kBlock), 0, StreamOf(queue),
             partials, cols, splits, grad_a, grad_b, dtype, accumulate);
 }

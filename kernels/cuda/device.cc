@@ -70,9 +70,9 @@ FtStatus Allocate(int32_t device, int64_t bytes, void** out, char* why, size_t n
   std::size_t free = 0, total = 0;
   static_cast<void>(cudaMemGetInfo(&free, &total));
   *out = nullptr;
-  std::snprintf(why, n, "cuda device %d: out of device memory: asked %.2f GiB, free %.2f GiB of %.2f",
-                static_cast<int>(device), GiB(static_cast<std::size_t>(bytes)), GiB(free),
-                GiB(total));
+  std::snprintf(
+      why, n, "cuda device %d: out of device memory: asked %.2f GiB, free %.2f GiB of %.2f",
+      static_cast<int>(device), GiB(static_cast<std::size_t>(bytes)), GiB(free), GiB(total));
   return FT_OUT_OF_MEMORY;
 }
 

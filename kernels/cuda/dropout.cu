@@ -52,8 +52,8 @@ FtStatus Dropout(FtQueue* queue, const FtDropout* g) {
   const Runs runs = RunsOf(check, g->runs, g->run_count);
   if (!check.ok() || g->rows * g->cols == 0) return check.status();
   const std::int64_t octets = (g->cols + kOctet - 1) / kOctet;
-  FT_LAUNCH(DropoutKernel, dim3(Blocks(g->rows * octets, kBlock)), dim3(kBlock), 0,
-            StreamOf(queue), *g, KeepRuleOf(g->random), runs);
+  FT_LAUNCH(DropoutKernel, dim3(Blocks(g->rows * octets, kBlock)), dim3(kBlock), 0, StreamOf(queue),
+            *g, KeepRuleOf(g->random), runs);
   return check.Launched();
 }
 

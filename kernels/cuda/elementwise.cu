@@ -7,8 +7,8 @@ namespace {
 
 // ---- what is computed of one element; the forms are those of kernels/cpu/vector/elementwise.h
 
-constexpr float kGeluLinear = 1.5957691216F;   // 2 sqrt(2 / pi)
-constexpr float kGeluCubic = 0.0713548163F;    // the same times 0.044715
+constexpr float kGeluLinear = 1.5957691216F;  // 2 sqrt(2 / pi)
+constexpr float kGeluCubic = 0.0713548163F;   // the same times 0.044715
 constexpr float kInverseRoot2Pi = 0.3989422804F;
 
 FT_DEVICE float Clamped(float x, float most) { return x > most ? most : x < -most ? -most : x; }
@@ -259,7 +259,8 @@ FtStatus CopyRows(FtQueue* queue, const FtCopyRows* g) {
   const std::int64_t size = g->dtype == FT_F32 ? 4 : 2;
   const auto bytes = static_cast<std::uintptr_t>(g->cols | g->from_stride | g->to_stride) *
                      static_cast<std::uintptr_t>(size);
-  const auto where = reinterpret_cast<std::uintptr_t>(g->from) | reinterpret_cast<std::uintptr_t>(g->to);
+  const auto where =
+      reinterpret_cast<std::uintptr_t>(g->from) | reinterpret_cast<std::uintptr_t>(g->to);
   if (((bytes | where) & 15U) == 0) {
     CopyWordsOf<uint4>(queue, *g, size);
   } else if (size == 4) {

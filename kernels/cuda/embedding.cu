@@ -157,8 +157,8 @@ __global__ void PositionsKernel(FtEmbeddingBackward g, Runs runs) {
 
 Buckets BucketsOf(CudaCheck& check, const FtEmbeddingBackward& g) {
   const std::int64_t ints = 2 * g.vocab + 1 + 2 * g.rows;
-  auto* const at = reinterpret_cast<std::int32_t*>(
-      check.Workspace(ints * std::int64_t{sizeof(std::int32_t)}));
+  auto* const at =
+      reinterpret_cast<std::int32_t*>(check.Workspace(ints * std::int64_t{sizeof(std::int32_t)}));
   if (at == nullptr) return {};
   return {at, at + g.vocab + 1, at + 2 * g.vocab + 1, at + 2 * g.vocab + 1 + g.rows};
 }

@@ -1,5 +1,5 @@
-// Mixture of experts: rows on their way to experts and back. The router is in router.cu, products of
-// experts are in gemm.cu. Indices that lie outside their tensors are taken for -1.
+// Mixture of experts: rows on their way to experts and back. Who goes where is in router.cu,
+// products of experts are in gemm.cu. Indices that lie outside their tensors are taken for -1.
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/kernel.cuh"
 

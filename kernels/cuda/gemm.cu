@@ -25,7 +25,8 @@ FT_DEVICE void LoadTile(const Matrix& a, FtDtype dtype, std::int64_t first, std:
     const int r = a.row == 1 ? i % kTile : i / kTileDepth;
     const int d = a.row == 1 ? i / kTile : i % kTileDepth;
     const std::int64_t row = first + r, at = depth + d;
-    tile[d][r] = row < rows && at < all_depth ? LoadAny(a.at, dtype, row * a.row + at * a.col) : 0.0F;
+    tile[d][r] =
+        row < rows && at < all_depth ? LoadAny(a.at, dtype, row * a.row + at * a.col) : 0.0F;
   }
 }
 
@@ -82,7 +83,8 @@ FT_DEVICE Matrix RightOf(const FtGemm& g) {  // rows of op(b)^T
 }
 
 __global__ void __launch_bounds__(kBlock) GemmKernel(FtGemm g) {
-  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile, col0 = std::int64_t{blockIdx.x} * kTile;
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile,
+                     col0 = std::int64_t{blockIdx.x} * kTile;
   Part part{};
   AddProduct(LeftOf(g), RightOf(g), g, row0, col0, part);
   StorePart(g, row0, col0, part);
@@ -172,13 +174,13 @@ __global__ void __launch_bounds__(kBlock) GroupedRowsKernel(FtGroupedGemm g) {
 
 // Expert blockIdx.z of WEIGHT: the sum over its runs, one after the other.
 __global__ void __launch_bounds__(kBlock) GroupedWeightKernel(FtGroupedGemm g) {
-  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile, col0 = std::int64_t{blockIdx.x} * kTile;
+  const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile,
+                     col0 = std::int64_t{blockIdx.x} * kTile;
   FtGemm of_expert{};
   of_expert.m = g.out, of_expert.n = g.in, of_expert.ldc = g.in;
   of_expert.dtype = g.dtype, of_expert.c_dtype = g.c_dtype;
   of_expert.accumulate = g.accumulate, of_expert.scale = 1.0F;
-  of_expert.c =
-      const_cast<char*>(Shifted(g.c, g.c_dtype, std::int64_t{blockIdx.z} * g.out * g.in));
+  of_expert.c = const_cast<char*>(Shifted(g.c, g.c_dtype, std::int64_t{blockIdx.z} * g.out * g.in));
   Part part{};
   for (std::int64_t run = blockIdx.z; run < g.groups; run += g.experts) {
     const GroupRows rows = RowsBefore(g, run);

@@ -238,9 +238,8 @@ __global__ void LatentJoinKernel(FtLatentHeads g) {
       x = LoadAny(g.q, g.dtype, row * n.query + i);
     } else if (i < n.values) {
       const std::int64_t head = (i - n.keys) / g.head_dim, c = (i - n.keys) % g.head_dim;
-      x = c < n.plain
-              ? LoadAny(g.kv, g.dtype, row * n.of_kv + head * (n.plain + g.value_dim) + c)
-              : LoadAny(g.turned_key, g.dtype, row * g.rotary + c - n.plain);
+      x = c < n.plain ? LoadAny(g.kv, g.dtype, row * n.of_kv + head * (n.plain + g.value_dim) + c)
+                      : LoadAny(g.turned_key, g.dtype, row * g.rotary + c - n.plain);
     } else {
       const std::int64_t head = (i - n.values) / g.value_dim, c = (i - n.values) % g.value_dim;
       x = LoadAny(g.kv, g.dtype, row * n.of_kv + head * (n.plain + g.value_dim) + n.plain + c);
@@ -257,8 +256,8 @@ __global__ void LatentSplitKernel(FtLatentHeads g) {
   }
   for (std::int64_t i = threadIdx.x; i < n.of_kv; i += blockDim.x) {
     const std::int64_t head = i / wide, c = i % wide;
-    const std::int64_t at = c < n.plain ? n.keys + head * g.head_dim + c
-                                        : n.values + head * g.value_dim + c - n.plain;
+    const std::int64_t at =
+        c < n.plain ? n.keys + head * g.head_dim + c : n.values + head * g.value_dim + c - n.plain;
     StoreAny(g.kv, g.dtype, row * n.of_kv + i, LoadAny(g.qkv, g.dtype, from + at));
   }
   for (std::int64_t i = threadIdx.x; i < g.rotary; i += blockDim.x) {

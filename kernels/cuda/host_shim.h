@@ -3,9 +3,9 @@
 // other in the calling thread. x86-64 alone (the switch of fibers is assembly).
 //
 // It finds missing barriers (a fiber runs until it meets one, in three orders of threads), barriers
-// that not all threads of a block or not all lanes of a mask reach, and with AddressSanitizer accesses
-// past global and shared memory. It leaves out true concurrency, memory ordering, and all hardware
-// that is not a thread: tensor cores, asynchronous copies, clusters.
+// that not all threads of a block or not all lanes of a mask reach, and with AddressSanitizer
+// accesses past global and shared memory. It leaves out true concurrency, memory ordering, and all
+// hardware that is not a thread: tensor cores, asynchronous copies, clusters.
 #pragma once
 
 #include <algorithm>
@@ -143,8 +143,8 @@ T atomicAdd(T* at, T value) {
   return before;
 }
 
-#define FT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, ...)           \
-  (static_cast<void>(stream), ::foretrain::shim::Launch((grid), (block), (dynamic_bytes), [=] { \
-     kernel(__VA_ARGS__);                                                    \
-   }))
-#define FT_DYN_SHARED(T, name) T* name = reinterpret_cast<T*>(::foretrain::shim::running->dynamic.data())
+#define FT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, ...) \
+  (static_cast<void>(stream),                                      \
+   ::foretrain::shim::Launch((grid), (block), (dynamic_bytes), [=] { kernel(__VA_ARGS__); }))
+#define FT_DYN_SHARED(T, name) \
+  T* name = reinterpret_cast<T*>(::foretrain::shim::running->dynamic.data())

@@ -1,8 +1,9 @@
-// What every CUDA kernel file starts from: launches that also run on the host (host_shim.h), numbers
-// of 16 and 32 bits, accesses of eight elements at a time, and sums over a warp and a block.
+// What every CUDA kernel file starts from: launches that also run on the host (host_shim.h),
+// numbers of 16 and 32 bits, accesses of eight elements at a time, and sums over a warp and a
+// block.
 //
-// Kernel files launch by FT_LAUNCH alone, name dynamic shared memory by FT_DYN_SHARED alone, and put
-// kernels with several template arguments in parentheses.
+// Kernel files launch by FT_LAUNCH alone, name dynamic shared memory by FT_DYN_SHARED alone, and
+// put kernels with several template arguments in parentheses.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 #include "kernels/cuda/host_shim.h"
 #else
 #include <cuda_runtime.h>
-#define FT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, ...)                  \
-  (kernel<<<(grid), (block), static_cast<std::size_t>(dynamic_bytes),              \
+#define FT_LAUNCH(kernel, grid, block, dynamic_bytes, stream, ...)    \
+  (kernel<<<(grid), (block), static_cast<std::size_t>(dynamic_bytes), \
             static_cast<cudaStream_t>(stream)>>>(__VA_ARGS__))
 #define FT_DYN_SHARED(T, name)                                \
   extern __shared__ __align__(16) unsigned char ft_dynamic[]; \
@@ -29,8 +30,8 @@
 namespace foretrain {
 
 constexpr int kWarp = 32;
-constexpr int kBlock = 256;       // threads where nothing speaks for another number
-constexpr int kOctet = 8;         // elements that a thread reads at a time: 16 bytes of 16-bit numbers
+constexpr int kBlock = 256;  // threads where nothing speaks for another number
+constexpr int kOctet = 8;    // elements that a thread reads at a time: 16 bytes of 16-bit numbers
 constexpr unsigned kAllLanes = ~0U;
 constexpr float kLog2E = 1.4426950409F;
 

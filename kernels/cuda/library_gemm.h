@@ -1,5 +1,5 @@
-// GEMM by cuBLASLt: handle, descriptors and the algorithms chosen for shapes seen before. Leaves out
-// shapes that the library refuses, which the kernel of gemm.cu takes.
+// GEMM by cuBLASLt: handle, descriptors and the algorithms chosen for shapes seen before. Leaves
+// out shapes that the library refuses, which the kernel of gemm.cu takes.
 #pragma once
 
 #include <cstddef>

@@ -83,7 +83,8 @@ template <class Pick>
 __global__ void LossKernel(Pick pick, std::int64_t rows, double* partials) {
   double sum = 0.0;
   const std::int64_t step = std::int64_t{gridDim.x} * kBlock;
-  for (std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x; row < rows; row += step) {
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kBlock + threadIdx.x; row < rows;
+       row += step) {
     sum += static_cast<double>(pick.Term(row));
   }
   const double total = JoinBlock(sum, 0.0, Sum{});
@@ -272,7 +273,8 @@ FtStatus ShiftTargets(FtQueue* queue, const FtShiftTargets* g) {
   check.Size("rows", g->rows).AtLeast("sequence", g->sequence, 1);
   check.Tensor("targets", g->targets, g->rows).Tensor("out", g->out, g->rows);
   if (!check.ok() || g->rows == 0) return check.status();
-  FT_LAUNCH(ShiftTargetsKernel, dim3(Blocks(g->rows, kBlock)), dim3(kBlock), 0, StreamOf(queue), *g);
+  FT_LAUNCH(ShiftTargetsKernel, dim3(Blocks(g->rows, kBlock)), dim3(kBlock), 0, StreamOf(queue),
+            *g);
   return check.Launched();
 }
 

@@ -7,7 +7,8 @@
 namespace foretrain {
 namespace {
 
-// Forward: y, mean and rstd of the rows of `x`. With `a` the rows of x are first made: a + b + bias.
+// Forward: y, mean and rstd of the rows of `x`. With `a` the rows of x are first made: a + b +
+// bias.
 template <class T>
 struct ForwardTensors {
   const T* a;  // null: x is there
@@ -154,7 +155,8 @@ FtStatus AddNormForward(FtQueue* queue, const FtAddNormForward* g) {
   return check.Launched();
 }
 
-// dx = rstd (a - mean a - xhat mean(a xhat)) + residual with a = dy * weight; RMSNorm has no mean a.
+// dx = rstd (a - mean a - xhat mean(a xhat)) + residual with a = dy * weight; RMSNorm has no mean
+// a.
 template <class T>
 __global__ void __launch_bounds__(1024) NormBackwardInputKernel(FtNormBackwardInput g) {
   const std::int64_t row = blockIdx.x, first = std::int64_t{threadIdx.x} * kOctet;

@@ -10,7 +10,8 @@ struct PhiloxBlock {
 };
 
 FT_DEVICE PhiloxBlock PhiloxOf(PhiloxBlock counter, std::uint64_t key) {
-  std::uint32_t key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
+  std::uint32_t key0 = static_cast<std::uint32_t>(key),
+                key1 = static_cast<std::uint32_t>(key >> 32);
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53U} * counter.word[0];

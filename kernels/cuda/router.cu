@@ -1,12 +1,11 @@
-// The router of a mixture of experts: which experts a token goes to, where its rows lie among theirs,
-// and what flows back to its scores.
+// The router of a mixture of experts: who goes where. Orders follow the pairs, whatever the order
+// of threads; atomics count integers alone. Longer than other files, because choices, weights and
+// their backward belong together.
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/kernel.cuh"
 
 namespace foretrain {
 namespace {
-
-// ---- the router
 
 constexpr std::int64_t kMostExperts = 4096;
 constexpr std::int64_t kMostGroups = 64;
@@ -296,8 +295,8 @@ FtStatus Route(FtQueue* queue, const FtRoute* g) {
   if (g->rows > 0) {
     const std::int64_t counts = g->rows / g->balance_rows * g->experts;
     const std::size_t shared = (2 * g->experts + kMostGroups) * sizeof(float) + g->experts;
-    FT_LAUNCH(ClearKernel, dim3(Blocks(counts, kBlock)), dim3(kBlock), 0, stream,
-              g->balance_counts, counts);
+    FT_LAUNCH(ClearKernel, dim3(Blocks(counts, kBlock)), dim3(kBlock), 0, stream, g->balance_counts,
+              counts);
     FT_LAUNCH(ChooseKernel, dim3(Blocks(g->rows, 1)), dim3(kWarp), shared, stream, *g);
   }
   if (g->capacity > 0) {
@@ -350,8 +349,8 @@ FT_DEVICE void SoftmaxBackwardRow(const FtRouteBackward& g, const RouteRow& r, d
   weighed = JoinWarp(weighed, Sum{});
   const bool first = g.softmax_first != 0;
   for (std::int64_t e = lane; e < g.experts; e += kWarp) {
-    double d = static_cast<double>(r.probs[e]) *
-               (balance * r.counts[e] - mean - (first ? weighed : 0.0));
+    double d =
+        static_cast<double>(r.probs[e]) * (balance * r.counts[e] - mean - (first ? weighed : 0.0));
     const std::int64_t j = ChoiceOf(g, r, e);
     if (j >= 0) {
       d += static_cast<double>(r.weights[j]) *

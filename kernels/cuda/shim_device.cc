@@ -101,13 +101,12 @@ FtStatus UseDevice(FtQueue* /*queue*/) { return FT_OK; }
 
 FtStatus LaunchStatus(FtQueue* queue, const char* kernel) {
   if (shim::failures == 0) return FT_OK;
-  std::snprintf(QueueOf(queue).error, sizeof CudaQueue::error, "cuda %s: some threads left before a barrier",
-                kernel);
+  std::snprintf(QueueOf(queue).error, sizeof CudaQueue::error,
+                "cuda %s: some threads left before a barrier", kernel);
   return FT_FAILED;
 }
 
-FtStatus AllowShared(FtQueue* queue, const char* name, const void* /*kernel*/,
-                     std::int64_t bytes) {
+FtStatus AllowShared(FtQueue* queue, const char* name, const void* /*kernel*/, std::int64_t bytes) {
   if (bytes <= QueueOf(queue).shared_bytes) return FT_OK;
   std::snprintf(QueueOf(queue).error, sizeof CudaQueue::error,
                 "cuda %s: needs %lld bytes of shared memory, a block has %lld", name,

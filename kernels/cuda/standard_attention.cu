@@ -13,7 +13,8 @@ constexpr int kThreads = 64;  // of a query or a key
 FT_DEVICE float Dot(const void* a, std::int64_t a_at, const void* b, std::int64_t b_at,
                     std::int32_t n, FtDtype dtype) {
   float sum = 0.0F;
-  for (std::int32_t c = 0; c < n; ++c) sum += LoadAny(a, dtype, a_at + c) * LoadAny(b, dtype, b_at + c);
+  for (std::int32_t c = 0; c < n; ++c)
+    sum += LoadAny(a, dtype, a_at + c) * LoadAny(b, dtype, b_at + c);
   return sum;
 }
 
@@ -122,8 +123,7 @@ __global__ void __launch_bounds__(kThreads) StandardKeyKernel(FtStandardAttentio
               LoadAny(g.dout, g.dtype, at.out + i * g.heads * g.head_dim + c);
       }
     }
-    const std::int64_t to =
-        sample * s * g.row_stride + j * g.row_stride + kv_head * g.head_dim + c;
+    const std::int64_t to = sample * s * g.row_stride + j * g.row_stride + kv_head * g.head_dim + c;
     StoreAny(g.dk, g.dtype, to, g.scale * dk);
     StoreAny(g.dv, g.dtype, to, dv);
   }
@@ -156,7 +156,8 @@ Arguments Scaled(const Arguments& g) {
 
 template <class Arguments>
 dim3 QueryGrid(const Arguments& g) {
-  return dim3(Blocks(g.sequence, 1), static_cast<unsigned>(g.heads), static_cast<unsigned>(g.batch));
+  return dim3(Blocks(g.sequence, 1), static_cast<unsigned>(g.heads),
+              static_cast<unsigned>(g.batch));
 }
 
 FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
@@ -166,9 +167,8 @@ FtStatus Forward(FtQueue* queue, const FtStandardAttentionForward* g) {
   CheckProbability(check, g->random.probability);
   if (!check.ok() || !works) return check.status();
   const std::int64_t bytes = g->sequence * std::int64_t{sizeof(float)};
-  const FtStatus status =
-      AllowShared(queue, "standard_attention_forward",
-                  reinterpret_cast<const void*>(&StandardForwardKernel), bytes);
+  const FtStatus status = AllowShared(queue, "standard_attention_forward",
+                                      reinterpret_cast<const void*>(&StandardForwardKernel), bytes);
   if (status != FT_OK) return status;
   FT_LAUNCH(StandardForwardKernel, QueryGrid(*g), dim3(kThreads), static_cast<std::size_t>(bytes),
             StreamOf(queue), Scaled(*g), KeepRuleOf(g->random));

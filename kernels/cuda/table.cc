@@ -11,7 +11,8 @@ namespace {
 // What an entry that has no kernel answers.
 template <class Arguments>
 FtStatus NoKernel(FtQueue* queue, const Arguments*) {
-  std::snprintf(QueueOf(queue).error, sizeof CudaQueue::error, "cuda: there is no kernel for this entry");
+  std::snprintf(QueueOf(queue).error, sizeof CudaQueue::error,
+                "cuda: there is no kernel for this entry");
   return FT_UNSUPPORTED;
 }
 
@@ -51,21 +52,21 @@ bool TakesMasks(FtKernel kernel) {
 }
 
 // In the order of FtKernel.
-#define FT_ALL_ENTRIES(use)                                                                      \
-  use(gemm), use(bias_grad), use(embedding_forward), use(embedding_backward), use(norm_forward), \
-      use(norm_backward_input), use(norm_backward_weight), use(rope), use(attention_forward),    \
-      use(attention_backward), use(gelu_forward), use(gelu_backward), use(swiglu_forward),       \
-      use(swiglu_backward), use(add), use(add_norm_forward), use(cross_entropy_forward),         \
-      use(cross_entropy_backward), use(vocab_max), use(vocab_sums), use(vocab_loss), use(route), \
-      use(route_backward), use(expert_gather), use(expert_combine), use(expert_dots),            \
-      use(grouped_gemm), use(squared_norm), use(adamw), use(sgd), use(adamw_amend),              \
-      use(sgd_amend), use(count_not_finite), use(count_skipped), use(quantize), use(dequantize), \
-      use(sum_ranks), use(attention_part_forward), use(attention_part_backward), use(copy_rows), \
-      use(head_norm_forward), use(head_norm_backward_input), use(head_norm_backward_weight),     \
-      use(softcap), use(latent_heads), use(sink_forward), use(sink_backward),                    \
-      use(shift_targets), use(expert_bias), use(expert_bias_grad), use(dropout),                 \
-      use(dropout_backward), use(standard_attention_forward), use(standard_attention_backward),  \
-      use(gate_forward), use(gate_backward), use(count_choices), use(balance_bias), use(scale_loss)
+#define FT_ALL_ENTRIES(use)                                                                       \
+  use(gemm), use(bias_grad), use(embedding_forward), use(embedding_backward), use(norm_forward),  \
+      use(norm_backward_input), use(norm_backward_weight), use(rope), use(attention_forward),     \
+      use(attention_backward), use(gelu_forward), use(gelu_backward), use(swiglu_forward),        \
+      use(swiglu_backward), use(add), use(add_norm_forward), use(cross_entropy_forward),          \
+      use(cross_entropy_backward), use(vocab_max), use(vocab_sums), use(vocab_loss), use(route),  \
+      use(route_backward), use(expert_gather), use(expert_combine), use(expert_dots),             \
+      use(grouped_gemm), use(squared_norm), use(adamw), use(sgd), use(adamw_amend),               \
+      use(sgd_amend), use(count_not_finite), use(count_skipped), use(quantize), use(dequantize),  \
+      use(sum_ranks), use(attention_part_forward), use(attention_part_backward), use(copy_rows),  \
+      use(head_norm_forward), use(head_norm_backward_input), use(head_norm_backward_weight),      \
+      use(softcap), use(latent_heads), use(sink_forward), use(sink_backward), use(shift_targets), \
+      use(expert_bias), use(expert_bias_grad), use(dropout), use(dropout_backward),               \
+      use(standard_attention_forward), use(standard_attention_backward), use(gate_forward),       \
+      use(gate_backward), use(count_choices), use(balance_bias), use(scale_loss)
 
 FtDeviceApi MakeKernels() {
   FtDeviceApi api{};
@@ -75,6 +76,7 @@ FtDeviceApi MakeKernels() {
   SetCudaEmbeddingEntries(api);
   SetCudaHeadEntries(api);
   SetCudaLossEntries(api);
+  SetCudaSumEntries(api);
   SetCudaUpdateEntries(api);
   SetCudaExchangeEntries(api);
   SetCudaRouterEntries(api);

@@ -1,75 +1,10 @@
-// Updates of parameters and what they read: norms of gradients, counts of what is not finite.
-// Compiled without contraction to fused multiply-adds: what an update writes then has the bits of
-// the CPU's, and its speed is that of memory.
+// Updates of parameters. Compiled without contraction to fused multiply-adds: what an update writes
+// then has the bits of the CPU's, and its speed is that of memory.
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/kernel.cuh"
 
 namespace foretrain {
 namespace {
-
-// ---- sums over a whole tensor, in two passes
-
-constexpr unsigned kSumBlocks = 1024;  // by the size alone: the same sums on every device
-
-struct Square {
-  FT_DEVICE double operator()(float x) const {
-    return static_cast<double>(x) * static_cast<double>(x);
-  }
-};
-struct NotFinite {
-  FT_DEVICE double operator()(float x) const {
-    return (BitsOfFloat(x) & 0x7f800000U) == 0x7f800000U ? 1.0 : 0.0;
-  }
-};
-
-template <class Term>
-__global__ void SumKernel(const void* x, FtDtype dtype, std::int64_t elements, double* partials) {
-  const std::int64_t step = std::int64_t{gridDim.x} * kBlock * kOctet;
-  double sum = 0.0;
-  for (std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * kOctet; at < elements;
-       at += step) {
-    float v[kOctet];
-    LoadAnyOctet(x, dtype, at, elements - at, v);
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) sum += Term{}(v[i]);
-  }
-  const double total = JoinBlock(sum, 0.0, Sum{});
-  if (threadIdx.x == 0) partials[blockIdx.x] = total;
-}
-
-__global__ void JoinSumsKernel(const double* partials, int count, int accumulate, float* out) {
-  double sum = 0.0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlock) sum += partials[i];
-  const double total = JoinBlock(sum, 0.0, Sum{});
-  if (threadIdx.x != 0) return;
-  *out = static_cast<float>(accumulate != 0 ? static_cast<double>(*out) + total : total);
-}
-
-template <class Term, class Arguments>
-FtStatus SumOver(FtQueue* queue, const char* name, const Arguments* g) {
-  CudaCheck check(queue, name);
-  check.Float("dtype", g->dtype).Size("elements", g->elements);
-  check.Tensor("x", g->x, g->elements).Tensor("out", g->out, 1);
-  auto* const partials =
-      reinterpret_cast<double*>(check.Workspace(kSumBlocks * std::int64_t{sizeof(double)}));
-  if (!check.ok()) return check.status();
-  const unsigned wanted = Blocks(g->elements, kBlock * kOctet);
-  const unsigned blocks = wanted < kSumBlocks ? wanted : kSumBlocks;
-  if (blocks > 0) {
-    FT_LAUNCH(SumKernel<Term>, dim3(blocks), dim3(kBlock), 0, StreamOf(queue), g->x, g->dtype,
-              g->elements, partials);
-  }
-  FT_LAUNCH(JoinSumsKernel, dim3(1), dim3(kBlock), 0, StreamOf(queue), partials,
-            static_cast<int>(blocks), g->accumulate, g->out);
-  return check.Launched();
-}
-
-FtStatus SquaredNorm(FtQueue* queue, const FtSquaredNorm* g) {
-  return SumOver<Square>(queue, "squared_norm", g);
-}
-FtStatus CountNotFinite(FtQueue* queue, const FtCountNotFinite* g) {
-  return SumOver<NotFinite>(queue, "count_not_finite", g);
-}
 
 FT_DEVICE bool Skips(const float* not_finite) {
   return not_finite != nullptr && not_finite[0] != 0.0F;
@@ -139,8 +74,7 @@ FT_DEVICE AdamFactors FactorsOf(const FtAdamW& g) {
     const double step = static_cast<double>(g.step) - skipped;
     shared.step = static_cast<float>(static_cast<double>(g.lr) /
                                      (1.0 - pow(static_cast<double>(g.beta1), step)));
-    shared.root =
-        static_cast<float>(1.0 / sqrt(1.0 - pow(static_cast<double>(g.beta2), step)));
+    shared.root = static_cast<float>(1.0 / sqrt(1.0 - pow(static_cast<double>(g.beta2), step)));
   }
   __syncthreads();
   return shared;
@@ -440,8 +374,6 @@ FtStatus SgdAmend(FtQueue* queue, const FtSgdAmend* g) {
 }  // namespace
 
 void SetCudaUpdateEntries(FtDeviceApi& api) {
-  api.squared_norm = &SquaredNorm;
-  api.count_not_finite = &CountNotFinite;
   api.count_skipped = &CountSkipped;
   api.scale_loss = &ScaleLoss;
   api.adamw = &AdamW;
