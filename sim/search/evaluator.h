@@ -89,7 +89,7 @@ class Evaluator {
 
  private:
   void FindClasses(const Plan& plan, const PipelineForm& pipeline);
-  bool FindLeastClasses(const Plan& plan, const PlanFamily& family, const PipelineForm& pipeline);
+  bool FindLeast(const Plan& plan, const PlanFamily& family, const PipelineForm& pipeline);
   void FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out);
   std::int64_t OutsideBytes(const Plan& plan);
