@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "traces/kinds.h"
 
@@ -21,6 +22,7 @@ struct RoutingSite {
   Pass pass = Pass::kNone;  // a recomputation chooses again
   std::int64_t tokens = 0;  // of this rank
   std::int64_t per_token = 0;
+  std::string_view router;  // the op's name; layers ahead have theirs in one block
 };
 
 // Called by threads of all ranks at once.

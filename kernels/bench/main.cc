@@ -329,8 +329,8 @@ void RegisterCrossEntropy(const Variant& variant, std::int64_t rows, std::int64_
     return CpuDeviceApi().cross_entropy_forward(q, &g);
   });
   Register(variant, "cross_entropy_backward" + size, Unit::kBytes, 2 * tensor, [=](FtQueue* q) {
-    const FtCrossEntropyBackward g{logits->get(), targets->data(), lse->get(), rows, vocab, 0, 0,
-                                   1.0F,          FT_F32,          0.0F};
+    const FtCrossEntropyBackward g{logits->get(), targets->data(), lse->get(), rows,   vocab, 0, 0,
+                                   1.0F,          FT_F32,          0.0F,       nullptr};
     return CpuDeviceApi().cross_entropy_backward(q, &g);
   });
 }

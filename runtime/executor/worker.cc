@@ -156,7 +156,8 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   switch (op.work) {
     case Work::kKernel: {
       const KernelCall& call = rank_.plan_.calls[detail];
-      if (call.chooses && rank_.shared_.options.routing != nullptr) return Choose(call, op.id);
+      if (!call.router.empty() && rank_.shared_.options.routing != nullptr)
+        return Choose(call, op.id);
       return Launch(call);
     }
     case Work::kCopy:
@@ -200,8 +201,9 @@ Result<void> Worker::Choose(const KernelCall& call, OpId op) {
   const InstructionKey key = UnpackId(op);
   KernelArgs args = call.args;
   FtRoute& route = args.route;
-  const RoutingSite site{values_.step, plan.rank,       plan.dp,  plan.cp,    plan.tp,
-                         key.block,    key.micro_batch, key.pass, route.rows, route.per_token};
+  const RoutingSite site{values_.step, plan.rank,       plan.dp,         plan.cp,
+                         plan.tp,      key.block,       key.micro_batch, key.pass,
+                         route.rows,   route.per_token, call.router};
   const std::int64_t bytes = route.rows * route.per_token * std::int64_t{sizeof(std::int32_t)};
   std::vector<std::int32_t> chosen(static_cast<std::size_t>(route.rows * route.per_token));
   RoutingScript& script = *rank_.shared_.options.routing;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <string>
 
 #include "base/device_api.h"
@@ -191,7 +192,7 @@ struct KernelCall {
   const std::byte* counts = nullptr;
   OpShape shape = {};
   int member = 0;
-  bool chooses = false;  // args.route
+  std::string_view router;  // args.route: its name in the program; else empty
 };
 
 // The launch of an entry whose arguments no step changes.

@@ -29,7 +29,7 @@ KernelCall MakeRoute(const BoundOp& op) {
                      .group_top = op.op.shape.group_top,
                      .sigmoid = op.op.sigmoid,
                      .weight_scale = op.op.parameter};
-  call.chooses = true;
+  call.router = op.op.name;
   call.launch = CallOf<&FtDeviceApi::route, &KernelArgs::route>;
   return call;
 }

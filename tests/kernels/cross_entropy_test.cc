@@ -73,7 +73,7 @@ TEST_P(CrossEntropyTest, BackwardEqualsTheReferenceAtRaggedSizes) {
     Floats grads = c.logits;
     Run(api_.cross_entropy_backward,
         FtCrossEntropyBackward{grads.data(), c.targets.data(), rounded.data(), 5, vocab, 0, 0,
-                               kScale, FT_F32, 0.0F});
+                               kScale, FT_F32, 0.0F, nullptr});
     ExpectClose(grads,
                 reference::CrossEntropyBackward(vocab, double{kScale}, ToDouble(c.logits),
                                                 c.targets, ToDouble(rounded)),
@@ -128,7 +128,7 @@ TEST_P(CrossEntropyTest, SharesOfTheVocabularyGiveTheLossOfTheWhole) {
       Floats& share = shares[static_cast<std::size_t>(rank)];
       Run(api_.cross_entropy_backward,
           FtCrossEntropyBackward{share.data(), c.targets.data(), lse.data(), 5, each, rank * each,
-                                 vocab, kScale, FT_F32, 0.0F});
+                                 vocab, kScale, FT_F32, 0.0F, nullptr});
       Tensor expected_share;
       for (std::int64_t row = 0; row < 5; ++row) {
         for (std::int64_t i = rank * each; i < (rank + 1) * each; ++i) {
@@ -187,8 +187,9 @@ TEST_P(CrossEntropyTest, ExponentialIsAccurateOverItsWholeRange) {
   Floats y = x;
   const Ids target = {0};
   const Floats lse = {0.0F};
-  Run(api_.cross_entropy_backward, FtCrossEntropyBackward{y.data(), target.data(), lse.data(), 1,
-                                                          kCount, 0, 0, 1.0F, FT_F32, 0.0F});
+  Run(api_.cross_entropy_backward,
+      FtCrossEntropyBackward{y.data(), target.data(), lse.data(), 1, kCount, 0, 0, 1.0F, FT_F32,
+                             0.0F, nullptr});
   for (std::size_t i = 1; i < x.size(); ++i) {
     const double exact = std::exp(static_cast<double>(x[i]));
     if (x[i] < -86.7F && IsCuda()) {

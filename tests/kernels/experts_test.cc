@@ -186,7 +186,7 @@ TEST_P(ExpertsTest, RouteBackwardEqualsTheReference) {
                           routed.balance_counts.data(), d_weights.data(), d_logits.data(), rows,
                           s.experts, s.per_token,
                           s.balance_rows > 0 ? s.balance_rows : std::max<std::int64_t>(rows, 1),
-                          0.3F, s.softmax_first ? 1 : 0, FT_F32, 0, 0.0F});
+                          0.3F, s.softmax_first ? 1 : 0, FT_F32, 0, 0.0F, nullptr});
       ExpectClose(d_logits, reference::RouteBackward(s, 0.3, forward, ToDouble(d_weights)),
                   {100 * kUnit}, What(s));
     }

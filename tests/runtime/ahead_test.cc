@@ -57,7 +57,7 @@ std::vector<Case> AheadCases() {
       {"Pp2ZbH1Selective", With([](Plan& p) {
          p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.recompute = RecomputeKind::kSelective;
        })},
-      {"Dp2Ep2", With([](Plan& p) { p.dp = p.ep = 2; })},
+      {"Dp2Ep2", With([](Plan& p) { p.dp = p.ep = 2, p.capacity_factor = 2; })},
       {"Pp2ActivationsAway",
        With([](Plan& p) { p.pp = 2, p.offload_activations = OffloadTarget::kHost; })},
   };

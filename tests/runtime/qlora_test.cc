@@ -59,7 +59,7 @@ std::vector<Case> QloraCases() {
   return {
       {"One", TinyPlan()},
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
-      {"Tp4SequenceParallel", With([](Plan& p) { p.tp = 4, p.sequence_parallel = true; })},
+      {"Tp2SequenceParallel", With([](Plan& p) { p.tp = 2, p.sequence_parallel = true; })},
       {"Dp2Zero2", With([](Plan& p) { p.dp = 2, p.zero_stage = 2; })},
       {"Dp2Zero3", With([](Plan& p) { p.dp = 2, p.zero_stage = 3; })},
       {"Dp4Zero3Hsdp2Tp2",

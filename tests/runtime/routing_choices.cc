@@ -29,7 +29,8 @@ RoutedToken Choices::TokenOf(const RoutingSite& site, std::int64_t row) const {
   const std::int64_t chunk = plan_.sequence / (std::int64_t{2} * plan_.cp);
   const auto positions = ChunkPositions(plan_.sequence, plan_.cp, site.cp);
   const std::int64_t position = positions[static_cast<std::size_t>(local / chunk)] + local % chunk;
-  return {site.step, site.block, site.dp * plan_.MicroBatches() + site.micro_batch, position};
+  return {site.step, site.block, std::string(site.router),
+          site.dp * plan_.MicroBatches() + site.micro_batch, position};
 }
 
 }  // namespace foretrain

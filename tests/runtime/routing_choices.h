@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -14,8 +15,8 @@
 
 namespace foretrain {
 
-// A token of the run, wherever it is dealt to experts: step, block, sample, position.
-using RoutedToken = std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;
+// A token of the run, wherever it is dealt to experts: step, block, router, sample, position.
+using RoutedToken = std::tuple<std::int64_t, int, std::string, std::int64_t, std::int64_t>;
 using RoutedTokens = std::map<RoutedToken, std::vector<std::int32_t>>;
 
 class Choices : public RoutingScript {
