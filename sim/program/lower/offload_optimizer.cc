@@ -283,7 +283,7 @@ std::vector<std::size_t> ReadyPositions(const LowerContext& context, const Skele
     const auto& [kind, pass, block, micro_batch, part] = skeleton[i].key;
     const bool leaves = kind == InstructionKind::kCopyOut && pass == Pass::kBackward;
     if (kind == InstructionKind::kAllReduce || kind == InstructionKind::kReduceScatter || leaves ||
-        kind == InstructionKind::kAccumulate) {
+        kind == InstructionKind::kAccumulate || kind == InstructionKind::kHeadReduce) {
       note(part, i);
     }
   }

@@ -140,7 +140,8 @@ std::vector<std::size_t> EndsOfBackwards(const LowerContext& context, const Skel
   std::vector<std::size_t> ends(static_cast<std::size_t>(context.plan.MicroBatches()));
   for (std::size_t i = 0; i < skeleton.size(); ++i) {
     const InstructionKey& key = skeleton[i].key;
-    const bool sums = key.kind == InstructionKind::kAllReduce && key.pass == Pass::kUpdate;
+    const bool sums = key.kind == InstructionKind::kHeadReduce ||
+                      (key.kind == InstructionKind::kAllReduce && key.pass == Pass::kUpdate);
     if (key.pass != Pass::kBackward && !sums) continue;
     ends[static_cast<std::size_t>(key.micro_batch)] = i;
   }
