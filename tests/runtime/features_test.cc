@@ -25,6 +25,9 @@ std::vector<Case> LayerCases() {
       {"Tp4GradientsAway", With([](Plan& p) {
          p.tp = 4, p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
        })},
+      {"Tp4OptimizerAway", With([](Plan& p) {
+         p.tp = 4, p.offload_optimizer = OffloadTarget::kHost;
+       })},
       {"Tp2TilesSelective", With([](Plan& p) {
          p.tp = p.tp_tiles = 2, p.mlp_tiles = 3, p.recompute = RecomputeKind::kSelective;
        })},
