@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kContextBytes = std::int64_t{1271} << 20;
 // NCCL within a node: 16 channels, of which each has 4 MiB of buffers a direction and peer, and the LL
 // and LL128 protocols as much again: 16 x 2 x 4 x 2 MiB. Between nodes: 544 MB a group as measured
-// in nccl issue 964 (688 MB with other settings; issue 864 has 1.6 GB for one).
+// in https://github.com/NVIDIA/nccl/issues/964 (688 MB with other settings; 864 there has 1.6 GB).
 constexpr std::int64_t kNodeCommunicatorBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kNetworkCommunicatorBytes = 544'000'000;
 // PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB a handle and stream on Hopper; fewer before.
@@ -29,7 +29,7 @@ constexpr std::array<OverheadEntry, kOverheadEntries> kEntries = {{
     {"device context", &DeviceOverhead::context,
      "1271 MiB as BigScience saw on V100 (chronicles-prequel), or the preset's"},
     {"communicators", &DeviceOverhead::communicators,
-     "256 MiB a group within a node (16 channels of NCCL), 544 MB between nodes (nccl issue 964)"},
+     "256 MiB a group within a node (16 channels of NCCL), 544 MB between nodes (github.com/NVIDIA/nccl/issues/964)"},
     {"library workspaces", &DeviceOverhead::workspaces,
      "32 MiB of cuBLAS (PyTorch, CUDA semantics)"},
     {"profiler", &DeviceOverhead::profiler, "three buffers of 3.2 MB (cupti_activity.h)"},

@@ -13,7 +13,8 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
-// Resident memory of one process in pytorch issue 106511: 1068 MiB with Python and PyTorch's
+// Resident memory of one process
+// (github.com/pytorch/pytorch/issues/106511): 1068 MiB with Python and PyTorch's
 // libraries, 1204 MiB more with the first use of a device.
 constexpr std::int64_t kInterpreterBytes = std::int64_t{1068} << 20;
 constexpr std::int64_t kDriverBytes = std::int64_t{1204} << 20;
@@ -25,7 +26,8 @@ constexpr std::array<HostEntry, kHostEntries> kEntries = {{
      "gaps of the arena, or powers of two (PyTorch, CachingHostAllocator)"},
     {"pageable buffers", "pageable_gib", &HostMemory::pageable, true, "the program"},
     {"process", "process_gib", &HostMemory::process, true,
-     "pytorch issue 106511: 1204 MiB with a device in use, 1068 MiB of Python and libraries"},
+     "github.com/pytorch/pytorch/issues/106511: 1204 MiB with a device in use, 1068 MiB of Python "
+     "and libraries"},
     {"profiler", "profiler_gib", &HostMemory::profiler, true, "spans of one step, held twice"},
     {"weights while they load", "loading_gib", &HostMemory::loading, false,
      "a checkpoint's shard of the rank, or the whole model, as the system loads"},

@@ -1,5 +1,5 @@
 // One row a rule: the plan that breaks it, and the same plan with the remedy that the message
-// names.
+// names. Longer than other files, because every rule has its row in one list.
 #include "sim/spec/plan_rules.h"
 
 #include <gmock/gmock.h>
