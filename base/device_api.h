@@ -863,8 +863,7 @@ typedef struct FtSquaredNorm {
 // With n = sqrt(squared_norm) / loss_scale, g is scaled by min(1, max_norm / (n + 1e-6)) /
 // loss_scale. not_finite: nothing is written where it is not 0. skipped: earlier steps that were,
 // which bias correction does not count. Both may be NULL. loss_scale_state: loss_scale is times
-// 2^loss_scale_state[0], as FtScaleLoss
-// leaves it; NULL: 1.
+// 2^loss_scale_state[0], as FtScaleLoss leaves it; NULL: 1.
 //
 // moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8 (Dettmers et al. 2022, s. 2), moment1
 // in the signed and the root of moment2 in the unsigned dynamic code of base/number_formats.h,
@@ -958,8 +957,8 @@ typedef struct FtScaleLoss {
 // quantized piece is its numbers, then, for FT_FP8 and FT_I8, the fp32 scales of its blocks: a
 // number is code * scale, and the largest of a block has the largest code, 448 or 127. FT_BF16 and
 // FT_F16 have no scales, FT_NF4 is as base/nf4.h says, of one piece. Rounds to nearest, halves to
-// even. A block with a number that is not
-// finite has none that is, and one without any above 1e-35 becomes zeros.
+// even. A block with a number that is not finite has none that is, and one without any above 1e-35
+// becomes zeros.
 typedef struct FtQuantize {
   const void* x;
   void* out;

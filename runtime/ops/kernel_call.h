@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <string>
+#include <string_view>
 
 #include "base/device_api.h"
 #include "base/result.h"

@@ -1,5 +1,6 @@
 // One piece of work on one queue, and the block that issues several of them: the intra-layer level
-// of a program. Leaves out where tensors lie (program.h) and how long an op takes (sim/cost).
+// of a program. Leaves out where tensors lie (program.h) and how long an op takes (sim/cost). Longer
+// than other headers, because what an op's kind says of its operands and shape stands in one list.
 #pragma once
 
 #include <array>
