@@ -16,6 +16,8 @@ namespace foretrain {
 namespace {
 
 constexpr double kDay = 86400;
+constexpr std::size_t kShown = 10;  // plans of the table beside those of the front
+constexpr int kBetsShown = 3;
 
 double TokensOfStep(const PlanReport& report) {
   return static_cast<double>(report.space->base.global_batch * report.space->base.sequence);
@@ -34,6 +36,7 @@ std::string MarksOf(const RankedPlan& plan, bool best) {
   return marks;
 }
 
+// The fastest and the front; of the others how many there are.
 std::string PlansText(const PlanReport& report) {
   Table table({{"plan"},
                {"step", Align::kRight},
@@ -43,14 +46,25 @@ std::string PlansText(const PlanReport& report) {
                {"MFU", Align::kRight},
                {"device memory", Align::kRight},
                {""}});
-  for (const RankedPlan& plan : report.result.plans) {
+  const std::vector<RankedPlan>& plans = report.result.plans;
+  std::size_t left_out = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const RankedPlan& plan = plans[i];
+    if (i >= kShown && !plan.pareto) {
+      ++left_out;
+      continue;
+    }
     table.AddRow({Describe(plan.plan), FormatSeconds(plan.step_s), FormatSeconds(plan.low_s),
                   FormatSeconds(plan.high_s), FormatSi(TokensPerSecond(report, plan.step_s), ""),
                   fmt::format("{:.1f} %", 100 * MfuOf(report, plan)),
-                  FormatBytes(plan.device.Total()),
-                  MarksOf(plan, &plan == &report.result.plans.front())});
+                  FormatBytes(plan.device.Total()), MarksOf(plan, i == 0)});
   }
-  return table.Text();
+  std::string text = table.Text();
+  if (left_out > 0) {
+    text +=
+        fmt::format("{} slower ones that are no smaller are left out; --json has all\n", left_out);
+  }
+  return text;
 }
 
 // Why plans were dropped, most first.
@@ -73,7 +87,7 @@ std::string BetsText(const PlanReport& report) {
   std::string text;
   int shown = 0;
   for (const RankedPlan& plan : report.result.plans) {
-    if (plan.bet.empty() || ++shown > 3) continue;
+    if (plan.bet.empty() || ++shown > kBetsShown) continue;
     text += "  " + Describe(plan.plan) + "\n    bets on " + plan.bet + "\n";
   }
   if (shown < 2) return "";

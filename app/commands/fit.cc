@@ -91,10 +91,11 @@ class FitCommand final : public Command {
   static std::string MethodName(TrainingMethod method) {
     return std::string(PlanFieldOf("method").choices[static_cast<std::size_t>(method)]);
   }
-  // "[#######   ] 71.2 GiB"
+  // "[#######   ] 71.2 GiB"; of an unknown size no bar.
   static std::string Bar(std::int64_t bytes, std::int64_t of) {
+    if (of == 0) return FormatBytes(bytes);
     constexpr std::int64_t kWidth = 10;
-    const std::int64_t full = of > 0 ? std::clamp<std::int64_t>(bytes * kWidth / of, 0, kWidth) : 0;
+    const std::int64_t full = std::clamp<std::int64_t>(bytes * kWidth / of, 0, kWidth);
     return "[" + std::string(static_cast<std::size_t>(full), '#') +
            std::string(static_cast<std::size_t>(kWidth - full), ' ') + "] " + FormatBytes(bytes);
   }

@@ -60,13 +60,26 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
                    FieldChange("moments", static_cast<std::int64_t>(MomentFormat::kInt8))});
   kinds.push_back({FieldChange("offload_activations", host)});
   kinds.push_back({FieldChange("offload_optimizer", host)});
-  kinds.push_back({{"--zero 3 --offload-optimizer host --offload-activations host --recompute full",
-                    [host](SearchSpace& of) {
-                      Set(of, "zero_stage", 3);
+  kinds.push_back({{"--offload-optimizer host --offload-gradients host", [host](SearchSpace& of) {
                       Set(of, "offload_optimizer", host);
-                      Set(of, "offload_activations", host);
-                      Set(of, "recompute", static_cast<std::int64_t>(RecomputeKind::kFull));
+                      Set(of, "offload_gradients", host);
                     }}});
+  const auto save_all = [host](SearchSpace& of) {
+    Set(of, "zero_stage", 3);
+    Set(of, "offload_optimizer", host);
+    Set(of, "offload_activations", host);
+    Set(of, "recompute", static_cast<std::int64_t>(RecomputeKind::kFull));
+  };
+  kinds.push_back(
+      {{"--zero 3 --offload-optimizer host --offload-activations host --recompute full", save_all},
+       {"--zero 3 --offload-optimizer host --offload-gradients host --offload-parameters host "
+        "--weights fp32 --offload-activations host --recompute full",
+        [host, save_all](SearchSpace& of) {
+          save_all(of);
+          Set(of, "offload_gradients", host);
+          Set(of, "offload_parameters", host);
+          Set(of, "weights", static_cast<std::int64_t>(WeightStorage::kFp32));
+        }}});
   std::vector<Change> shorter, more;
   for (int halves = 1; halves <= 10; ++halves) {
     const std::int64_t sequence = space.base.sequence >> halves;
@@ -74,6 +87,10 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
     const int times = 1 << halves;
     more.push_back({std::to_string(ranks * times) + " devices",
                     [times, ranks](SearchSpace& of) { Widen(of, times, ranks); }, times});
+  }
+  if (space.base.method == TrainingMethod::kFull) {
+    kinds.push_back({FieldChange("method", static_cast<std::int64_t>(TrainingMethod::kLora)),
+                     FieldChange("method", static_cast<std::int64_t>(TrainingMethod::kQlora))});
   }
   kinds.push_back(std::move(shorter));
   kinds.push_back(std::move(more));
@@ -111,7 +128,8 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
   // Changes of the work itself come last.
   std::stable_sort(advice.begin(), advice.end(), [&](const Advice& a, const Advice& b) {
     const auto changes_work = [](const Advice& one) {
-      return one.change.starts_with("--sequence") || one.change.ends_with("devices");
+      return one.change.starts_with("--sequence") || one.change.starts_with("--method") ||
+             one.change.ends_with("devices");
     };
     if (changes_work(a) != changes_work(b)) return changes_work(b);
     return a.step_s < b.step_s;

@@ -21,7 +21,7 @@ struct Advice {
 
 // The changes of one kind each that make some plan fit, the cheapest in step time first where the
 // work is the same: more recomputation, sharding, smaller micro-batches, state or activations off the
-// device, a shorter sequence, more devices. Of each kind the smallest that does.
+// device, adapters in place of all parameters, a shorter sequence, more devices. Of each kind the smallest that does.
 //
 //   space   of which nothing fits in `memory_bytes` on `ranks` devices
 //   host_bytes  that one rank may have off its device; 0: unknown

@@ -11,8 +11,14 @@
 namespace foretrain {
 namespace {
 
+// What a space may move to the host beside optimizer state and activations: each after the one
+// before it was not enough, because each costs more time.
+enum class Away { kNoMore, kGradients, kParameters };
+constexpr std::array kAways = {Away::kNoMore, Away::kGradients, Away::kParameters};
+
 // Enough for what fits and about how fast: schedules and forms of communication matter less.
-SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Plan& base) {
+SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Plan& base,
+                    Away away) {
   SearchSpace space = DefaultSpace(model, cluster, cluster.Devices(), base);
   space.Choose("schedule", {static_cast<std::int64_t>(ScheduleKind::k1f1b)});
   space.Choose("micro_batch", {1, 4});
@@ -20,6 +26,13 @@ SearchSpace SpaceOf(const ModelSpec& model, const ClusterSpec& cluster, const Pl
   space.Choose("vpp", {1});
   space.Choose("tp_tiles", {1});
   space.Choose("cp_kind", {static_cast<std::int64_t>(ContextParallelKind::kRing)});
+  if (away == Away::kNoMore) return space;
+  const auto host = static_cast<std::int64_t>(OffloadTarget::kHost);
+  space.Choose("offload_optimizer", {host});
+  space.Choose("offload_gradients", {host});
+  if (away == Away::kGradients) return space;
+  space.Choose("offload_parameters", {host});
+  space.base.weights = WeightStorage::kFp32;  // what lies away is its own master
   return space;
 }
 
@@ -39,7 +52,16 @@ std::string LargestPart(const MemoryParts& m, std::int64_t limit) {
 Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
                          const FitOptions& options) {
   const ClusterSpec& cluster = costs.cluster();
+  const std::size_t most = cluster.is_cpu ? 0 : kAways.size() - 1;
+  EnumerateOptions enumerate;
+  enumerate.memory_bytes = options.memory_bytes;
+  enumerate.host_bytes = HostShareOf(cluster, costs.profile().system);
+  enumerate.kept = 1;
+  enumerate.front = false;
+  enumerate.threads = options.threads;
+  enumerate.cancelled = options.cancelled;
   LongestFit fit;
+  std::size_t away = 0;  // in kAways; longer sequences need no less of it
   std::int64_t sequence = std::min(options.least_sequence, model.max_sequence);
   for (;; sequence = std::min(sequence * 2, model.max_sequence)) {
     Plan base;
@@ -47,15 +69,12 @@ Result<LongestFit> FitOf(const ModelSpec& model, const CostModel& costs,
     base.precision = DefaultPrecision(cluster);
     base.sequence = sequence;
     base.global_batch = DefaultBatch(cluster.Devices(), sequence);
-    const SearchSpace space = SpaceOf(model, cluster, base);
-    EnumerateOptions enumerate;
-    enumerate.memory_bytes = options.memory_bytes;
-    enumerate.host_bytes = HostShareOf(cluster, costs.profile().system);
-    enumerate.kept = 1;
-    enumerate.front = false;
-    enumerate.threads = options.threads;
-    enumerate.cancelled = options.cancelled;
-    FT_ASSIGN(Enumeration found, EnumeratePlans(model, costs, space, cluster.Devices(), enumerate));
+    Enumeration found;
+    for (;; ++away) {
+      const SearchSpace space = SpaceOf(model, cluster, base, kAways[away]);
+      FT_ASSIGN(found, EnumeratePlans(model, costs, space, cluster.Devices(), enumerate));
+      if (!found.fastest.empty() || away == most) break;
+    }
     if (found.fastest.empty()) {
       fit.breaks = found.smallest
                        ? LargestPart(found.smallest->estimate.memory, options.memory_bytes)

@@ -31,6 +31,8 @@ struct LongestFit {
 };
 
 // Doubles the sequence from the least one while some plan fits, up to what the model was made for.
+// Where nothing fits with optimizer state and activations on the host, gradients and then
+// parameters go there too.
 // Plans are those with one pipeline schedule of the default space, a sample of each rank a
 // step at least.
 //

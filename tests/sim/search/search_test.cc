@@ -243,5 +243,48 @@ TEST_F(Search, FitKnowsWhatFourBitsTake) {
   }
 }
 
+// Llama 3 8B: 8.03e9 parameters, 16.1 GB in 16 bits, 32.1 GB of fp32 gradients. A device of 24 GiB
+// holds the former, one of 16 GiB neither.
+TEST_F(Search, FitMovesGradientsAndThenParametersToTheHost) {
+  const auto catalogue = BuiltInCatalogue();
+  auto model = ResolveModel("llama3-8b", "test", *catalogue);
+  const auto cluster = ParseCluster("1x1xrtx4090", *catalogue);
+  ASSERT_TRUE(model.has_value() && cluster.has_value());
+  model->model.max_sequence = 512;
+  const auto costs = CostModel::Make(*cluster, DeriveProfile(*cluster));
+  ASSERT_TRUE(costs.has_value());
+  for (const std::int64_t gib : {24, 16}) {
+    FitOptions options;
+    options.memory_bytes = gib << 30;
+    const auto fit = FitOf(model->model, *costs, options);
+    ASSERT_TRUE(fit.has_value()) << fit.error().message;
+    ASSERT_TRUE(fit->best.has_value()) << fit->breaks;
+    const Plan& plan = fit->best->plan;
+    EXPECT_EQ(plan.offload_gradients, OffloadTarget::kHost);
+    EXPECT_EQ(plan.offload_parameters, gib == 16 ? OffloadTarget::kHost : OffloadTarget::kNone);
+    EXPECT_LE(fit->best->estimate.memory_bytes, gib << 30);
+  }
+}
+
+TEST_F(Search, AdvisesToMoveGradientsOrToTrainAdapters) {
+  const auto catalogue = BuiltInCatalogue();
+  const auto model = ResolveModel("llama3-8b", "test", *catalogue);
+  const auto cluster = ParseCluster("1x1xrtx4090", *catalogue);
+  ASSERT_TRUE(model.has_value() && cluster.has_value());
+  const auto costs = CostModel::Make(*cluster, DeriveProfile(*cluster));
+  ASSERT_TRUE(costs.has_value());
+  Plan base;
+  base.sequence = 1024;
+  base.global_batch = 8;
+  base.precision = DefaultPrecision(*cluster);
+  options_.ranks = 1;
+  const auto result =
+      SearchPlans(model->model, *costs, DefaultSpace(model->model, *cluster, 1, base), options_);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message,
+              HasSubstr("--offload-optimizer host --offload-gradients host: "));
+  EXPECT_THAT(result.error().message, HasSubstr("--method lora: "));
+}
+
 }  // namespace
 }  // namespace foretrain
