@@ -1,11 +1,11 @@
-// What lies off the device is copied beside the compute: forced durations on a virtual clock, and
-// the delayed update against its definition.
+// What lies off the device is copied beside the compute: forced durations on a virtual clock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
+#include "forced_durations.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/data/token_data.h"
 #include "runtime/device.h"
@@ -14,75 +14,11 @@
 #include "sim/memory/copied_bytes.h"
 #include "sim/simulate/simulate.h"
 #include "training.h"
-#include "training_by_hand.h"
 
 namespace foretrain {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr std::int64_t kMs = 1'000'000;
-
-// Every compute op takes the same time, every op of the host's processors another; copies take what
-// their caps say.
-struct Durations : FaultInjector {
-  Durations(const Program& made, std::int64_t compute, std::int64_t cpu) {
-    for (const RankProgram& rank : made.ranks) {
-      auto& of_rank = delays.emplace_back();
-      for (const OpRef ref : OpRefs(made, rank)) {
-        const Queue queue = OpAt(made, rank, ref).queue;
-        of_rank.push_back(queue == Queue::kCompute ? compute : queue == Queue::kCpu ? cpu : 0);
-      }
-    }
-  }
-  Fault At(int rank, std::int64_t /*step*/, std::int32_t op) override {
-    Fault fault{Fault::Kind::kDelay};
-    fault.delay_ns = delays[static_cast<std::size_t>(rank)][static_cast<std::size_t>(op)];
-    if (fault.delay_ns == 0) fault.kind = Fault::Kind::kNone;
-    return fault;
-  }
-  std::vector<std::vector<std::int64_t>> delays;
-};
-
-struct Forced {
-  std::shared_ptr<const Program> program;
-  Timeline timeline;
-  std::int64_t step_ns = 0;     // the last one's window
-  std::int64_t compute_ns = 0;  // of one step
-
-  std::int64_t BusyIn(Queue queue, int step) const {
-    std::int64_t sum = 0;
-    for (const Span& span : timeline.spans) {
-      if (span.queue == queue && span.step == step) sum += span.end_ns - span.start_ns;
-    }
-    return sum;
-  }
-};
-
-Forced RunForced(const Plan& plan, std::int64_t compute, std::int64_t cpu, const CopyCaps& caps,
-                 int steps, const ModelSpec& model = TinyGpt()) {
-  Forced forced;
-  auto compiled = Compile(model, plan);
-  EXPECT_TRUE(compiled.has_value()) << compiled.error().message;
-  forced.program = std::make_shared<const Program>(*std::move(compiled));
-  auto data = TokenData::FromText(TrainingText(), "text", 256, plan);
-  Durations durations(*forced.program, compute, cpu);
-  VirtualClock clock;
-  ExecutorOptions options;
-  options.timeout_ns = 3600 * std::int64_t{1'000'000'000};
-  options.faults = &durations;
-  options.copy_caps = caps;
-  auto executor = Executor::Make(forced.program, CpuDeviceApi(), clock, options);
-  EXPECT_TRUE(executor.has_value()) << executor.error().message;
-  RecordingSink sink;
-  auto summary = (*executor)->Run(steps, **data, sink);
-  EXPECT_TRUE(summary.has_value()) << summary.error().message;
-  forced.timeline = std::move(sink.timeline);
-  const StepWindow& last = forced.timeline.steps.back();
-  forced.step_ns = last.end_ns - last.start_ns;
-  forced.compute_ns = forced.BusyIn(Queue::kCompute, steps - 1);
-  return forced;
-}
 
 // A layer keeps x, norm1, attention, residual, norm2 of [16, 32], qkv of [16, 96], up and activated
 // of [16, 64], lse of [16, 4] and four of [16] for means and deviations:
@@ -130,75 +66,6 @@ TEST(ActivationOffload, FreesTheDevice) {
   plan.offload_activations = OffloadTarget::kNvme;
   EXPECT_LE(PeakOf(plan, Space::kPinned), pinned);
   EXPECT_GT(PeakOf(plan, Space::kNvme), 0);
-}
-
-// The host's updates take about as long as the compute of a step. Waiting for them, a step takes
-// both; delayed, it takes the longer of the two.
-TEST(DelayedUpdate, RunsBesideTheNextStep) {
-  Plan plan = TinyPlan();
-  plan.global_batch = 2;
-  plan.clip_norm = 1.0;  // so that no update begins before the last gradient
-  plan.offload_optimizer = OffloadTarget::kHost;
-  const Forced probe = RunForced(plan, kMs, 0, {}, 1);
-  std::int64_t updates = 0;
-  for (const Span& span : probe.timeline.spans) updates += span.queue == Queue::kCpu ? 1 : 0;
-  ASSERT_GT(updates, 4);
-  const std::int64_t cpu = probe.compute_ns / updates;
-  const Forced waits = RunForced(plan, kMs, cpu, {}, 4);
-  EXPECT_GE(waits.step_ns, probe.compute_ns + (updates - 1) * cpu);
-  plan.delayed_update = true;
-  const Forced beside = RunForced(plan, kMs, cpu, {}, 4);
-  EXPECT_EQ(beside.step_ns, std::max(beside.compute_ns, updates * cpu));
-}
-
-// The update of the step before takes the gradients that this step's backward replaces, in the
-// order in which it does so: 12 updates of 20 ms, of the head first, which is replaced first. The
-// step's forward takes 44 ms and its head's backward 5; at 49 ms the head's two updates have ended,
-// and at 49 + 18 k those of layer 5 - k, at 40 (k + 1), have not from k = 1 on. So a copy out of
-// layer 5 - k waits until then, and the embedding's until 240 ms, when the last update ends.
-TEST(DelayedUpdate, TakesGradientsInTheOrderInWhichTheyAreReplaced) {
-  Plan plan = TinyPlan();
-  plan.global_batch = 1;
-  plan.offload_optimizer = plan.offload_gradients = OffloadTarget::kHost;
-  plan.delayed_update = true;
-  const Forced forced = RunForced(plan, kMs, 20 * kMs, {}, 3, TinyGpt(false));
-  std::map<int, std::int64_t> left;  // by bucket: end of its copy out in the last step
-  for (const Span& span : forced.timeline.spans) {
-    const InstructionKey key = UnpackId(span.op);
-    if (key.kind != InstructionKind::kCopyOut || span.step != 2) continue;
-    left[key.part] = span.end_ns - forced.timeline.steps.back().start_ns;
-  }
-  EXPECT_EQ(left, (std::map<int, std::int64_t>{{0, 49 * kMs},
-                                               {1, 80 * kMs},
-                                               {2, 120 * kMs},
-                                               {3, 160 * kMs},
-                                               {4, 200 * kMs},
-                                               {5, 240 * kMs}}));
-  EXPECT_EQ(forced.step_ns, 240 * kMs);
-}
-
-Trained TrainDelayedByHand(const ModelSpec& model, Plan plan, const TrainingOptions& options) {
-  plan.offload_optimizer = OffloadTarget::kNone;
-  plan.delayed_update = false;
-  const auto program = Compile(model, plan);
-  std::map<std::string, Moments> moments;
-  Trained all;
-  TensorMap before;
-  for (int step = 0; step < options.steps; ++step) {
-    auto data = TokenData::FromText(TrainingText(), "text", model.vocab, plan);
-    const Trained now = OneStep(
-        model, plan, step == 0 ? InitialWeights(model, options.seed) : SourceOf(all.parameters),
-        step, **data);
-    all.losses.push_back(now.losses.front());
-    if (step == 0) all.parameters = now.parameters;  // the learning rate is 0
-    for (const ParameterPlace& place : program->ranks[0].parameters) {
-      if (step == 0) continue;
-      UpdateByHand(OptimizerKind::kAdamW, place, before.at(place.name), step, options.learning_rate,
-                   all.parameters.at(place.name), moments[place.name]);
-    }
-    before = now.gradients;
-  }
-  return all;
 }
 
 // What follows: TinyGpt(false) in buckets of one block each. The embedding has 8,960 parameters in
@@ -292,32 +159,6 @@ TEST(GradientOffload, TakesGradientsAwayBesideTheBackward) {
   EXPECT_EQ(two.step_ns, two.compute_ns + 3'896'000);
   const Forced waits = RunForced(plan, kMs, kMs, slow, 1, TinyGpt(false));
   EXPECT_EQ(waits.step_ns, waits.compute_ns + 12'504'000 + 17'504'000);
-}
-
-// Sequential definition: the parameters of step t + 1 are those of step t after an update with the
-// gradient of step t - 1, numbered from 1; step 0 has none. Each gradient is that of one step of a
-// run with lr 0 that begins at the parameters in question.
-TEST(DelayedUpdate, EqualsItsSequentialDefinition) {
-  Plan plan = TinyPlan();
-  plan.dp = 2;
-  plan.zero_stage = 1;
-  plan.offload_optimizer = OffloadTarget::kHost;
-  plan.delayed_update = true;
-  constexpr int kSteps = 5;
-  const ModelSpec model = TinyGpt(false);
-  TrainingOptions options;
-  options.steps = kSteps;
-  const Trained delayed = TrainTiny(model, plan, options);
-  const Trained reference = TrainDelayedByHand(model, plan, options);
-  ASSERT_EQ(delayed.losses.size(), reference.losses.size());
-  EXPECT_EQ(delayed.losses, reference.losses);
-  plan.delayed_update = false;
-  const Trained at_once = TrainTiny(model, plan, options);
-  EXPECT_EQ(delayed.losses[0], at_once.losses[0]);
-  EXPECT_NE(delayed.losses[2], at_once.losses[2]);
-  for (const auto& [name, tensor] : delayed.parameters) {
-    EXPECT_EQ(tensor.values, reference.parameters.at(name).values) << name;
-  }
 }
 
 // Bytes of a queue's copies in one step.
