@@ -5,12 +5,14 @@
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
 #include "app/report.h"
+#include "app/search_watch.h"
 #include "app/stored_runs.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "sim/cost/plan_place.h"
 #include "sim/memory/device_use.h"
 #include "sim/memory/host_memory.h"
+#include "sim/search/advice.h"
 #include "sim/search/forecast_interval.h"
 
 namespace foretrain {
@@ -76,6 +78,14 @@ class Predict final : public Command {
     return PlacesOf(context.cluster, context.costs.fabric(), forecast.program.plan);
   }
 
+  // None where the device has what the plan takes.
+  std::vector<Advice> AdviceFor(const ForecastContext& context, const Plan& plan) const {
+    if (FitsDevice()) return {};
+    return AdviseToFit(context.model, context.costs, SpaceOfPlan(plan), plan.World(), device_bytes_,
+                       HostShareOf(context.cluster, context.costs.profile().system),
+                       SearchThreads());
+  }
+
   // Of the first rank of each stage; and what a node's host has to hold.
   void FindMemory(const ForecastContext& context, const Forecast& forecast) {
     const Plan& plan = forecast.program.plan;
@@ -134,9 +144,9 @@ class Predict final : public Command {
     }
     if (!FitsDevice()) {
       std::printf(
-          "\nIt does not fit: a rank takes %s of a device that has %s. Try a smaller --micro-batch, "
-          "--zero 1 or --recompute full.\n",
-          FormatBytes(fullest_bytes_).c_str(), FormatBytes(device_bytes_).c_str());
+          "\nIt does not fit: a rank takes %s of a device that has %s.%s\n",
+          FormatBytes(fullest_bytes_).c_str(), FormatBytes(device_bytes_).c_str(),
+          AdviceText(AdviceFor(context, plan)).c_str());
     }
     if (const std::string part = WhyNotExecuted(context.model); !part.empty()) {
       std::printf("\nA forecast alone: no kernel computes %s of this model yet.\n", part.c_str());
@@ -163,6 +173,12 @@ class Predict final : public Command {
       json.BeginObject().Field("degree", place.degree).Field("ranks", place.ranks);
       json.Field("tier", place.tier).Field("nodes", place.place.nodes);
       json.Field("bytes_per_s", place.bytes_per_s).EndObject();
+    }
+    json.EndArray().Name("advice").BeginArray();
+    for (const Advice& advice : AdviceFor(context, forecast.program.plan)) {
+      json.BeginObject().Field("change", advice.change).Field("plan", advice.plan);
+      json.Field("step_time_s", advice.step_s);
+      json.Field("device_memory_gib", GibFromBytes(advice.bytes)).EndObject();
     }
     json.EndArray().Field("run", run);
     std::puts(json.EndObject().Take().c_str());

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/units.h"
 #include "sim/search/enumerate.h"
 #include "sim/spec/plan_fields.h"
 
@@ -135,6 +136,25 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
     return a.step_s < b.step_s;
   });
   return advice;
+}
+
+SearchSpace SpaceOfPlan(const Plan& plan) {
+  SearchSpace space;
+  space.base = plan;
+  space.Choose("dp", {plan.dp});
+  space.Choose("tp", {plan.tp});
+  space.Choose("pp", {plan.pp});
+  return space;
+}
+
+std::string AdviceText(const std::vector<Advice>& advice) {
+  if (advice.empty()) return " Use more devices, a shorter --sequence or a smaller --micro-batch";
+  std::string text = " What would fit:";
+  for (const Advice& one : advice) {
+    text += "\n  " + one.change + ": " + one.plan + ", " + FormatBytes(one.bytes) + ", step " +
+            FormatSeconds(one.step_s) + " by closed form";
+  }
+  return text;
 }
 
 }  // namespace foretrain

@@ -104,19 +104,9 @@ class Searcher {
                        foretrain::Describe(plan) + ", needs " + FormatBytes(estimate.memory_bytes) +
                        " on a rank of stage " + std::to_string(estimate.fullest_pp) +
                        " and a device has " + FormatBytes(capacity_) + ".";
-    const std::vector<Advice> advice =
-        AdviseToFit(model_, costs_, space_, options_.ranks, capacity_,
-                    HostShareOf(costs_.cluster(), costs_.profile().system),
-                    std::max(1, options_.threads));
-    if (advice.empty()) {
-      text += " Use more devices, a shorter --sequence or a smaller --micro-batch";
-    } else {
-      text += " What would fit:";
-      for (const Advice& one : advice) {
-        text += "\n  " + one.change + ": " + one.plan + ", " + FormatBytes(one.bytes) + ", step " +
-                FormatSeconds(one.step_s) + " by closed form";
-      }
-    }
+    text += AdviceText(AdviseToFit(model_, costs_, space_, options_.ranks, capacity_,
+                                   HostShareOf(costs_.cluster(), costs_.profile().system),
+                                   std::max(1, options_.threads)));
     return Fail(ErrorCode::kInfeasible, text);
   }
 
