@@ -39,7 +39,7 @@ class Mirror : public testing::Test {
   FtStatus Add(const float* a, float* out, std::int64_t elements) {
     FtAdd add{};
     add.a = a;
-    add.b = a;
+    add.b = out;
     add.out = out;
     add.rows = 1;
     add.cols = elements;
@@ -64,10 +64,10 @@ TEST_F(Mirror, CopiesNumbersOnTheStackAndTensorsThatAreOneAllocation) {
   float here[2] = {3.0F, 5.0F};
   EXPECT_EQ(Add(here, here + 1, 1), FT_OK);
   EXPECT_EQ(here[0], 3.0F);
-  EXPECT_EQ(here[1], 6.0F);
+  EXPECT_EQ(here[1], 8.0F);
   std::vector<float> both{1.0F, 2.0F, 0.0F, 0.0F};
   EXPECT_EQ(Add(both.data(), both.data() + 2, 2), FT_OK);
-  EXPECT_EQ(both, (std::vector<float>{1.0F, 2.0F, 2.0F, 4.0F}));
+  EXPECT_EQ(both, (std::vector<float>{1.0F, 2.0F, 1.0F, 2.0F}));
 }
 
 TEST_F(Mirror, RefusesMemoryWhoseSizeIsNotKnown) {
