@@ -13,6 +13,11 @@
 #endif
 
 namespace foretrain::test {
+namespace {
+
+const FtDeviceApi* gpu = nullptr;  // of UseGpu
+
+}  // namespace
 
 double Roundings(std::int64_t n) {
   const auto count = static_cast<double>(n);
@@ -23,6 +28,7 @@ std::string Name(const Variant& variant) {
   if (variant.cuda == CudaThreads::kForward) return "cuda_forward";
   if (variant.cuda == CudaThreads::kReverse) return "cuda_reverse";
   if (variant.cuda == CudaThreads::kRandom) return "cuda_random";
+  if (variant.cuda == CudaThreads::kGpu) return "cuda_gpu";
   return std::string(variant.kernels->name) +
          (variant.gemm == GemmBackend::kOneDnn ? "_onednn" : "");
 }
@@ -54,7 +60,10 @@ std::vector<Variant> CudaVariants() {
   return variants;
 }
 
+void UseGpu(const FtDeviceApi& table) { gpu = &table; }
+
 std::vector<Variant> AllVariants() {
+  if (gpu != nullptr) return {{nullptr, GemmBackend::kBuiltIn, CudaThreads::kGpu}};
   std::vector<Variant> variants = CpuVariants();
   const std::vector<Variant> cuda = CudaVariants();
   variants.insert(variants.end(), cuda.begin(), cuda.end());
@@ -62,6 +71,7 @@ std::vector<Variant> AllVariants() {
 }
 
 const FtDeviceApi& ApiOf(const Variant& variant) {
+  if (variant.cuda == CudaThreads::kGpu) return *gpu;
 #if FORETRAIN_HAVE_CUDA_SHIM
   if (variant.cuda != CudaThreads::kNone) return ShimDeviceApi();
 #endif
@@ -70,6 +80,12 @@ const FtDeviceApi& ApiOf(const Variant& variant) {
 }
 
 Queue MakeQueue(const Variant& variant) {
+  if (variant.cuda == CudaThreads::kGpu) {
+    FtQueue* queue = nullptr;
+    char why[256] = "";
+    if (gpu->queue_create(0, &queue, why, sizeof why) != FT_OK) ADD_FAILURE() << why;
+    return {queue, QueueDestroyer{gpu}};
+  }
 #if FORETRAIN_HAVE_CUDA_SHIM
   if (variant.cuda != CudaThreads::kNone) {
     shim::order = variant.cuda == CudaThreads::kForward   ? shim::Order::kForward

@@ -34,8 +34,8 @@ double Roundings(std::int64_t n);
 inline const std::vector<std::int64_t> kRaggedSizes = {1, 31, 32, 33, 65};
 
 // Kernels of one instruction set with one GEMM, or those of CUDA executed on the host
-// (kernels/cuda/host_shim.h), their threads in one order.
-enum class CudaThreads { kNone, kForward, kReverse, kRandom };
+// (kernels/cuda/host_shim.h), their threads in one order, or on a GPU.
+enum class CudaThreads { kNone, kForward, kReverse, kRandom, kGpu };
 struct Variant {
   const VectorKernels* kernels;  // null: CUDA's
   GemmBackend gemm = GemmBackend::kBuiltIn;
@@ -48,8 +48,11 @@ void PrintTo(const Variant& variant, std::ostream* out);
 std::vector<Variant> CpuVariants();
 // The three orders of CUDA's threads; none where they cannot be executed.
 std::vector<Variant> CudaVariants();
-// Both.
+// Both; in kernels_gpu_tests CUDA's on a GPU alone.
 std::vector<Variant> AllVariants();
+
+// Makes `table` that of the variant on a GPU.
+void UseGpu(const FtDeviceApi& table);
 
 const FtDeviceApi& ApiOf(const Variant& variant);
 
