@@ -1,5 +1,5 @@
-// The event loop of the simulator: hosts, queues, rendezvous and shared machines over a StepGraph.
-// Leaves out what is made of the result (simulate.cc, timeline.cc).
+// The simulator's engine: hosts, queues, rendezvous and shared machines over a StepGraph. Leaves
+// out what is made of the result (simulate.cc, timeline.cc).
 #pragma once
 
 #include <array>
@@ -31,6 +31,11 @@ struct LaunchRecord {
 
 // Plays every rank's list round after round. Where steps overlap the first round fills the
 // pipeline: it plays the ops that work ahead, for step 0, and round r + 1 plays step r.
+//
+// An op's times follow from those of the ops before it, whatever order they are worked out in. So
+// each rank goes along its order of issue as far as times are known, and the clock, with its heap
+// of events, is left to what depends on it: ops that contend for a machine, and ops of a round
+// before which another has not ended, so that none is played that may not be needed.
 class Engine {
  public:
   Engine(const StepGraph& graph, const ProgramCosts& costs, const SimulateOptions& options);
@@ -58,7 +63,8 @@ class Engine {
                    static_cast<std::size_t>(rank)];
   }
 
-  // In order of end; only with options.timeline.
+  // In no order; only with options.timeline. With options.last_step those of the last step and of
+  // what was played beyond it.
   const std::vector<OpRecord>& records() const { return records_; }
   const std::vector<LaunchRecord>& launches() const { return launches_; }
 
@@ -75,16 +81,20 @@ class Engine {
   std::int32_t HostWaitsFor(int rank) const;
 
  private:
-  enum class State : std::uint8_t { kDone, kIssue, kInput, kTimer, kPeers, kRunning };
+  enum class State : std::uint8_t { kDone, kIdle, kIssue, kInput, kTimer, kPeers, kRunning };
+  // One queue of one rank. Ops before `op` of `round` have ended.
   struct Slot {
-    std::int32_t position = 0;  // in the slot's run of queue_ops
+    std::int32_t op = 0;        // the next one, by its StepGraph number
+    std::int32_t position = 0;  // of it, in queue_ops
     std::int32_t round = 0;
-    std::int32_t pred = 0;   // next predecessor to look at
-    std::int32_t next = -1;  // in the list of waiters or arrivals that it stands in
-    State state = State::kIssue;
+    std::int32_t pred = 0;     // next predecessor to look at
+    std::int32_t next = -1;    // in the list of waiters or arrivals that it stands in
+    std::int32_t waiter = -1;  // first of those who wait for one of its ops: slots and hosts
+    State state = State::kIdle;
     double ended_s = 0;   // of the op before
     double free_s = 0;    // since when it may start another op
     double inputs_s = 0;  // latest end of the predecessors looked at
+    double passed_s = 0;  // latest time of ops left out: of them, and of the slot
     double ready_s = 0;
     double start_s = 0;
   };
@@ -93,10 +103,21 @@ class Engine {
     std::int32_t op = 0;    // of it
     std::int32_t round = 0;
     std::int32_t waits_for = -1;
+    std::int32_t waits_in = 0;  // round of waits_for
+    std::int32_t next_waiter = -1;
     bool working = false;  // runs an op of the host queue
     double free_s = 0;
   };
-  enum class Kind : std::int32_t { kTimer, kLeftOut, kEnd, kMachine };
+  struct Issued {
+    double issued_s = 0;
+    double ended_s = 0;  // NaN before the end
+  };
+  // What a rank has to look at.
+  struct Pending {
+    std::uint32_t idle = 0;  // a bit a queue whose next op is to be tried
+    bool listed = false;
+  };
+  enum class Kind : std::int32_t { kTimer, kBegin, kEnd, kMachine };
   struct Event {
     double time_s = 0;
     Kind kind = Kind::kTimer;
@@ -106,26 +127,43 @@ class Engine {
   struct Channel {
     std::int32_t arrived = 0;
     std::int32_t first = -1;  // slot
+    double latest_s = 0;
   };
 
-  // Whether ops of the row slow others down or are slowed down.
-  bool Contends(std::int32_t row) const {
-    return contended_ && contends_[static_cast<std::size_t>(row)];
-  }
-  std::int32_t HeadOf(const Slot& slot, std::int32_t slot_number) const {
-    return graph_.queue_ops[static_cast<std::size_t>(
-        graph_.queue_begin[static_cast<std::size_t>(slot_number)] + slot.position)];
-  }
-  int RankOf(std::int32_t slot) const { return slot / kQueueCount; }
+  static int RankOf(std::int32_t slot) { return slot / kQueueCount; }
   static bool IsHostQueue(std::int32_t slot) { return slot % kQueueCount == 0; }
+  std::int64_t OpsOf(int rank) const;
 
   static bool Later(const Event& a, const Event& b);
   void Push(double time_s, Kind kind, std::int32_t index, std::int32_t version = 0);
   void Handle(const Event& event);
   void FlushMachines();
-  void AdvanceHost(int rank);
-  void Issue(int rank, Host& host, std::int32_t op);
-  bool IsIssued(int rank, std::int32_t op, std::int32_t round, double* issued_s) const;
+  void TouchMachine(std::int32_t domain);
+
+  void MarkIdle(std::int32_t slot_number);
+  void Drain();
+  void Advance(int rank);
+  bool Play(std::int32_t slot_number);
+  bool LookAtInputs(std::int32_t slot_number);
+  bool HasEnded(const Slot& slot, std::int32_t op, std::int32_t round) const {
+    return slot.round > round || (slot.round == round && slot.op > op);
+  }
+  bool Arrive(std::int32_t slot_number, double time_s);
+  bool Begin(std::int32_t slot_number, double start_s);
+  void BeginContending(std::int32_t slot_number);
+  void End(std::int32_t slot_number, double end_s);
+  void LeaveOut(std::int32_t slot_number);
+  void Record(int rank, const Slot& slot, double end_s);
+  void GoOn(std::int32_t slot_number, double end_s);
+  void Wake(Slot& slot);
+
+  bool IssueUpTo(int rank, std::int32_t op, std::int32_t round);
+  void Issue(int rank, Host& host);
+  void WaitForRunAhead(int rank, Host& host);
+  void WakeIssue(int rank);
+  Issued& IssuedAt(int rank, std::int64_t instance) {
+    return issued_[static_cast<std::size_t>(rank * issue_ring_ + (instance & (issue_ring_ - 1)))];
+  }
   bool IsLeftOut(std::int32_t op, std::int32_t round) const {
     return round < fill_ && !graph_.nodes[static_cast<std::size_t>(op)].ahead;
   }
@@ -133,13 +171,8 @@ class Engine {
   std::int32_t StepOf(std::int32_t op, std::int32_t round) const {
     return round - fill_ + (graph_.nodes[static_cast<std::size_t>(op)].ahead ? 1 : 0);
   }
-  void TryStart(std::int32_t slot_number);
-  void Arrive(std::int32_t slot_number);
-  void Begin(std::int32_t slot_number);
-  void End(std::int32_t slot_number);
-  void EndOfOp(int rank, std::int32_t op, const Slot& slot);
-  void Wake(std::int32_t op);
   void EndOfRound(std::int32_t round);
+  void JudgePeriod(int step);
   double Replayed(const std::vector<std::vector<double>>& values, int rank, std::int32_t op,
                   std::int32_t step) const;
 
@@ -147,30 +180,29 @@ class Engine {
   const ProgramCosts& costs_;
   const SimulateOptions& options_;
   const bool contended_;
-  std::vector<bool> contends_;  // [row]; empty where none does
-  const std::int32_t fill_;     // rounds that fill the pipeline: 0 or 1
-  const std::int32_t rounds_;   // that are played at most
+  const std::int32_t fill_;    // rounds that fill the pipeline: 0 or 1
+  const std::int32_t rounds_;  // that are played at most
 
   double now_s_ = 0;
   bool stopped_ = false;
   bool stable_ = false;
   int cycle_ = 1;
   bool deadlocked_ = false;
-  int rounds_done_ = 0;
+  std::int32_t rounds_done_ = 0;
 
   std::vector<Slot> slots_;
   std::vector<Host> hosts_;
+  std::vector<Pending> pending_;            // [rank]
+  std::vector<std::int32_t> listed_ranks_;  // those with something pending
   std::vector<Channel> channels_;
   std::vector<SharedMachine> machines_;
   std::vector<std::int32_t> changed_machines_;
   std::vector<Event> heap_;
   std::vector<std::int32_t> scratch_;
 
-  std::vector<std::int32_t> done_;     // [op]: rounds in which it has ended
-  std::vector<double> ended_s_;        // [op]: its last end
-  std::vector<std::int32_t> waiters_;  // [op]: first of the slots and hosts that wait for its end
-  std::vector<std::int32_t> next_host_waiter_;  // [rank]
-  std::vector<double> issued_s_;                // [rank * issue_ring_ + instance % issue_ring_]
+  // [round of even or odd number][op]: its end. Negative: left out then.
+  std::array<std::vector<double>, 2> ended_s_;
+  std::vector<Issued> issued_;  // [rank * issue_ring_ + instance % issue_ring_]
   std::int64_t issue_ring_ = 1;
 
   std::vector<std::int64_t> left_of_round_;  // [round]: ops that have not ended

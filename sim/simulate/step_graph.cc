@@ -17,6 +17,8 @@
 namespace foretrain {
 namespace {
 
+constexpr std::int32_t kMaxDistance = 1;  // steps that an edge may reach back
+
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // Numbers the rendezvous of a program: (members, what matches there, p2p: who sends).
@@ -178,8 +180,12 @@ Result<void> AddPreds(const RankProgram& rank, std::int32_t first, StepGraph& gr
     graph.nodes[At(first + op)].first_pred = static_cast<std::int32_t>(graph.preds.size());
     for (; edge < rank.edges.size() && rank.edges[edge].to == op; ++edge) {
       const Edge& e = rank.edges[edge];
-      if (e.from < 0 || e.from >= rank.op_count || e.distance < 0) break;
-      graph.preds.push_back({first + e.from, e.distance});
+      if (e.from < 0 || e.from >= rank.op_count || e.distance < 0 || e.distance > kMaxDistance) {
+        break;
+      }
+      const StepGraph::Node& from = graph.nodes[At(first + e.from)];
+      graph.preds.push_back({first + e.from, static_cast<std::int16_t>(e.distance),
+                             static_cast<std::int16_t>(from.slot % kQueueCount)});
     }
   }
   if (edge != rank.edges.size()) {
@@ -204,6 +210,45 @@ void ListQueues(StepGraph& graph) {
   }
 }
 
+// Marks the ops whose time depends on what else runs. Where threads decide, that is all of them;
+// else those of a connection of which the queues of its machine may together want more than all:
+// one that they cannot fill is never crowded.
+void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
+  if (costs.levels.size() > 1 || costs.cores > 0) {
+    for (StepGraph::Node& node : graph.nodes) node.contends = true;
+    return;
+  }
+  if (costs.demand.empty()) return;
+  std::vector<bool> demands(costs.demand.size());
+  for (std::size_t row = 0; row < demands.size(); ++row) {
+    demands[row] = costs.demand[row] != WireDemand{};
+  }
+  std::vector<WireDemand> most(At(graph.ranks()) * kQueueCount);  // [slot]: of any of its ops
+  for (const StepGraph::Node& node : graph.nodes) {
+    if (!demands[At(node.row)]) continue;
+    const WireDemand& demand = costs.demand[At(node.row)];
+    WireDemand& of_slot = most[At(node.slot)];
+    for (std::size_t wire = 0; wire < demand.size(); ++wire) {
+      of_slot[wire] = std::max(of_slot[wire], demand[wire]);
+    }
+  }
+  std::map<std::int32_t, WireDemand> sums;  // [domain]
+  for (std::size_t slot = 0; slot < most.size(); ++slot) {
+    WireDemand& sum = sums[costs.domain[slot / kQueueCount]];
+    for (std::size_t wire = 0; wire < sum.size(); ++wire) sum[wire] += most[slot][wire];
+  }
+  std::vector<const WireDemand*> sum_of;  // [rank]
+  for (const std::int32_t domain : costs.domain) sum_of.push_back(&sums.at(domain));
+  for (StepGraph::Node& node : graph.nodes) {
+    if (!demands[At(node.row)]) continue;
+    const WireDemand& sum = *sum_of[At(node.slot / kQueueCount)];
+    const WireDemand& demand = costs.demand[At(node.row)];
+    for (std::size_t wire = 0; wire < sum.size(); ++wire) {
+      node.contends = node.contends || (demand[wire] > 0 && sum[wire] > 1);
+    }
+  }
+}
+
 }  // namespace
 
 Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& costs) {
@@ -211,11 +256,19 @@ Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& cos
   StepGraph graph;
   graph.overlaps = StepsOverlap(program);
   graph.first_op.push_back(0);
+  std::size_t ops = 0, edges = 0;
+  for (const RankProgram& rank : program.ranks) {
+    ops += At(rank.op_count);
+    edges += rank.edges.size();
+  }
+  graph.nodes.reserve(ops + 1);
+  graph.preds.reserve(edges);
   Channels channels(program, graph);
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     FT_TRY(AddNodes(program, costs, static_cast<int>(r), channels, graph));
   }
   FT_TRY(channels.Close());
+  MarkContention(costs, graph);
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     FT_TRY(AddPreds(program.ranks[r], graph.first_op[r], graph));
   }

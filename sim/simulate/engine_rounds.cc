@@ -1,0 +1,131 @@
+// Of the engine: what hosts issue, where rounds end, and what an end of all progress waits for.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "sim/simulate/engine.h"
+
+namespace foretrain {
+namespace {
+
+std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+std::int64_t Engine::OpsOf(int rank) const {
+  return graph_.first_op[At(rank) + 1] - graph_.first_op[At(rank)];
+}
+
+// Whether the host has issued the op, or can: it issues only what is asked for, and when it does
+// depends on nothing else.
+bool Engine::IssueUpTo(int rank, std::int32_t op, std::int32_t round) {
+  Host& host = hosts_[At(rank)];
+  const std::int64_t instance = round * OpsOf(rank) + (op - graph_.first_op[At(rank)]);
+  while (host.next <= instance) {
+    if (host.working) return false;
+    if (host.next >= options_.run_ahead) {
+      const double ended_s = IssuedAt(rank, host.next - options_.run_ahead).ended_s;
+      if (std::isnan(ended_s)) {
+        if (host.waits_for < 0) WaitForRunAhead(rank, host);
+        return false;
+      }
+      host.free_s = std::max(host.free_s, ended_s);
+    }
+    Issue(rank, host);
+  }
+  return true;
+}
+
+void Engine::WaitForRunAhead(int rank, Host& host) {
+  const std::int64_t ops = OpsOf(rank);
+  const std::int64_t oldest = host.next - options_.run_ahead;
+  host.waits_for = graph_.first_op[At(rank)] + static_cast<std::int32_t>(oldest % ops);
+  host.waits_in = static_cast<std::int32_t>(oldest / ops);
+  Slot& slot = slots_[At(graph_.nodes[At(host.waits_for)].slot)];
+  host.next_waiter = slot.waiter;
+  slot.waiter = static_cast<std::int32_t>(slots_.size()) + rank;
+}
+
+// Issues the host's next op.
+void Engine::Issue(int rank, Host& host) {
+  const std::int32_t op = graph_.first_op[At(rank)] + host.op;
+  const std::int32_t slot = graph_.nodes[At(op)].slot;
+  const std::int64_t instance = host.next++;
+  double issued_s = host.free_s;
+  if (IsHostQueue(slot)) {
+    host.working = true;
+    if (slots_[At(slot)].state == State::kIssue) MarkIdle(slot);
+  } else if (!IsLeftOut(op, host.round)) {
+    double launch_s = costs_.launch_s[At(graph_.nodes[At(op)].row)];
+    if (options_.replay != nullptr) {
+      const double replayed = Replayed(options_.replay->launch_s, rank, op, StepOf(op, host.round));
+      if (!std::isnan(replayed)) launch_s = replayed;
+    }
+    issued_s += launch_s;
+    totals_[At(host.round) * At(graph_.ranks()) + At(rank)].launch_s += launch_s;
+    if (options_.timeline && options_.launches) {
+      launches_.push_back({op, StepOf(op, host.round), host.free_s, issued_s});
+    }
+    host.free_s = issued_s;
+  }
+  IssuedAt(rank, instance) = {issued_s, std::numeric_limits<double>::quiet_NaN()};
+  if (++host.op == OpsOf(rank)) {
+    host.op = 0;
+    ++host.round;
+  }
+}
+
+// Slots whose next op was not issued look again.
+void Engine::WakeIssue(int rank) {
+  for (std::int32_t queue = 0; queue < kQueueCount; ++queue) {
+    const std::int32_t slot = rank * kQueueCount + queue;
+    if (slots_[At(slot)].state == State::kIssue) MarkIdle(slot);
+  }
+}
+
+void Engine::EndOfRound(std::int32_t round) {
+  rounds_done_ = round + 1;
+  const int step = round - fill_;
+  JudgePeriod(step);
+  if (rounds_done_ == rounds_) stopped_ = true;
+  if (!options_.last_step || stopped_) return;
+  std::erase_if(records_, [step](const OpRecord& record) { return record.step <= step; });
+}
+
+void Engine::JudgePeriod(int step) {
+  if (step < 1) return;
+  const double period = StepEnd(step) - StepEnd(step - 1);
+  const double before = StepEnd(step - 1) - (step >= 2 ? StepEnd(step - 2) : 0.0);
+  cycle_ = 1;
+  const auto differ = [this](double a, double b) {
+    return std::abs(a - b) > options_.tolerance * std::max(a, b);
+  };
+  if (differ(period, before)) {
+    // What one step leaves for the next may make two periods take turns.
+    if (step < 4) return;
+    const double earlier = StepEnd(step - 2) - StepEnd(step - 3);
+    const double earliest = StepEnd(step - 3) - StepEnd(step - 4);
+    if (differ(period, earlier) || differ(before, earliest)) return;
+    cycle_ = 2;
+  }
+  stable_ = stable_ || steps() >= options_.min_steps;
+  if (steps() >= options_.min_steps) stopped_ = true;
+}
+
+Engine::Blocked Engine::BlockedAt(std::int32_t slot_number) const {
+  const Slot& slot = slots_[At(slot_number)];
+  if (slot.state == State::kDone || slot.state == State::kRunning) return {};
+  Blocked blocked{.op = slot.op, .step = StepOf(slot.op, slot.round)};
+  if (slot.state == State::kIssue) blocked.wait = Wait::kIssue;
+  if (slot.state == State::kPeers) blocked.wait = Wait::kPeers;
+  if (slot.state == State::kInput) {
+    blocked.wait = Wait::kInput;
+    blocked.input = graph_.preds[At(slot.pred)].from;
+  }
+  return blocked;
+}
+
+std::int32_t Engine::HostWaitsFor(int rank) const { return hosts_[At(rank)].waits_for; }
+
+}  // namespace foretrain
