@@ -159,7 +159,7 @@ void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
 // it.
 void Evaluator::FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blocks,
                                  const PipelineForm& pipeline) {
-  static constexpr StateFigures kNone;
+  static const StateFigures kNone;
   classes_.assign(pipeline.classes().size(), {});
   known_.assign(classes_.size(), false);
   for (const int pp : pipeline.examples()) {
@@ -175,8 +175,7 @@ void Evaluator::FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blo
   }
 }
 
-// Blocks are few and shared by many families; state is not, and is asked for where blocks alone do
-// not tell.
+// Seconds of blocks are the cheapest to know and tell most; then state; bytes of blocks come last.
 Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& family,
                                             const Limits& limits, Evaluation& out) {
   out = {};
@@ -191,13 +190,20 @@ Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& 
   FindBound(plan, pipeline, out);
   if (limits.hopeless(out)) return Reached::kBound;
   out = {};
-  blocks = least_.BlocksOf(plan, family, LeastTable::Figures::kAll);
-  if (blocks == nullptr) return Reached::kEnd;
   for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
     const StateFigures* state = least_.StateOf(plan, family, pipeline, static_cast<int>(c));
     if (state == nullptr) return Reached::kEnd;
     of_composition_.push_back(state);
+    out.memory_bytes = std::max(out.memory_bytes, Total(state->device));
   }
+  out.memory_bytes += OutsideBytes(plan);
+  if (out.memory_bytes > limits.memory_bytes) return Reached::kMemory;
+  FindLeastClasses(plan, *blocks, pipeline);
+  FindBound(plan, pipeline, out);
+  if (limits.hopeless(out)) return Reached::kBound;
+  out = {};
+  blocks = least_.BlocksOf(plan, family, LeastTable::Figures::kAll);
+  if (blocks == nullptr) return Reached::kEnd;
   FindLeastClasses(plan, *blocks, pipeline);
   FindMemory(plan, pipeline, out);
   out.memory.outside = OutsideBytes(plan);

@@ -77,7 +77,8 @@ class Evaluator {
 
   // The same for all plans of a family at once, of which `plan` is one: figures that none of them
   // goes below. Where it ends before kEnd, so would each of them; kEnd is no more than that some
-  // may not. `limits.hopeless` is asked of time alone first, with memory_bytes 0.
+  // may not. `limits.hopeless` is asked as soon as anything is known: of seconds alone, with
+  // memory_bytes 0, of seconds and state, and of all.
   Reached EvaluateLeast(const Plan& plan, const PlanFamily& family, const Limits& limits,
                         Evaluation& out);
 

@@ -387,7 +387,10 @@ const StateFigures& StateTable::Small(const Plan& plan, const Whole& whole,
 
 StateFigures StateTable::Of(const Plan& plan, const Whole& whole, const Stage& stage) {
   const RankCoordinates at{.pp = whole.pp};
-  const BucketLayout layout = LayOutSizes(SizesFor(plan), plan, stage, at);
+  // Gradients of heads that several ranks have are told by their places.
+  const BucketLayout layout = model_.kv_heads < plan.tp
+                                  ? LayOutBuckets(model_, plan, stage, at)
+                                  : LayOutSizes(SizesFor(plan), plan, stage, at);
   const LowerContext context{model_, plan, stage, layout, at};
   return Buckets(context, times_).Figures();
 }
