@@ -1,4 +1,5 @@
 #include <map>
+#include <vector>
 
 #include "sim/program/compile_unverified.h"
 #include "sim/program/groups.h"
@@ -37,17 +38,15 @@ class GroupTable {
   std::map<std::vector<int>, std::int32_t> numbers_;
 };
 
-}  // namespace
-
-Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
-                                  const CompileOptions& options) {
+// Writes down the ranks that `options` choose, in order; `written` is called behind each.
+template <class Written>
+Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
+                       BlockRegistry& registry, Program& program, const Written& written) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
-  Program program;
   program.model = model;
   program.plan = plan;
   program.stands_for = Representatives(model, plan, options.ranks);
-  BlockRegistry registry;
   GroupTable groups(program);
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
@@ -66,10 +65,39 @@ Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
       rank.tp = at.tp;
       groups.Fill(rank);
       EmitRank(context, LowerStep(context), registry, rank);
+      written(rank);
     }
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
+                                  const CompileOptions& options) {
+  Program program;
+  BlockRegistry registry;
+  FT_TRY(EmitRanks(model, plan, options, registry, program, [](const RankProgram&) {}));
   program.blocks = registry.Take();
   Link(program);
+  return program;
+}
+
+Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
+                               const CompileOptions& options,
+                               const std::function<void(const RankProgram&)>& see) {
+  Program program;
+  BlockRegistry registry;
+  FT_TRY(EmitRanks(model, plan, options, registry, program, [&](RankProgram& rank) {
+    program.blocks = BlockRegistry(registry).Take();
+    LinkAlone(program, rank);
+    see(rank);
+    rank.bindings = std::vector<Binding>();
+    rank.buffers = std::vector<Buffer>();
+    rank.parameters = std::vector<ParameterPlace>();
+    rank.step.shrink_to_fit();
+    rank.edges.shrink_to_fit();
+  }));
   return program;
 }
 

@@ -1,6 +1,8 @@
 // Compile without its last pass, Verify: for a search, which compiles dozens of plans and runs none.
 #pragma once
 
+#include <functional>
+
 #include "base/result.h"
 #include "sim/program/program.h"
 
@@ -10,5 +12,17 @@ namespace foretrain {
 // the compiler, not of the plan.
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
                                   const CompileOptions& options = {});
+
+// As CompileUnverified, rank by rank: what a simulation without a timeline reads. `see` is called
+// with each rank when it is linked, in the order of Program::ranks; then its bindings, buffers and
+// parameters are dropped, so that one rank's at a time are held: a tenth of the memory. Ranks are
+// linked each by itself, with memory shared as freely as may be; where their waits for it close a
+// circle, Simulate says so and CompileUnverified shares less. Program::hash stays 0.
+Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
+                               const CompileOptions& options,
+                               const std::function<void(const RankProgram&)>& see);
+
+// Fills in a rank's op numbers, lives and places of buffers, and edges, by itself.
+void LinkAlone(const Program& program, RankProgram& rank);
 
 }  // namespace foretrain

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/program/compile_unverified.h"
 #include "sim/program/link_clocks.h"
 #include "sim/program/link_couplings.h"
 #include "sim/program/link_hash.h"
@@ -106,6 +107,13 @@ bool Runs(const Program& program, const std::vector<FlatStep>& steps, const Coup
 }
 
 }  // namespace
+
+void LinkAlone(const Program& program, RankProgram& rank) {
+  NumberOps(program, rank);
+  const FlatStep step = Flatten(program, rank);
+  LayOut(step, Reuse::kAny, rank);
+  rank.edges = DeriveEdges(rank, step);
+}
 
 void Link(Program& program) {
   std::vector<FlatStep> steps;

@@ -1,12 +1,15 @@
 #include "sim/search/advice.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/units.h"
+#include "sim/program/blocks/parameters.h"
+#include "sim/program/precision.h"
 #include "sim/search/enumerate.h"
 #include "sim/spec/plan_fields.h"
 
@@ -98,6 +101,24 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
   return kinds;
 }
 
+// Bytes that the devices of any plan of the space hold together: weights and the sums of their
+// gradients, each once at least; 0 where some plan has them elsewhere or in other formats.
+std::int64_t LeastTogether(const ModelSpec& model, const SearchSpace& space) {
+  constexpr std::array<std::string_view, 6> kFormats = {
+      "precision", "weights", "gradients", "method", "offload_parameters", "offload_gradients"};
+  for (const SearchChoice& choice : space.choices) {
+    const auto found = std::find(kFormats.begin(), kFormats.end(), choice.field->name);
+    if (found != kFormats.end()) return 0;
+  }
+  const Plan& plan = space.base;
+  if (plan.offload_parameters != OffloadTarget::kNone ||
+      plan.offload_gradients != OffloadTarget::kNone || plan.QuantizesBase()) {
+    return 0;
+  }
+  const ParameterCounts counts = CountParameters(model, plan);
+  return BytesIn(WeightFormat(plan), counts.all) + BytesIn(SumFormat(plan), counts.trained);
+}
+
 }  // namespace
 
 std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
@@ -108,6 +129,10 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
     for (const Change& change : kind) {
       SearchSpace changed = space;
       change.make(changed);
+      // Far too few devices need no search.
+      if (LeastTogether(model, changed) / (std::int64_t{ranks} * change.times) > memory_bytes) {
+        continue;
+      }
       ClusterSpec cluster = costs.cluster();
       cluster.nodes *= change.times;
       const auto machine = CostModel::Make(cluster, costs.profile());
@@ -116,7 +141,7 @@ std::vector<Advice> AdviseToFit(const ModelSpec& model, const CostModel& costs,
       options.memory_bytes = memory_bytes;
       options.host_bytes = host_bytes;
       options.kept = 1;
-      options.front = false;
+      options.front = options.smallest = false;
       options.threads = threads;
       const auto found = EnumeratePlans(model, *machine, changed, ranks * change.times, options);
       if (!found || found->fastest.empty()) continue;

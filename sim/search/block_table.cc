@@ -107,14 +107,14 @@ class Maker {
   }
 
   void MakeWhole(BlockFigures& out) {
-    out.forward = FiguresOf(Pass::kForward);
+    AddSeconds(Pass::kForward, out.forward);
     for (const TensorSlot& slot : passes_.Of(Pass::kForward).slots) {
       const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
       if (kept && slot.base == kNoSlot) out.kept_bytes += slot.bytes;
     }
-    Fill(Pass::kBackward, out.backward);
+    Fill(Pass::kBackward, out.backward, &Maker::AddSeconds);
     if (IsLayer(choice_.kind) && choice_.recompute == RecomputeKind::kFull) {
-      out.again = FiguresOf(Pass::kRecompute);
+      AddSeconds(Pass::kRecompute, out.again);
       if (times_.whole_recompute()) {
         out.again.span_s = out.forward.span_s;
         out.again.compute_s = out.forward.compute_s;
@@ -123,24 +123,36 @@ class Maker {
   }
 
   void MakeHalves(BlockFigures& out) {
-    Fill(Pass::kBackwardInput, out.input);
-    Fill(Pass::kBackwardWeight, out.weight);
+    Fill(Pass::kBackwardInput, out.input, &Maker::AddSeconds);
+    Fill(Pass::kBackwardWeight, out.weight, &Maker::AddSeconds);
     out.has_halves = true;
   }
 
- private:
-  void Fill(Pass pass, PassFigures& to) {
-    if (HasPass(alone_, choice_.kind, pass)) to = FiguresOf(pass);
+  void MakeBytes(BlockFigures& out) {
+    AddBytes(Pass::kForward, out.forward);
+    Fill(Pass::kBackward, out.backward, &Maker::AddBytes);
+    if (choice_.recompute == RecomputeKind::kFull && IsLayer(choice_.kind)) {
+      AddBytes(Pass::kRecompute, out.again);
+    }
+    if (out.has_halves) {
+      Fill(Pass::kBackwardInput, out.input, &Maker::AddBytes);
+      Fill(Pass::kBackwardWeight, out.weight, &Maker::AddBytes);
+    }
+    out.has_bytes = true;
   }
 
-  PassFigures FiguresOf(Pass pass) {
-    PassFigures out = times_.Of(passes_.Of(pass), plan_);
+ private:
+  void Fill(Pass pass, PassFigures& to, void (Maker::*add)(Pass, PassFigures&)) {
+    if (HasPass(alone_, choice_.kind, pass)) (this->*add)(pass, to);
+  }
+
+  void AddSeconds(Pass pass, PassFigures& to) { to = times_.Of(passes_.Of(pass), plan_); }
+  void AddBytes(Pass pass, PassFigures& to) {
     const StepMemory memory =
         MemoryOfBlock(context_, BlockKey(pass, block_, 0),
                       [this](Pass other) -> const Block& { return passes_.Of(other); });
-    out.peak_bytes = memory.peak_total;
-    out.end_bytes = Total(memory.at_end);
-    return out;
+    to.peak_bytes = memory.peak_total;
+    to.end_bytes = Total(memory.at_end);
   }
 
   const Plan& plan_;
@@ -350,7 +362,7 @@ BlockKeys BlockTable::KeysOf(const Plan& plan) {
 }
 
 const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
-                                     const BlockKeys& keys) {
+                                     const BlockKeys& keys, bool bytes) {
   StableHash key;
   key.Add(IsLayer(choice.kind) ? keys.layers : keys.ends);
   key.Add(static_cast<unsigned>(choice.kind) | static_cast<unsigned>(choice.recompute) << 8U |
@@ -358,10 +370,15 @@ const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice
   const auto [found, is_new] = figures_.try_emplace(key.Value());
   BlockFigures& figures = found->second;
   const bool halves = SplitsBackward(plan.schedule) && !figures.has_halves;
-  if (is_new || halves) {
+  const bool asks_bytes = bytes && (halves || !figures.has_bytes);
+  if (is_new || halves || asks_bytes) {
     Maker maker(model_, plan, choice, times_);
     if (is_new) maker.MakeWhole(figures);
-    if (halves) maker.MakeHalves(figures);
+    if (halves) {
+      maker.MakeHalves(figures);
+      figures.has_bytes = false;
+    }
+    if (asks_bytes) maker.MakeBytes(figures);
   }
   return figures;
 }

@@ -28,8 +28,9 @@ struct PassFigures {
 struct BlockFigures {
   PassFigures forward, backward, input, weight, again;
   bool has_halves = false;  // `input` and `weight` are filled
-  std::int64_t kept_bytes =
-      0;  // a layer's input and saved tensors: what offloaded activations move
+  bool has_bytes = false;   // of the passes that are filled
+  // A layer's input and saved tensors: what offloaded activations move.
+  std::int64_t kept_bytes = 0;
 };
 
 // Which of a plan's blocks.
@@ -83,9 +84,12 @@ class BlockTable {
   BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying);
 
   BlockKeys KeysOf(const Plan& plan);
-  // `keys` are the plan's.
-  const BlockFigures& Find(const Plan& plan, const BlockChoice& choice, const BlockKeys& keys);
+  // `keys` are the plan's. Without `bytes` those of the passes may be 0: working them out takes as
+  // long as all else.
+  const BlockFigures& Find(const Plan& plan, const BlockChoice& choice, const BlockKeys& keys,
+                           bool bytes = true);
   std::size_t size() const { return figures_.size(); }
+  void Clear() { figures_ = {}; }
 
  private:
   const ModelSpec& model_;

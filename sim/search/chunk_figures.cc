@@ -108,12 +108,12 @@ void ChunkFigures::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigure
 }
 
 ClassFigures ChunkFigures::Of(const Plan& plan, const ChunkClass& chunk, const StateFigures& state,
-                              const BlockKeys& keys) {
+                              const BlockKeys& keys, bool bytes) {
   ClassFigures out;
   ChunkMemory memory(model_, plan);
   const bool shared = HasTwin(model_) && plan.pp == 1;
   const auto add = [&](BlockKind kind, int count, const BlockChoice& choice) {
-    const BlockFigures& block = blocks_.Find(plan, choice, keys);
+    const BlockFigures& block = blocks_.Find(plan, choice, keys, bytes);
     AddBlocks(plan, kind, block, count, state, KeptSeconds(plan, block.kept_bytes), out);
     memory.Add(kind, block, count);
   };
@@ -136,10 +136,11 @@ ClassFigures ChunkFigures::Of(const Plan& plan, const ChunkClass& chunk, const S
     for (double& seconds : out.seconds) seconds += send_s;
     out.seconds[kW] -= send_s;
   }
-  const ChunkBytes bytes = memory.Of(chunk);
-  out.saved = bytes.saved;
-  out.owed = bytes.owed;
-  out.peak = bytes.peak;
+  if (!bytes) return out;
+  const ChunkBytes of_chunk = memory.Of(chunk);
+  out.saved = of_chunk.saved;
+  out.owed = of_chunk.owed;
+  out.peak = of_chunk.peak;
   return out;
 }
 

@@ -32,9 +32,9 @@ class ChunkFigures {
   ChunkFigures(const ModelSpec& model, BlockTimes& times, BlockTable& blocks,
                const VaryingFields& varying);
 
-  // `state` is of a rank that has the chunk; `keys` are the plan's.
+  // `state` is of a rank that has the chunk; `keys` are the plan's. Without `bytes` those are 0.
   ClassFigures Of(const Plan& plan, const ChunkClass& chunk, const StateFigures& state,
-                  const BlockKeys& keys);
+                  const BlockKeys& keys, bool bytes = true);
   // Of what it reads of a plan beside its blocks, its state and the shape of its pipeline.
   std::uint64_t KeyOf(const Plan& plan) const;
   // What goes from one stage to the next.

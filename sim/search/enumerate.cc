@@ -55,6 +55,7 @@ void KeepSmallest(const Candidate& candidate, bool complete, std::optional<Candi
 struct Rivals {
   std::vector<Candidate> fastest;  // as many as are kept, or fewer
   std::vector<Candidate> front;
+  double bound_s = kNever;  // least of those that were looked at
 };
 
 // What all threads share.
@@ -74,6 +75,10 @@ class Worker {
       : evaluator_(model, costs, varying), options_(shared.options), shared_(shared) {
     limits_ = {options_.memory_bytes,
                [this](const Evaluation& estimate) { return IsHopeless(estimate); }};
+    family_limits_ = {options_.memory_bytes, [this](const Evaluation& least) {
+                        const double bound_s = std::min(out_.bound_s, rivals_->bound_s);
+                        return least.bound_s >= bound_s && IsHopeless(least);
+                      }};
   }
 
   // Parts one after the other: what the first ones have found ends evaluations of the others.
@@ -84,6 +89,9 @@ class Worker {
     if (leaves_out) {
       families = [this](const Plan& plan, const PlanFamily& of) { return LeavesOut(plan, of); };
     }
+    const int tp = walk.TpOf(parts.front());
+    evaluator_.Forget(/*states=*/tp != tp_);
+    tp_ = tp;
     out_ = {};
     rivals_ = &rivals;
     refused_ = smallest_is_complete_ = false;
@@ -134,16 +142,18 @@ class Worker {
     if (options_.front) KeepOnFront(candidate, out_.front);
     return true;
   }
-  // All plans of a family, where none fits or none is of use and none has a bound that counts.
+  // All plans of a family, where none fits or none is of use and none has a bound that counts: one
+  // below those that are known.
   SpaceWalk::Reason LeavesOut(const Plan& plan, const PlanFamily& family) {
     Evaluation least;
-    const Evaluator::Reached reached = evaluator_.EvaluateLeast(plan, family, limits_, least);
+    const Evaluator::Reached reached =
+        evaluator_.EvaluateLeast(plan, family, family_limits_, least);
     if (reached == Evaluator::Reached::kMemory) {
       const bool is_first = !refused_;
       refused_ = true;
       return {kNeedsMemory, is_first ? Needs(plan, least.memory_bytes) : ""};
     }
-    if (reached != Evaluator::Reached::kBound || least.bound_s < out_.bound_s) return {};
+    if (reached != Evaluator::Reached::kBound) return {};
     return {IsSlow(least) ? kIsMuchSlower : kIsSlower};
   }
   // The time by which enough plans are done; never where too few are known.
@@ -186,10 +196,11 @@ class Worker {
   const EnumerateOptions& options_;
   Shared& shared_;
   const Rivals* rivals_ = nullptr;
-  Evaluator::Limits limits_;
+  Evaluator::Limits limits_, family_limits_;
   Enumeration out_;
   bool refused_ = false;
   bool smallest_is_complete_ = false;
+  int tp_ = 0;  // of the unit before
   std::int64_t visited_ = 0;
 };
 
@@ -305,11 +316,13 @@ Result<Enumeration> EnumeratePlans(const ModelSpec& model, const CostModel& cost
   Rivals rivals;
   if (first.size() < walk.size()) {
     FT_ASSIGN(Enumeration some, enumerator.Walk(first, {}, /*tells=*/false, /*leaves_out=*/true));
-    rivals = {std::move(some.fastest), std::move(some.front)};
+    const double bound_s = some.fastest.empty() ? kNever : some.bound_s;
+    rivals = {std::move(some.fastest), std::move(some.front), bound_s};
   }
   FT_ASSIGN(Enumeration found, enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/true));
+  found.bound_s = std::min(found.bound_s, rivals.bound_s);
   // Where nothing fits, the smallest plan counts, which may be in a family that was left out.
-  if (!found.fastest.empty()) return found;
+  if (!found.fastest.empty() || !options.smallest) return found;
   return enumerator.Walk(walk, rivals, /*tells=*/true, /*leaves_out=*/false);
 }
 

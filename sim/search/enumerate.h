@@ -25,6 +25,7 @@ struct EnumerateOptions {
   std::int64_t host_bytes = 0;    // that one rank has off its device; 0: unknown
   std::size_t kept = 64;          // fastest plans to keep
   bool front = true;              // keep the front; without it slower plans are not looked at
+  bool smallest = true;           // where nothing fits, find the smallest plan
   int threads = 1;
   std::function<bool()> cancelled;
   std::function<void(double share, std::int64_t evaluated)> progress;

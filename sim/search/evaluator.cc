@@ -97,6 +97,12 @@ std::vector<int> Evaluator::BalancedLayers(const Plan& plan) {
   return {};
 }
 
+void Evaluator::Forget(bool states) {
+  blocks_.Clear();
+  least_.Clear(states);
+  if (states) states_.Clear();
+}
+
 Evaluation Evaluator::Evaluate(const Plan& plan) {
   Evaluation out;
   Evaluate(plan, {std::numeric_limits<std::int64_t>::max(), {}}, out);
@@ -149,36 +155,56 @@ void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
   }
 }
 
-// Of the plan's own figures and of what its state adds, in place of them; false where nothing is known.
-bool Evaluator::FindLeast(const Plan& plan, const PlanFamily& family,
-                          const PipelineForm& pipeline) {
-  if (plan.recompute_layers > 0 || WalksMemory(plan)) return false;
-  if (plan.schedule == ScheduleKind::kDualPipe) return false;
-  const LeastTable::Blocks* blocks = least_.BlocksOf(plan, family);
-  if (blocks == nullptr) return false;
-  of_composition_.clear();
+// Of a family's chunks the least, with what the state of their ranks adds where `of_composition_` has
+// it.
+void Evaluator::FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blocks,
+                                 const PipelineForm& pipeline) {
+  static const StateFigures kNone;
   classes_.assign(pipeline.classes().size(), {});
   known_.assign(classes_.size(), false);
   for (const int pp : pipeline.examples()) {
     const PipelineForm::Rank& rank = pipeline.ranks()[At(pp)];
-    const StateFigures* state = least_.StateOf(plan, family, pipeline, rank.composition);
-    if (state == nullptr) return false;
-    of_composition_.push_back(state);
+    const StateFigures& state =
+        of_composition_.empty() ? kNone : *of_composition_[At(rank.composition)];
     for (const int number : rank.chunks) {
       if (known_[At(number)]) continue;
       known_[At(number)] = true;
       classes_[At(number)] =
-          least_.ClassOf(plan, *blocks, pipeline.classes()[At(number)], *state);
+          least_.ClassOf(plan, blocks, pipeline.classes()[At(number)], state);
     }
   }
-  return true;
 }
 
+// Seconds of blocks are the cheapest to know and tell most; then state; bytes of blocks come last.
 Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& family,
                                             const Limits& limits, Evaluation& out) {
   out = {};
+  if (plan.recompute_layers > 0 || WalksMemory(plan)) return Reached::kEnd;
+  if (plan.schedule == ScheduleKind::kDualPipe) return Reached::kEnd;
+  const LeastTable::Blocks* blocks =
+      least_.BlocksOf(plan, family, LeastTable::Figures::kSeconds);
+  if (blocks == nullptr) return Reached::kEnd;
   const PipelineForm& pipeline = pipelines_.Find(plan);
-  if (!FindLeast(plan, family, pipeline)) return Reached::kEnd;
+  of_composition_.clear();
+  FindLeastClasses(plan, *blocks, pipeline);
+  FindBound(plan, pipeline, out);
+  if (limits.hopeless(out)) return Reached::kBound;
+  out = {};
+  for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
+    const StateFigures* state = least_.StateOf(plan, family, pipeline, static_cast<int>(c));
+    if (state == nullptr) return Reached::kEnd;
+    of_composition_.push_back(state);
+    out.memory_bytes = std::max(out.memory_bytes, Total(state->device));
+  }
+  out.memory_bytes += OutsideBytes(plan);
+  if (out.memory_bytes > limits.memory_bytes) return Reached::kMemory;
+  FindLeastClasses(plan, *blocks, pipeline);
+  FindBound(plan, pipeline, out);
+  if (limits.hopeless(out)) return Reached::kBound;
+  out = {};
+  blocks = least_.BlocksOf(plan, family, LeastTable::Figures::kAll);
+  if (blocks == nullptr) return Reached::kEnd;
+  FindLeastClasses(plan, *blocks, pipeline);
   FindMemory(plan, pipeline, out);
   out.memory.outside = OutsideBytes(plan);
   out.memory_bytes += out.memory.outside;

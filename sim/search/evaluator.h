@@ -77,9 +77,14 @@ class Evaluator {
 
   // The same for all plans of a family at once, of which `plan` is one: figures that none of them
   // goes below. Where it ends before kEnd, so would each of them; kEnd is no more than that some
-  // may not.
+  // may not. `limits.hopeless` is asked as soon as anything is known: of seconds alone, with
+  // memory_bytes 0, of seconds and state, and of all.
   Reached EvaluateLeast(const Plan& plan, const PlanFamily& family, const Limits& limits,
                         Evaluation& out);
+
+  // Forgets the blocks of plans seen before, and with `states` their ways of sharing state: none of
+  // either serves plans of another tp and cp, or of another tp.
+  void Forget(bool states);
 
   // Layers of each stage so that none takes longer than it must; empty where the even deal does.
   std::vector<int> BalancedLayers(const Plan& plan);
@@ -89,7 +94,8 @@ class Evaluator {
 
  private:
   void FindClasses(const Plan& plan, const PipelineForm& pipeline);
-  bool FindLeast(const Plan& plan, const PlanFamily& family, const PipelineForm& pipeline);
+  void FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blocks,
+                        const PipelineForm& pipeline);
   void FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out);
   std::int64_t OutsideBytes(const Plan& plan);

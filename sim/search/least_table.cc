@@ -99,9 +99,11 @@ const StateFigures* LeastTable::StateOf(const Plan& plan, const PlanFamily& fami
   return &(state_figures_[key.Value()] = least);
 }
 
-const LeastTable::Blocks* LeastTable::BlocksOf(const Plan& plan, const PlanFamily& family) {
+const LeastTable::Blocks* LeastTable::BlocksOf(const Plan& plan, const PlanFamily& family,
+                                               Figures figures) {
   const BlockKeys keys = blocks_.KeysOf(plan);
   StableHash key;
+  key.Add(figures);
   key.Add(keys.layers).Add(keys.ends).Add(chunks_.KeyOf(plan)).Add(family.key);
   const auto [found, is_new] = blocks_of_.try_emplace(key.Value());
   Blocks& out = found->second;
@@ -112,12 +114,16 @@ const LeastTable::Blocks* LeastTable::BlocksOf(const Plan& plan, const PlanFamil
   const PlanFamily read = Restricted(
       family,
       [&](std::string_view field) {
-        return field != "offload_optimizer" && (field != "zero_stage" || reads_zero);
+        const bool adds_time = field == "recompute" || field == "offload_activations";
+        return field != "offload_optimizer" && (field != "zero_stage" || reads_zero) &&
+               (figures == Figures::kAll || !adds_time);
       },
       plain);
   for (const SearchChoice& choice : read.free) out.fields.push_back(choice.field);
+  out.figures = figures;
   std::set<std::uint64_t> seen;
   StableHash all;
+  all.Add(figures);
   ForEach(read, plain, [&](const Plan& one) {
     const BlockKeys of_one = blocks_.KeysOf(one);
     StableHash hash;
@@ -148,7 +154,8 @@ ClassFigures LeastTable::Without(const Plan& plan, const Blocks& blocks, const C
       blocks.fields[f]->set(one, some.values[f]);
     }
     const ChunkClass its = With(chunk, one.recompute != RecomputeKind::kNone);
-    const ClassFigures figures = chunks_.Of(one, its, none, some.keys);
+    const bool bytes = blocks.figures == Figures::kAll;
+    const ClassFigures figures = chunks_.Of(one, its, none, some.keys, bytes);
     if (&some == &blocks.all.front()) found->second = figures;
     Keep(figures, found->second);
   }

@@ -29,12 +29,20 @@ class LeastTable {
   // state.
   const StateFigures* StateOf(const Plan& plan, const PlanFamily& family,
                               const PipelineForm& pipeline, int composition);
+  // What of the family's blocks: all figures, or seconds alone, of which recomputing nothing and
+  // keeping activations on the device has the least.
+  enum class Figures { kAll, kSeconds };
   // The blocks of the family's plans; null as above.
   struct Blocks;
-  const Blocks* BlocksOf(const Plan& plan, const PlanFamily& family);
+  const Blocks* BlocksOf(const Plan& plan, const PlanFamily& family, Figures figures);
   // `blocks` are of the plan's family; `state` is the least of a rank that has the chunk.
   ClassFigures ClassOf(const Plan& plan, const Blocks& blocks, const ChunkClass& chunk,
                        const StateFigures& state);
+
+  void Clear(bool states) {
+    blocks_of_ = {}, class_figures_ = {};
+    if (states) state_figures_ = {};
+  }
 
   // Those of one combination that has blocks of its own.
   struct Blocks {
@@ -44,6 +52,7 @@ class LeastTable {
     };
     std::vector<const PlanField*> fields;
     std::vector<One> all;
+    Figures figures = Figures::kAll;
     std::uint64_t key = 0;
   };
 

@@ -10,11 +10,11 @@
 
 #include "base/units.h"
 #include "sim/memory/host_memory.h"
-#include "sim/program/compile_unverified.h"
 #include "sim/search/advice.h"
 #include "sim/search/bets.h"
 #include "sim/search/enumerate.h"
 #include "sim/search/forecast_interval.h"
+#include "sim/search/outline_forecast.h"
 #include "sim/search/tune_gathers.h"
 
 namespace foretrain {
@@ -87,9 +87,9 @@ class Searcher {
 
   Result<SearchResult> Nothing() const {
     if (walk_.parts() == 0) {
-      return Fail(ErrorCode::kInvalidArgument, "no dp x cp x tp x pp of the space makes " +
-                                                   std::to_string(options_.ranks) +
-                                                   " ranks; allow other values or change --ranks");
+      return Fail(ErrorCode::kInfeasible, "no dp x cp x tp x pp of the space makes " +
+                                              std::to_string(options_.ranks) +
+                                              " ranks; allow other values or change --ranks");
     }
     if (!found_.smallest) {
       // Of some reasons there is nothing to say.
@@ -97,7 +97,7 @@ class Searcher {
           std::find_if(result_.rejected.begin(), result_.rejected.end(),
                        [](const Rejection& rejection) { return !rejection.example.empty(); });
       const std::string why = told == result_.rejected.end() ? "it is empty" : told->example;
-      return Fail(ErrorCode::kInvalidArgument, "no plan of the space is possible: " + why);
+      return Fail(ErrorCode::kInfeasible, "no plan of the space is possible: " + why);
     }
     const auto& [plan, estimate] = *found_.smallest;
     std::string text = model_.name + " does not fit: the smallest plan, " +
@@ -222,10 +222,7 @@ class Searcher {
 
   Result<Forecast> Simulated(const Plan& plan) const {
     const RankChoice ranks = costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst;
-    FT_ASSIGN(Program program, CompileUnverified(model_, plan, {.ranks = ranks}));
-    SimulateOptions options;
-    options.timeline = false;
-    return ForecastOf(std::move(program), costs_, options);
+    return ForecastOutline(model_, plan, costs_, ranks);
   }
 
   Result<RankedPlan> Rank(const Candidate& candidate) const {

@@ -35,7 +35,7 @@ struct SearchOptions {
 struct RankedPlan {
   Plan plan;
   FullestRank memory;           // tensors of the program
-  DeviceUse device;          // all of the fullest device
+  DeviceUse device;             // all of the fullest device
   std::int64_t host_bytes = 0;  // of a rank, of its host's memory
   Evaluation estimate;          // closed form
   double step_s = 0;            // simulated
@@ -64,9 +64,9 @@ struct SearchResult {
 // kSimulatedMargin of the best simulated one, up to kMostSimulated; beside each its variants
 // with layers dealt by time and gathers tuned.
 //
-// Errors: kInvalidArgument, an empty space or a batch that no plan divides; kInfeasible, nothing
-// fits: names what the smallest plan needs and has, and the smallest changes that would do
-// (advice.h); kAborted. O(plans) evaluations and `simulated` simulations; same input, same output.
+// Errors: kInvalidArgument, an invalid model; kInfeasible, no plan makes the ranks or keeps the
+// rules, by the first rule that is broken, or nothing fits: names what the smallest plan needs and
+// has, and the smallest changes that would do (advice.h); kAborted. O(plans) evaluations and `simulated` simulations; same input, same output.
 Result<SearchResult> SearchPlans(const ModelSpec& model, const CostModel& costs,
                                  const SearchSpace& space, const SearchOptions& options);
 

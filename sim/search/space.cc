@@ -195,13 +195,15 @@ struct SpaceWalk::Visit {
   Rejections& rejected;
   const LeavesOut& leaves_out;
   std::set<std::uint64_t> seen;  // completed plans
+  // By level and micro-batch: what may be free does not depend on more within a part.
+  std::map<std::pair<std::size_t, std::int64_t>, PlanFamily> families = {};
 };
 
 void SpaceWalk::VisitPart(std::size_t part, const std::function<bool(const Plan&)>& visit,
                           const std::function<bool()>& stop, Rejections& rejected,
                           const LeavesOut& leaves_out) const {
   Plan plan = splits_[part];
-  Visit state{visit, stop, rejected, leaves_out, {}};
+  Visit state{visit, stop, rejected, leaves_out, {}, {}};
   if (const std::string why = BrokenEarly(plan, PlanFieldOf("dp")); !why.empty()) {
     rejected.Add(kBreaksRule, Below(0), why);
     return;
@@ -298,7 +300,9 @@ PlanFamily SpaceWalk::FamilyBelow(const Plan& plan, std::size_t level) const {
 bool SpaceWalk::IsLeftOut(const Plan& plan, std::size_t level, Visit& visit) const {
   if (!visit.leaves_out || space_.complete || level < first_free_) return false;
   if (level > 0 && IsOffload(*levels_[level - 1].field)) return false;
-  const PlanFamily family = FamilyBelow(plan, level);
+  const auto [found, is_new] = visit.families.try_emplace({level, plan.micro_batch});
+  if (is_new) found->second = FamilyBelow(plan, level);
+  const PlanFamily& family = found->second;
   Plan one = plan;
   for (const SearchChoice& choice : family.free) {
     if (choice.values.empty()) return false;

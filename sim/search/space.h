@@ -66,6 +66,7 @@ class SpaceWalk {
   SpaceWalk(const ModelSpec& model, const SearchSpace& space, int ranks);
 
   std::size_t parts() const { return splits_.size(); }
+  int TpOf(std::size_t part) const { return splits_[part].tp; }
   // Parts that share most of their blocks, for one thread each: those of equal tp and cp.
   std::vector<std::vector<std::size_t>> Units() const;
   // Of all parts together; beyond 2^62 that.

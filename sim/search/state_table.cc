@@ -269,7 +269,20 @@ StateTable::StateTable(const ModelSpec& model, BlockTimes& times, const VaryingF
                      "schedule", "vpp", "stage_layers", "prefetch_depth", "recompute",
                      "recompute_layers", "loss_chunks", "mlp_tiles", "tp_tiles", "moe_pieces",
                      "capacity_factor", "expert_headroom", "fuse", "attention", "dropout",
-                     "attention_dropout", "offload_activations"}) {}
+                     "attention_dropout", "offload_activations"}),
+      sizes_key_(varying, {"dp", "cp", "pp", "micro_batch", "sequence", "global_batch", "cp_kind",
+                           "schedule", "vpp", "stage_layers", "prefetch_depth", "recompute",
+                           "recompute_layers", "loss_chunks", "mlp_tiles", "tp_tiles",
+                           "moe_pieces", "zero_stage", "offload_activations",
+                           "offload_optimizer"}) {}
+
+const ParameterSizes& StateTable::SizesFor(const Plan& plan) {
+  StableHash key = sizes_key_.Of(plan);
+  key.Add(plan.DealsExperts()).Add(plan.ExpertsSpanTp());
+  const auto [found, is_new] = sizes_.try_emplace(key.Value());
+  if (is_new) found->second = SizesOf(model_, plan);
+  return found->second;
+}
 
 std::uint64_t StateTable::KeyOf(const Plan& plan) {
   StableHash key = key_.Of(plan);
@@ -314,7 +327,7 @@ bool StateTable::AreApart(const Plan& plan, const Whole& whole) {
   if (plan.StepsOverlap() || plan.unsharded_bytes > 0 || plan.offload_fraction < 1) return false;
   const auto apart = [&](const Holding& holding) {
     const Stage stage = StageWith(plan, holding);
-    return LayersAreApart(stage, LayOutBuckets(model_, plan, stage, {.pp = whole.pp}));
+    return LayersAreApart(stage, LayOutSizes(SizesFor(plan), plan, stage, {.pp = whole.pp}));
   };
   const int dense = static_cast<int>(model_.DenseLayers());
   const int experts = static_cast<int>(model_.layers) - dense;
@@ -374,7 +387,10 @@ const StateFigures& StateTable::Small(const Plan& plan, const Whole& whole,
 
 StateFigures StateTable::Of(const Plan& plan, const Whole& whole, const Stage& stage) {
   const RankCoordinates at{.pp = whole.pp};
-  const BucketLayout layout = LayOutBuckets(model_, plan, stage, at);
+  // Gradients of heads that several ranks have are told by their places.
+  const BucketLayout layout = model_.kv_heads < plan.tp
+                                  ? LayOutBuckets(model_, plan, stage, at)
+                                  : LayOutSizes(SizesFor(plan), plan, stage, at);
   const LowerContext context{model_, plan, stage, layout, at};
   return Buckets(context, times_).Figures();
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "sim/memory/peak_memory.h"
+#include "sim/program/lower/layout_sizes.h"
 #include "sim/program/lower/skeleton.h"
 #include "sim/search/block_table.h"
 #include "sim/search/pipeline_table.h"
@@ -45,6 +46,7 @@ class StateTable {
   const StateFigures& Find(const Plan& plan, std::uint64_t key, const PipelineForm& pipeline,
                            int composition);
   std::size_t size() const { return figures_.size(); }
+  void Clear() { sizes_ = {}, figures_ = {}, small_ = {}, apart_ = {}; }
 
  private:
   // Blocks of a rank, whichever of their kind.
@@ -62,10 +64,12 @@ class StateTable {
   StateFigures Make(const Plan& plan, const Whole& whole, const Holding& holding);
   const StateFigures& Small(const Plan& plan, const Whole& whole, const Holding& holding);
   StateFigures Of(const Plan& plan, const Whole& whole, const Stage& stage);
+  const ParameterSizes& SizesFor(const Plan& plan);
 
   const ModelSpec& model_;
   BlockTimes& times_;
-  PlanKey key_;
+  PlanKey key_, sizes_key_;
+  std::unordered_map<std::uint64_t, ParameterSizes> sizes_;
   std::unordered_map<std::uint64_t, StateFigures> figures_;
   std::unordered_map<std::uint64_t, StateFigures> small_;  // of stages of a few layers
   std::unordered_map<std::uint64_t, bool> apart_;          // no two layers share a bucket

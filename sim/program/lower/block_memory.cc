@@ -195,12 +195,11 @@ bool IsState(const LowerContext& context, int block, const TensorSlot& slot) {
 // The block's own tensors: all that are not there both before and after.
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
                                 const BlockPiece& piece, const std::vector<Tenant>& touched,
-                                const PassBlocks& blocks) {
+                                const SlotNames& later) {
   const Block& block = piece.block;
   const bool recomputed =
       RecomputeOf(context.plan, context.stage, key.block) == RecomputeKind::kFull &&
       key.pass != Pass::kForward;
-  const SlotNames later = TouchedAfter(context, key, blocks);
   std::vector<Tenant> tenants;
   for (std::size_t s = 0; s < block.slots.size(); ++s) {
     const TensorSlot& slot = block.slots[s];
@@ -240,9 +239,9 @@ CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
 StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
                     const PassBlocks& blocks) {
   const std::vector<Tenant> touched = Touch(piece.block);
-  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched, blocks);
-  const Sharding sharding = ShardingOf(context.plan);
   const SlotNames later = TouchedAfter(context, key, blocks);
+  std::vector<Tenant> tenants = SlotTenants(context, key, piece, touched, later);
+  const Sharding sharding = ShardingOf(context.plan);
   if (sharding.parameters || ParameterSpace(context.plan) != Space::kDevice) {
     AddBuckets(context, key, piece, touched, SlotRole::kParameter, later, tenants);
   }

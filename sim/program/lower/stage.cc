@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/lower/layout_sizes.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/precision.h"
 #include "sim/program/schedules/placement.h"
@@ -15,27 +17,63 @@ namespace {
 
 constexpr std::int64_t kShardGrain = 16;  // elements: one cache line of fp32
 
+// By BlockKind; empty for a kind that the model has not.
+using ParameterLists = std::array<std::vector<BlockParameter>, kLayoutKinds>;
+
+std::size_t At(BlockKind kind) { return static_cast<std::size_t>(kind); }
+
+ParameterLists ListsOf(const ModelSpec& model, const Plan& plan, int ep_rank) {
+  ParameterLists lists;
+  const bool dense = model.DenseLayers() > 0, experts = model.DenseLayers() < model.layers;
+  for (const BlockKind kind : {BlockKind::kEmbedding, BlockKind::kLayer, BlockKind::kHead,
+                               BlockKind::kExpertLayer}) {
+    if (kind == BlockKind::kLayer && !dense) continue;
+    if (kind == BlockKind::kExpertLayer && !experts) continue;
+    lists[At(kind)] = ParametersOf(model, plan, kind, ep_rank);
+  }
+  return lists;
+}
+
+ParameterSizes SizesOf(const ParameterLists& lists, const Plan& plan) {
+  ParameterSizes sizes;
+  for (std::size_t kind = 0; kind < lists.size(); ++kind) {
+    for (const BlockParameter& parameter : lists[kind]) {
+      ParameterSize& size = sizes.of_kind[kind].emplace_back();
+      if (parameter.parts.empty()) continue;
+      size = {.present = true,
+              .elements = ElementsOf(parameter, plan.tp),
+              .token_table = parameter.parts.front().name == kTokenTableName,
+              .decays = parameter.decays,
+              .own_rows = parameter.own_rows,
+              .experts = parameter.experts,
+              .frozen = parameter.frozen,
+              .quantized = parameter.quantized};
+    }
+  }
+  return sizes;
+}
+
 // A parameter of a block that gets a place of its own on this stage.
 struct Member {
   int block = 0;
   int index = 0;
-  BlockParameter parameter;
+  const ParameterSize* size = nullptr;
 };
 
-std::vector<Member> MembersOf(const ModelSpec& model, const Plan& plan, const Stage& stage,
-                              int block, int ep_rank) {
+std::vector<Member> MembersOf(const ParameterSizes& sizes, const Stage& stage, int block) {
   std::vector<Member> members;
-  const auto list = ParametersOf(model, plan, stage.KindOf(block), ep_rank);
+  const BlockKind kind = stage.KindOf(block);
+  const std::vector<ParameterSize>& list = sizes.of_kind[At(kind)];
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool twin = stage.KindOf(block) == BlockKind::kHead && static_cast<int>(i) == stage.twin;
-    if (list[i].parts.empty() || (twin && stage.shared_table)) continue;
-    members.push_back({block, static_cast<int>(i), list[i]});
+    const bool twin = kind == BlockKind::kHead && static_cast<int>(i) == stage.twin;
+    if (!list[i].present || (twin && stage.shared_table)) continue;
+    members.push_back({block, static_cast<int>(i), &list[i]});
   }
   return members;
 }
 
 bool IsTokenTable(const Stage& stage, const Member& member) {
-  return stage.tied && member.parameter.parts.front().name == kTokenTableName;
+  return stage.tied && member.size->token_table;
 }
 
 // Members that will share a bucket.
@@ -47,8 +85,8 @@ struct OpenGroup {
 // Groups of members that share a bucket, in the order in which a backward completes them. Experts
 // that are dealt out, which other ranks sum, are apart, and so are what is frozen and what of it
 // has 4 bits.
-std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan& plan,
-                                              const Stage& stage, int ep_rank) {
+std::vector<std::vector<Member>> GroupMembers(const ParameterSizes& sizes, const Plan& plan,
+                                              const Stage& stage) {
   std::vector<std::vector<Member>> groups;
   std::vector<Member> tables;
   OpenGroup shared, experts, frozen, quantized;
@@ -65,23 +103,23 @@ std::vector<std::vector<Member>> GroupMembers(const ModelSpec& model, const Plan
     // Chunks are done with at different times; the embedding's backward reads no parameters.
     if (block != stage.blocks.rbegin() && *block != *(block - 1) - 1) close(0);
     if (*block == 0 && copied) close(0);
-    for (Member& member : MembersOf(model, plan, stage, *block, ep_rank)) {
+    for (const Member& member : MembersOf(sizes, stage, *block)) {
       if (IsTokenTable(stage, member)) {
-        tables.push_back(std::move(member));
+        tables.push_back(member);
         continue;
       }
-      OpenGroup& open = member.parameter.quantized ? quantized
-                        : member.parameter.frozen  ? frozen
-                        : member.parameter.experts ? experts
-                                                   : shared;
-      const NumberFormat format = member.parameter.quantized ? NumberFormat::kNf4 : counted;
-      open.bytes += BytesIn(format, ElementsOf(member.parameter, plan.tp));
-      open.members.push_back(std::move(member));
+      OpenGroup& open = member.size->quantized ? quantized
+                        : member.size->frozen  ? frozen
+                        : member.size->experts ? experts
+                                               : shared;
+      const NumberFormat format = member.size->quantized ? NumberFormat::kNf4 : counted;
+      open.bytes += BytesIn(format, member.size->elements);
+      open.members.push_back(member);
     }
     close(copied ? plan.gather_bytes : plan.bucket_bytes);
   }
   close(0);
-  for (Member& table : tables) groups.push_back({std::move(table)});
+  for (const Member& table : tables) groups.push_back({table});
   return groups;
 }
 
@@ -93,8 +131,10 @@ void SplitRange(std::int64_t size, int tp, int rank, std::int64_t& begin, std::i
 
 class Builder {
  public:
-  Builder(const Plan& plan, const Stage& stage, const LayoutVariant& variant)
-      : plan_(plan), stage_(stage), variant_(variant) {
+  // `lists`: of the tensors that get places; null: none do.
+  Builder(const Plan& plan, const Stage& stage, const LayoutVariant& variant,
+          const ParameterLists* lists)
+      : plan_(plan), stage_(stage), variant_(variant), lists_(lists) {
     out_.ranges.resize(stage.blocks.size());
     out_.buckets_of_block.resize(stage.blocks.size());
   }
@@ -103,28 +143,28 @@ class Builder {
     // Decaying tensors first; those whose gradients are summed over tp where they meet the others,
     // so that they are one range; within them forward order.
     std::stable_sort(group.begin(), group.end(), [](const Member& a, const Member& b) {
-      if (a.parameter.decays != b.parameter.decays) return a.parameter.decays;
-      if (a.parameter.own_rows != b.parameter.own_rows) {
-        return a.parameter.decays ? b.parameter.own_rows : a.parameter.own_rows;
+      if (a.size->decays != b.size->decays) return a.size->decays;
+      if (a.size->own_rows != b.size->own_rows) {
+        return a.size->decays ? b.size->own_rows : a.size->own_rows;
       }
       return a.block < b.block;
     });
     Bucket bucket;
     ShardRange own_rows{-1, -1};
     for (const Member& member : group) {
-      if (member.parameter.own_rows && own_rows.begin < 0) own_rows.begin = bucket.used;
+      if (member.size->own_rows && own_rows.begin < 0) own_rows.begin = bucket.used;
       Place(member, bucket);
-      if (member.parameter.own_rows) own_rows.end = bucket.used;
+      if (member.size->own_rows) own_rows.end = bucket.used;
     }
     out_.own_row_gradients.push_back(own_rows);
     const Sharding sharding = ShardingOf(plan_);
-    bucket.experts = group.front().parameter.experts;
-    bucket.frozen = group.front().parameter.frozen;
+    bucket.experts = group.front().size->experts;
+    bucket.frozen = group.front().size->frozen;
     // The biases by which routers choose: small steps are added to them.
     bucket.unsharded = bucket.frozen && !plan_.HasAdapters();
-    bucket.weights = group.front().parameter.quantized ? NumberFormat::kByte
-                     : bucket.unsharded                ? NumberFormat::kFp32
-                                                       : WeightFormat(plan_);
+    bucket.weights = group.front().size->quantized ? NumberFormat::kByte
+                     : bucket.unsharded             ? NumberFormat::kFp32
+                                                    : WeightFormat(plan_);
     bucket.sums = SumFormat(plan_);
     // Of what is frozen there is nothing to share out but the parameters.
     const bool shares =
@@ -139,7 +179,7 @@ class Builder {
     out_.buckets.push_back(bucket);
   }
 
-  BucketLayout Take(const ModelSpec& model) {
+  BucketLayout Take(const ParameterSizes& sizes) {
     LeaveWhole();
     if (stage_.shared_table) {
       const int head_block = stage_.layers + 1;
@@ -149,7 +189,7 @@ class Builder {
       Note(head_block, table.bucket);
     }
     for (const int block : stage_.blocks) {
-      Ranges(block, static_cast<int>(ParametersOf(model, plan_, stage_.KindOf(block)).size()));
+      Ranges(block, static_cast<int>(sizes.of_kind[At(stage_.KindOf(block))].size()));
     }
     return std::move(out_);
   }
@@ -180,19 +220,29 @@ class Builder {
 
   void Place(const Member& member, Bucket& bucket) {
     const int number = static_cast<int>(out_.buckets.size());
-    const BlockParameter& parameter = member.parameter;
-    const std::int64_t elements = ElementsOf(parameter, plan_.tp);
+    const ParameterSize& size = *member.size;
+    const std::int64_t begin = bucket.used;
     const std::int64_t units =
-        parameter.quantized ? BytesIn(NumberFormat::kNf4, elements) : elements;
-    Ranges(member.block, member.index + 1)[static_cast<std::size_t>(member.index)] = {
-        number, bucket.used, units};
-    std::int64_t packed = 0;
+        size.quantized ? BytesIn(NumberFormat::kNf4, size.elements) : size.elements;
+    Ranges(member.block, member.index + 1)[static_cast<std::size_t>(member.index)] = {number, begin,
+                                                                                      units};
     Note(member.block, number);
+    if (lists_ != nullptr) PlaceTensors(member, number, begin);
+    if (!size.quantized) bucket.used += size.elements;
+    if (size.decays) bucket.decayed = bucket.used;
+    if (size.quantized) bucket.used += CeilDiv(units, kShardGrain) * kShardGrain;
+  }
+
+  // Each tensor of a parameter whose first one lies at `begin`.
+  void PlaceTensors(const Member& member, int number, std::int64_t begin) {
+    const BlockKind kind = stage_.KindOf(member.block);
+    const BlockParameter& parameter =
+        (*lists_)[At(kind)][static_cast<std::size_t>(member.index)];
+    std::int64_t before = 0;
     for (const ModelTensor& part : parameter.parts) {
       ParameterPlace place;
-      place.name = IsLayer(stage_.KindOf(member.block))
-                       ? "layers." + std::to_string(member.block - 1) + "." + part.name
-                       : part.name;
+      place.name =
+          IsLayer(kind) ? "layers." + std::to_string(member.block - 1) + "." + part.name : part.name;
       place.rows = part.rows;
       place.cols = part.cols;
       place.row_end = part.rows;
@@ -206,7 +256,7 @@ class Builder {
       }
       place.copies = copies;
       place.bucket = number;
-      place.offset = bucket.used;
+      place.offset = parameter.quantized ? begin : begin + before;
       place.decays = parameter.decays;
       place.replicated = parameter.split == Split::kNone && !parameter.experts;
       const bool copy =
@@ -214,25 +264,32 @@ class Builder {
       place.counted = !parameter.frozen && !copy && !variant_.second_holder &&
                       (!place.replicated || variant_.tp == 0) && variant_.tp % copies == 0 &&
                       (parameter.experts ? variant_.counts_experts : variant_.counts_shared);
-      const std::int64_t size = ElementsOf(part, parameter.split, plan_.tp);
       if (parameter.quantized) {
-        place.packed_elements = elements;
-        place.packed_first = packed;
-        packed += size;
-      } else {
-        bucket.used += size;
+        place.packed_elements = member.size->elements;
+        place.packed_first = before;
       }
-      if (parameter.decays) bucket.decayed = bucket.used;
+      before += ElementsOf(part, parameter.split, plan_.tp);
       out_.places.push_back(std::move(place));
     }
-    if (parameter.quantized) bucket.used += CeilDiv(units, kShardGrain) * kShardGrain;
   }
 
   const Plan& plan_;
   const Stage& stage_;
   LayoutVariant variant_;
+  const ParameterLists* lists_;
   BucketLayout out_;
 };
+
+BucketLayout LayOut(const ParameterSizes& sizes, const ParameterLists* lists, const Plan& plan,
+                    const Stage& stage, const RankCoordinates& at) {
+  Builder builder(plan, stage, VariantOf(plan, at), lists);
+  for (std::vector<Member>& group : GroupMembers(sizes, plan, stage)) {
+    builder.Add(std::move(group));
+  }
+  BucketLayout layout = builder.Take(sizes);
+  MoveShards(plan, at, layout);
+  return layout;
+}
 
 }  // namespace
 
@@ -288,14 +345,17 @@ Stage StageOf(const ModelSpec& model, const Plan& plan, int pp) {
 
 BucketLayout LayOutBuckets(const ModelSpec& model, const Plan& plan, const Stage& stage,
                            const RankCoordinates& at) {
-  const LayoutVariant variant = VariantOf(plan, at);
-  Builder builder(plan, stage, variant);
-  for (std::vector<Member>& group : GroupMembers(model, plan, stage, variant.ep)) {
-    builder.Add(std::move(group));
-  }
-  BucketLayout layout = builder.Take(model);
-  MoveShards(plan, at, layout);
-  return layout;
+  const ParameterLists lists = ListsOf(model, plan, VariantOf(plan, at).ep);
+  return LayOut(SizesOf(lists, plan), &lists, plan, stage, at);
+}
+
+ParameterSizes SizesOf(const ModelSpec& model, const Plan& plan) {
+  return SizesOf(ListsOf(model, plan, 0), plan);
+}
+
+BucketLayout LayOutSizes(const ParameterSizes& sizes, const Plan& plan, const Stage& stage,
+                         const RankCoordinates& at) {
+  return LayOut(sizes, nullptr, plan, stage, at);
 }
 
 LayoutVariant VariantOf(const Plan& plan, const RankCoordinates& at) {

@@ -151,7 +151,7 @@ TEST_F(Enumerated, RefusesASpaceWithoutAPlanAndSaysWhy) {
   space_.Choose("pp", {1});
   const auto few = SearchPlans(model_, costs, space_, options);
   ASSERT_FALSE(few.has_value());
-  EXPECT_EQ(few.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(few.error().code, ErrorCode::kInfeasible);
   EXPECT_THAT(few.error().message, testing::HasSubstr("batch"));
   space_.base.global_batch = 64;
   space_.Choose("dp", {1});
@@ -159,6 +159,49 @@ TEST_F(Enumerated, RefusesASpaceWithoutAPlanAndSaysWhy) {
   const auto heads = SearchPlans(model_, costs, space_, options);
   ASSERT_FALSE(heads.has_value());
   EXPECT_THAT(heads.error().message, testing::HasSubstr("heads"));
+}
+
+// Of experts as well: whole families are cut by time and by memory, and nothing of what a visit of
+// each plan finds is lost, its least bound included.
+TEST_F(Enumerated, LosesNothingOfExpertsToFamilies) {
+  model_ = ResolveModel("mixtral-8x7b", "test", *BuiltInCatalogue())->model;
+  model_.layers = 4;
+  for (const char* field : {"tp", "pp", "dp"}) space_.Choose(field, {1, 2, 4, 8});
+  space_.Choose("micro_batch", {1, 4});
+  space_.Choose("schedule", {static_cast<std::int64_t>(ScheduleKind::k1f1b),
+                             static_cast<std::int64_t>(ScheduleKind::kZbH1)});
+  space_.Choose("vpp", {1});
+  space_.Choose("ep", {1, 2, 8});
+  space_.Choose("expert_tp", {0, 1});
+  options_.kept = 8;
+  options_.memory_bytes = std::int64_t{40} << 30;
+  const CostModel costs = Costs();
+  const SpaceWalk walk(model_, space_, kRanks);
+  Evaluator evaluator(model_, costs, AllPlanFields());
+  std::vector<double> all_s;
+  double bound_s = std::numeric_limits<double>::infinity();
+  Rejections rejected;
+  for (std::size_t part = 0; part < walk.parts(); ++part) {
+    walk.VisitPart(
+        part,
+        [&](const Plan& plan) {
+          const Evaluation estimate = evaluator.Evaluate(plan);
+          if (estimate.memory_bytes > options_.memory_bytes) return false;
+          all_s.push_back(estimate.step_s);
+          bound_s = std::min(bound_s, estimate.bound_s);
+          return true;
+        },
+        [] { return false; }, rejected);
+  }
+  std::sort(all_s.begin(), all_s.end());
+  const Enumeration found = Found();
+  EXPECT_EQ(found.evaluated + found.rejected.count(), walk.size());
+  EXPECT_LT(found.evaluated, static_cast<std::int64_t>(all_s.size()));
+  EXPECT_DOUBLE_EQ(found.bound_s, bound_s);
+  ASSERT_EQ(found.fastest.size(), options_.kept);
+  for (std::size_t i = 0; i < options_.kept; ++i) {
+    EXPECT_DOUBLE_EQ(found.fastest[i].estimate.step_s, all_s[i]) << i;
+  }
 }
 
 }  // namespace

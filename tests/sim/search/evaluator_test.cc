@@ -88,11 +88,18 @@ TEST(Evaluator, KnowsWhatNoPlanOfAFamilyGoesBelow) {
     ASSERT_TRUE(costs.has_value());
     Evaluator evaluator(drawn.model, *costs, AllPlanFields());
     const PlanFamily family = WholeFamily(drawn.plan);
+    Evaluation fastest;  // of blocks alone
     const Evaluator::Limits limits{std::numeric_limits<std::int64_t>::max(),
-                                   [](const Evaluation&) { return false; }};
+                                   [&fastest](const Evaluation& asked) {
+                                     if (asked.memory_bytes == 0) fastest = asked;
+                                     return false;
+                                   }};
     Evaluation least;
     EXPECT_EQ(evaluator.EvaluateLeast(drawn.plan, family, limits, least), Evaluator::Reached::kEnd);
     if (least.bound_s > 0) ++known;
+    EXPECT_EQ(fastest.least_s > 0, least.least_s > 0);
+    EXPECT_LE(fastest.least_s, least.least_s * (1 + 1e-12));
+    EXPECT_LE(fastest.bound_s, least.bound_s * (1 + 1e-12));
     ForEach(family, drawn.plan, [&](const Plan& plan) {
       if (!ValidatePlan(plan, drawn.model)) return;
       const Evaluation one = evaluator.Evaluate(plan);

@@ -102,6 +102,7 @@ TEST_F(ImpossibleSearch, OfSplitsThatDoNotMakeTheRanksNamesThem) {
     space.Choose("dp", {3});
   });
   ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().code, ErrorCode::kInfeasible);
   EXPECT_THAT(found.error().message, HasSubstr("makes 8 ranks"));
 }
 

@@ -1,0 +1,35 @@
+#include "sim/search/outline_forecast.h"
+
+#include <utility>
+
+#include "sim/memory/linked_peak.h"
+#include "sim/program/compile_unverified.h"
+#include "sim/program/wait_for_sends.h"
+#include "sim/program/wait_for_sums.h"
+
+namespace foretrain {
+
+Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const CostModel& costs,
+                                 RankChoice ranks) {
+  SimulateOptions options;
+  options.timeline = false;
+  Forecast out;
+  FT_ASSIGN(out.program,
+            CompileOutline(model, plan, {.ranks = ranks}, [&out](const RankProgram& rank) {
+              out.memory.push_back(LinkedPeak(rank));
+            }));
+  if (costs.profile().system.blocking_sends) WaitForSends(out.program);
+  if (costs.profile().system.blocking_tp) WaitForTensorSums(out.program);
+  FT_ASSIGN(out.costs, costs.CostsOf(out.program));
+  Result<Simulation> played = Simulate(out.program, out.costs, options);
+  if (!played && played.error().code == ErrorCode::kInfeasible) {
+    // Ranks wait for each other's memory.
+    FT_ASSIGN(Program program, CompileUnverified(model, plan, {.ranks = ranks}));
+    return ForecastOf(std::move(program), costs, options);
+  }
+  FT_ASSIGN(out.simulation, std::move(played));
+  out.relative_error = QualityOf(out.costs).error;
+  return out;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,16 @@
+// A plan's forecast from a program that is held in outline: for a search, which simulates many plans
+// and shows none of their programs.
+#pragma once
+
+#include "base/result.h"
+#include "sim/search/search.h"
+
+namespace foretrain {
+
+// As MakeForecast without a timeline and without Verify: the same figures. Of each rank of the
+// program its step, its edges and the size of its arenas are left (CompileOutline).
+// Errors: those of CompileUnverified, CostsOf and Simulate.
+Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const CostModel& costs,
+                                 RankChoice ranks);
+
+}  // namespace foretrain

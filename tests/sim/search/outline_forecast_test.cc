@@ -1,0 +1,46 @@
+#include "sim/search/outline_forecast.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "sim/cost/derive_profile.h"
+#include "sim/memory/device_use.h"
+#include "tests/sim/realistic_plans.h"
+
+namespace foretrain {
+namespace {
+
+// A search shows these figures, `predict` those of the whole program.
+TEST(ForecastOutline, IsTheForecastOfTheWholeProgram) {
+  std::set<ScheduleKind> schedules;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    RealisticPlan drawn = RealisticPlanOf(seed);
+    drawn.model.layers = 8;
+    if (!ValidatePlan(drawn.plan, drawn.model)) continue;
+    schedules.insert(drawn.plan.schedule);
+    const auto costs = CostModel::Make(drawn.cluster, DeriveProfile(drawn.cluster));
+    ASSERT_TRUE(costs.has_value());
+    const auto whole =
+        MakeForecast(drawn.model, drawn.plan, *costs, RankChoice::kFirst, /*timeline=*/false);
+    const auto outline = ForecastOutline(drawn.model, drawn.plan, *costs, RankChoice::kFirst);
+    ASSERT_TRUE(whole.has_value() && outline.has_value()) << Describe(drawn.plan);
+    EXPECT_EQ(outline->simulation.step_s, whole->simulation.step_s) << Describe(drawn.plan);
+    EXPECT_EQ(outline->simulation.first_step_s, whole->simulation.first_step_s);
+    EXPECT_EQ(outline->relative_error, whole->relative_error);
+    ASSERT_EQ(outline->memory.size(), whole->memory.size());
+    const SystemOptions& system = costs->profile().system;
+    const FullestDevice a = FullestDeviceOf(drawn.model, whole->program, whole->memory,
+                                            drawn.cluster, system);
+    const FullestDevice b = FullestDeviceOf(drawn.model, outline->program, outline->memory,
+                                            drawn.cluster, system);
+    EXPECT_EQ(b.rank, a.rank);
+    EXPECT_EQ(b.memory.tensors, a.memory.tensors);
+    EXPECT_EQ(b.memory.held, a.memory.held);
+    for (const RankProgram& rank : outline->program.ranks) EXPECT_TRUE(rank.bindings.empty());
+  }
+  EXPECT_GE(schedules.size(), 5U);
+}
+
+}  // namespace
+}  // namespace foretrain
