@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 9 };
+enum { FT_DEVICE_API_VERSION = 10 };
 
 typedef enum FtStatus {
   FT_OK = 0,

@@ -167,7 +167,7 @@ void Completion::Tell() {
         }
       }
       if (!seen.ended) continue;
-      if (options.record_spans && !seen.left_out) {
+      if (options.record_spans && !seen.left_out && rank_.Records(seen.span.step)) {
         Span span = seen.span;
         if (op.work != Work::kCommunication) {
           span.ready_ns = std::min(rank_.ReadyAt(op, seen.op), span.start_ns);
