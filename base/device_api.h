@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 8 };
+enum { FT_DEVICE_API_VERSION = 10 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -110,6 +110,7 @@ typedef enum FtKernel {
 
 typedef struct FtQueue FtQueue;  // a stream, or the scratch memory of a host thread
 typedef struct FtEvent FtEvent;
+typedef struct FtShare FtShare;  // some of a device's multiprocessors
 
 // ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it. `dtype` is that
 // of all tensors but those that have one of their own (`c_dtype`, ...) and those of a C type.
@@ -1004,12 +1005,32 @@ typedef struct FtDeviceApi {
   void (*queue_destroy)(FtQueue* queue);
   const char* (*queue_error)(const FtQueue* queue);  // text of the last failed call on it
   FtStatus (*queue_synchronize)(FtQueue* queue);
-  FtStatus (*event_create)(int32_t device, FtEvent** out, char* why, size_t n);
+  // timed != 0: event_elapsed takes it.
+  FtStatus (*event_create)(int32_t device, int32_t timed, FtEvent** out, char* why, size_t n);
   void (*event_destroy)(FtEvent* event);
   FtStatus (*event_record)(FtQueue* queue, FtEvent* event);
   FtStatus (*event_wait)(FtQueue* queue, FtEvent* event);
   FtStatus (*copy)(FtQueue* queue, void* to, const void* from, int64_t bytes);
   FtStatus (*fill)(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes);
+
+  // device, of those that are asynchronous; NULL elsewhere, and where the device lacks it
+  //
+  // Whether all that came before the event's last record has ended: *done is 1, else 0. Fails where
+  // the device has failed since.
+  FtStatus (*event_query)(FtEvent* event, int32_t* done, char* why, size_t n);
+  // Nanoseconds from the one's last record to the other's, which both have ended; may be negative.
+  FtStatus (*event_elapsed)(FtEvent* from, FtEvent* to, int64_t* ns, char* why, size_t n);
+  // Memory of the host that copies reach beside other work; plain memory where these are NULL.
+  FtStatus (*host_allocate)(int32_t device, int64_t bytes, void** out, char* why, size_t n);
+  FtStatus (*host_release)(int32_t device, void* pointer, char* why, size_t n);
+  // The queue as libraries of the device know it: a cudaStream_t.
+  void* (*native_queue)(FtQueue* queue);
+  // `count` shares of at least `multiprocessors` each, apart from each other; *each gets how many
+  // a share has, by the device's grain. Queues that are made in a share run there alone.
+  FtStatus (*shares_create)(int32_t device, int32_t count, int32_t multiprocessors, FtShare** out,
+                            int32_t* each, char* why, size_t n);
+  void (*share_destroy)(FtShare* share);
+  FtStatus (*queue_create_in)(FtShare* share, FtQueue** out, char* why, size_t n);
 
   // kernels
   int32_t (*supports)(FtKernel kernel, FtDtype dtype);

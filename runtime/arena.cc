@@ -126,6 +126,10 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
   for (const Space space : {Space::kPinned, Space::kHost}) {
     const std::int64_t bytes = arena->bytes(space);
     if (bytes == 0) continue;
+    if (space == Space::kPinned && api.host_allocate != nullptr) {
+      FT_TRY(arena->Pin(api, options.device, bytes));
+      continue;
+    }
     const auto rounded = Index((bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
     auto& owner = arena->host_memory_[Index(static_cast<int>(space))];
     owner = {static_cast<std::byte*>(std::aligned_alloc(Index(kPageBytes), rounded)), &std::free};
@@ -146,6 +150,20 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
   }
   FT_TRY(arena->Clear(api, options.device));
   return arena;
+}
+
+Result<void> RankArena::Pin(const FtDeviceApi& api, int device, std::int64_t bytes) {
+  auto pinned = DeviceMemory::MakePinned(api, device, bytes);
+  if (!pinned.has_value()) {
+    const LinkedPeakMemory peak = LinkedPeak(rank_, Space::kPinned);
+    return Fail(pinned.error().code,
+                "rank " + std::to_string(rank_.rank) + ": " + Gib(bytes) + " of pinned memory (" +
+                    CategoryText(peak.bytes) + ") were refused: " + pinned.error().message +
+                    "; try nvme instead of host, or a smaller --offload-fraction");
+  }
+  pinned_memory_ = *std::move(pinned);
+  base_[Index(static_cast<int>(Space::kPinned))] = pinned_memory_.data();
+  return {};
 }
 
 Result<void> RankArena::Clear(const FtDeviceApi& api, int device) {

@@ -76,6 +76,7 @@ class RankArena {
 
  private:
   RankArena(const RankProgram& rank, bool poison) : rank_(rank), poison_(poison) {}
+  Result<void> Pin(const FtDeviceApi& api, int device, std::int64_t bytes);
   Result<void> Clear(const FtDeviceApi& api, int device);
   // Copies between a buffer and the host's memory.
   Result<void> Move(void* to, const void* from, std::int64_t bytes) const;
@@ -85,6 +86,7 @@ class RankArena {
   const FtDeviceApi* api_ = nullptr;
   DeviceQueue queue_;  // of copies outside of steps; a synchronous device needs none
   DeviceMemory device_memory_;
+  DeviceMemory pinned_memory_;  // where the device has such
   std::unique_ptr<NvmeFile> nvme_;
   std::array<std::unique_ptr<std::byte, void (*)(void*)>, kSpaceCount> host_memory_{
       {{nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}, {nullptr, nullptr}}};

@@ -42,6 +42,8 @@ struct CommCall {
   const std::int64_t* out_parts = nullptr;
   bool accumulate = false;  // reduce-scatter, all-reduce: out's old content is the first summand
   bool maximum = false;     // all-reduce: the largest of each element, not the sum
+  // On an asynchronous device, where not null: recorded on the queue behind what waits for peers.
+  FtEvent* started = nullptr;
   std::int64_t tag = 0;     // must agree; the op's id where members run the same instruction
   CallSite site;
 };
@@ -58,7 +60,8 @@ class Communicator {
   virtual ~Communicator() = default;
 
   // Takes part in the group's next call; returns when this rank's `out` is whole and its `in` may
-  // be written again. Sums are taken in member order in fp32: equal to the bit on all members and
+  // be written again or, on an asynchronous device, when it holds so for all that `queue` is given
+  // from then on. Sums are taken in member order in fp32: equal to the bit on all members and
   // in every run. One thread at a time; `queue` is that thread's.
   //
   // Errors: kIo, members disagree on the call, or it is malformed (both sides named);

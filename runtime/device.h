@@ -42,25 +42,76 @@ class DeviceQueue {
   FtQueue* queue_ = nullptr;
 };
 
-// Memory of the device, released with this.
+// An event of an asynchronous device, destroyed with this.
+class DeviceEvent {
+ public:
+  DeviceEvent() = default;
+  // `timed`: its times can be asked for.
+  static Result<DeviceEvent> Make(const FtDeviceApi& api, int device, bool timed) {
+    DeviceEvent event;
+    std::array<char, 256> why{};
+    FT_TRY(Checked(api.event_create(device, timed ? 1 : 0, &event.event_, why.data(), why.size()),
+                   "make an event", why.data()));
+    event.api_ = &api;
+    return event;
+  }
+  DeviceEvent(DeviceEvent&& other) noexcept
+      : api_(std::exchange(other.api_, nullptr)), event_(std::exchange(other.event_, nullptr)) {}
+  DeviceEvent& operator=(DeviceEvent&& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~DeviceEvent() {
+    if (event_ != nullptr) api_->event_destroy(event_);
+  }
+
+  FtEvent* get() const { return event_; }
+
+  Result<void> RecordOn(FtQueue* queue) const {
+    return Checked(api_->event_record(queue, event_), "record an event", api_->queue_error(queue));
+  }
+  // Work behind this on `queue` starts after the event.
+  Result<void> HoldUp(FtQueue* queue) const {
+    return Checked(api_->event_wait(queue, event_), "wait for an event", api_->queue_error(queue));
+  }
+  // Whether all before its last record has ended. Errors: what the device failed of since.
+  Result<bool> HasEnded() const {
+    std::array<char, 256> why{};
+    std::int32_t done = 0;
+    FT_TRY(Checked(api_->event_query(event_, &done, why.data(), why.size()), "work on the device",
+                   why.data()));
+    return done != 0;
+  }
+  // From `earlier`'s record to this one's, of two that have ended.
+  Result<std::int64_t> Since(const DeviceEvent& earlier) const {
+    std::array<char, 256> why{};
+    std::int64_t ns = 0;
+    FT_TRY(Checked(api_->event_elapsed(earlier.event_, event_, &ns, why.data(), why.size()),
+                   "ask for an event's time", why.data()));
+    return ns;
+  }
+
+ private:
+  const FtDeviceApi* api_ = nullptr;
+  FtEvent* event_ = nullptr;
+};
+
+// Memory of the device, or of the host and pinned, released with this.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
   // `bytes` >= 0, at the device's own alignment, at least 256. Errors: kResourceExhausted.
   static Result<DeviceMemory> Make(const FtDeviceApi& api, int device, std::int64_t bytes) {
-    DeviceMemory memory;
-    if (bytes == 0) return memory;
-    std::array<char, 256> why{};
-    FT_TRY(Checked(api.allocate(device, bytes, &memory.pointer_, why.data(), why.size()),
-                   "allocate " + std::to_string(bytes) + " bytes", why.data()));
-    memory.api_ = &api;
-    memory.device_ = device;
-    memory.bytes_ = bytes;
-    return memory;
+    return Make(device, bytes, api.allocate, api.release);
+  }
+  // On a device that has pinned memory.
+  static Result<DeviceMemory> MakePinned(const FtDeviceApi& api, int device, std::int64_t bytes) {
+    return Make(device, bytes, api.host_allocate, api.host_release);
   }
   DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept {
-    std::swap(api_, other.api_);
+    std::swap(release_, other.release_);
     std::swap(device_, other.device_);
     std::swap(pointer_, other.pointer_);
     std::swap(bytes_, other.bytes_);
@@ -69,14 +120,29 @@ class DeviceMemory {
   ~DeviceMemory() {
     std::array<char, 256> why{};
     // A failure to release has nobody left to tell.
-    if (pointer_ != nullptr) (void)api_->release(device_, pointer_, why.data(), why.size());
+    if (pointer_ != nullptr) (void)release_(device_, pointer_, why.data(), why.size());
   }
 
   std::byte* data() const { return static_cast<std::byte*>(pointer_); }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  const FtDeviceApi* api_ = nullptr;
+  using Allocate = FtStatus (*)(std::int32_t, std::int64_t, void**, char*, std::size_t);
+  using Release = FtStatus (*)(std::int32_t, void*, char*, std::size_t);
+  static Result<DeviceMemory> Make(int device, std::int64_t bytes, Allocate allocate,
+                                   Release release) {
+    DeviceMemory memory;
+    if (bytes == 0) return memory;
+    std::array<char, 256> why{};
+    FT_TRY(Checked(allocate(device, bytes, &memory.pointer_, why.data(), why.size()),
+                   "allocate " + std::to_string(bytes) + " bytes", why.data()));
+    memory.release_ = release;
+    memory.device_ = device;
+    memory.bytes_ = bytes;
+    return memory;
+  }
+
+  Release release_ = nullptr;
   int device_ = 0;
   void* pointer_ = nullptr;
   std::int64_t bytes_ = 0;

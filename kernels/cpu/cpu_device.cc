@@ -58,7 +58,7 @@ const char* QueueError(const FtQueue* queue) { return queue->error; }
 
 FtStatus QueueSynchronize(FtQueue* /*queue*/) { return FT_OK; }
 
-FtStatus EventCreate(int32_t device, FtEvent** out, char* why, size_t n) {
+FtStatus EventCreate(int32_t device, int32_t /*timed*/, FtEvent** out, char* why, size_t n) {
   *out = nullptr;
   if (const FtStatus status = CheckCpuDevice(device, why, n); status != FT_OK) {
     return status;

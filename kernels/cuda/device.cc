@@ -2,7 +2,9 @@
 // out.
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 #include "kernels/cuda/entries.h"
@@ -136,12 +138,13 @@ FtStatus QueueSynchronize(FtQueue* queue) {
               "wait for the queue");
 }
 
-FtStatus EventCreate(int32_t device, FtEvent** out, char* why, size_t n) {
+FtStatus EventCreate(int32_t device, int32_t timed, FtEvent** out, char* why, size_t n) {
   *out = nullptr;
   if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
   cudaEvent_t event = nullptr;
-  const FtStatus status = Told(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                               "make an event", device, why, n);
+  const unsigned flags = timed != 0 ? cudaEventDefault : cudaEventDisableTiming;
+  const FtStatus status =
+      Told(cudaEventCreateWithFlags(&event, flags), "make an event", device, why, n);
   *out = reinterpret_cast<FtEvent*>(event);
   return status;
 }
@@ -165,6 +168,50 @@ FtStatus EventWait(FtQueue* queue, FtEvent* event) {
                                   reinterpret_cast<cudaEvent_t>(event), 0),
               "wait for an event");
 }
+
+FtStatus EventQuery(FtEvent* event, int32_t* done, char* why, size_t n) {
+  const cudaError_t error = cudaEventQuery(reinterpret_cast<cudaEvent_t>(event));
+  *done = error == cudaSuccess ? 1 : 0;
+  if (error == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return FT_OK;
+  }
+  if (error == cudaSuccess) return FT_OK;
+  std::snprintf(why, n, "cuda: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
+  return FT_FAILED;
+}
+
+FtStatus EventElapsed(FtEvent* from, FtEvent* to, int64_t* ns, char* why, size_t n) {
+  float ms = 0.0F;
+  const cudaError_t error = cudaEventElapsedTime(&ms, reinterpret_cast<cudaEvent_t>(from),
+                                                 reinterpret_cast<cudaEvent_t>(to));
+  *ns = static_cast<int64_t>(std::llround(static_cast<double>(ms) * 1e6));
+  if (error == cudaSuccess) return FT_OK;
+  static_cast<void>(cudaGetLastError());
+  std::snprintf(why, n, "cuda: time of an event: %s (%s)", cudaGetErrorString(error),
+                cudaGetErrorName(error));
+  return FT_FAILED;
+}
+
+FtStatus HostAllocate(int32_t device, int64_t bytes, void** out, char* why, size_t n) {
+  *out = nullptr;
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 256);
+  const cudaError_t error = cudaHostAlloc(out, size, cudaHostAllocPortable);
+  if (error != cudaErrorMemoryAllocation) return Told(error, "pin memory", device, why, n);
+  static_cast<void>(cudaGetLastError());
+  *out = nullptr;
+  std::snprintf(why, n, "cuda device %d: the system pins no %.2f GiB more; see ulimit -l",
+                static_cast<int>(device), GiB(size));
+  return FT_OUT_OF_MEMORY;
+}
+
+FtStatus HostRelease(int32_t device, void* pointer, char* why, size_t n) {
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  return Told(cudaFreeHost(pointer), "release pinned memory", device, why, n);
+}
+
+void* NativeQueue(FtQueue* queue) { return StreamOf(queue); }
 
 FtStatus CheckBytes(FtQueue* queue, const char* name, const void* pointer, int64_t bytes) {
   if (bytes >= 0 && (bytes == 0 || pointer != nullptr)) return FT_OK;
@@ -214,6 +261,11 @@ FtDeviceApi MakeTable() {
   api.event_wait = &EventWait;
   api.copy = &Copy;
   api.fill = &Fill;
+  api.event_query = &EventQuery;
+  api.event_elapsed = &EventElapsed;
+  api.host_allocate = &HostAllocate;
+  api.host_release = &HostRelease;
+  api.native_queue = &NativeQueue;
   SetCudaKernels(api);
   return api;
 }
@@ -246,6 +298,10 @@ FtStatus AllowShared(FtQueue* queue, const char* name, const void* kernel, std::
 
 // The plugin's one exported function; runtime/cuda_plugin.h looks for its name.
 extern "C" __attribute__((visibility("default"))) const FtDeviceApi* foretrain_cuda_device_api() {
+  // Read when the device is first used. With fewer, queues of the device share one of the host's
+  // and wait for each other.
+  static const int connections = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  static_cast<void>(connections);
   static const FtDeviceApi api = foretrain::MakeTable();
   return &api;
 }

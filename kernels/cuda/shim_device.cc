@@ -54,7 +54,8 @@ void QueueDestroy(FtQueue* queue) {
 const char* QueueError(const FtQueue* queue) { return QueueOf(queue).error; }
 FtStatus QueueSynchronize(FtQueue* /*queue*/) { return FT_OK; }
 
-FtStatus EventCreate(int32_t /*device*/, FtEvent** out, char* /*why*/, size_t /*n*/) {
+FtStatus EventCreate(int32_t /*device*/, int32_t /*timed*/, FtEvent** out, char* /*why*/,
+                     size_t /*n*/) {
   static char event;  // work is done when an entry returns, so that an event holds nothing
   *out = reinterpret_cast<FtEvent*>(&event);
   return FT_OK;

@@ -34,8 +34,8 @@ struct Executor::State {
         ExecutorOptions options, int world_size)
       : shared(std::move(program), api, clock, std::move(options), world_size),
         world(world_size, api, clock, shared.control, shared.flight,
-              {shared.options.timeout_ns, [this](int rank, OpId op) { return TextOf(rank, op); }}) {
-  }
+              {shared.options.timeout_ns, [this](int rank, OpId op) { return TextOf(rank, op); },
+               shared.options.device}) {}
 
   std::string TextOf(int rank, OpId op) const {
     for (const RankProgram& program : shared.program->ranks) {
@@ -148,13 +148,13 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     });
   };
   for (const RankSlot& slot : state.slots) {
-    const auto found =
-        std::find_if(state.ranks.begin(), state.ranks.end(),
-                     [&](const auto& rank) { return rank->rank() == slot.rank; });
+    const auto found = std::find_if(state.ranks.begin(), state.ranks.end(),
+                                    [&](const auto& rank) { return rank->rank() == slot.rank; });
     RankRun* const at = found->get();
     for (const Queue queue : at->Queues()) {
       start(*at, slot, [at, queue] { return at->RunQueue(queue); });
     }
+    if (at->HasCompletions()) start(*at, slot, [at] { return at->RunCompletions(); });
     start(*at, slot, [at] { return at->RunHost(); });
   }
   clock.RemoveThread();

@@ -82,7 +82,7 @@ struct PlannedLoad {
 struct PlannedRead {
   const std::byte* loss = nullptr;
   const std::byte* squared_norm = nullptr;
-  float norm_factor = 1.0F;  // undoes the loss scale
+  float norm_factor = 1.0F;              // undoes the loss scale
   const std::byte* doublings = nullptr;  // of that, since the first step
   float loss_scale = 1.0F;               // of the first step
 };
@@ -122,8 +122,8 @@ const FtDeviceApi& HostApi(const FtDeviceApi& device);
 // not linked or has only representatives of its ranks.
 Result<void> CheckProgram(const Program& program, const FtDeviceApi& api);
 
-// Makes one rank ready; `seed` is that of dropout. Errors: kInvalidArgument, an op without an operand it needs or a group
-// without this rank.
+// Makes one rank ready; `seed` is that of dropout. Errors: kInvalidArgument, an op without an
+// operand it needs or a group without this rank.
 Result<RankPlan> PlanRank(const Program& program, int rank_index, const RankArena& arena,
                           CommunicatorSet& communicators, const OptimizerSettings& optimizer,
                           std::uint64_t seed);

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/executor/completion.h"
+#include "runtime/executor/device_lane.h"
 #include "runtime/executor/rank_wait.h"
 #include "runtime/executor/worker.h"
 
@@ -35,13 +37,19 @@ Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index
   const ArenaOptions arena{shared.options.device, shared.options.poison, shared.options.nvme};
   FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
   FT_ASSIGN(rank->plan_, PlanRank(*shared.program, rank_index, *rank->arena_, communicators,
-                                  shared.options.optimizer,
-                                      shared.options.seed));
+                                  shared.options.optimizer, shared.options.seed));
   for (std::size_t queue = 0; queue < kQueueCount; ++queue) {
     const bool host = static_cast<Queue>(queue) == Queue::kHost;
     if (!host && rank->plan_.queues[queue].empty()) continue;
     rank->gates_[queue] = std::make_unique<QueueGates>(shared.clock, shared.control);
     FT_ASSIGN(rank->workers_[queue], Worker::Make(*rank, static_cast<Queue>(queue)));
+  }
+  std::vector<DeviceLane*> lanes;
+  for (const auto& lane : rank->lanes_) {
+    if (lane != nullptr) lanes.push_back(lane.get());
+  }
+  if (!lanes.empty()) {
+    FT_ASSIGN(rank->completion_, Completion::Make(*rank, std::move(lanes)));
   }
   for (std::size_t i = 0; i < rank->buffers_.size(); ++i) {
     rank->buffers_[i].left.store(rank->plan_.accessors[i]);
@@ -51,7 +59,14 @@ Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index
 
 void RankRun::Begin(RunCall& call) {
   call_ = &call;
-  for (OpState& op : ops_) op.done.store(0);
+  for (OpState& op : ops_) {
+    op.done.store(0);
+    op.launched.store(0);
+    op.place.store(-1);
+  }
+  for (const auto& lane : lanes_) {
+    if (lane != nullptr) lane->Open();
+  }
   for (RoundSlot& slot : rounds_) {
     slot.left.store(program_.op_count);
     slot.end_ns.store(0);
@@ -75,6 +90,8 @@ std::vector<Queue> RankRun::Queues() const {
 Result<void> RankRun::RunQueue(Queue queue) {
   return workers_[static_cast<std::size_t>(queue)]->RunAll();
 }
+
+Result<void> RankRun::RunCompletions() { return completion_->Run(); }
 
 Result<void> RankRun::RunHost() {
   Worker& worker = *workers_[static_cast<std::size_t>(Queue::kHost)];
@@ -174,10 +191,33 @@ void RankRun::End(std::int32_t number, std::int64_t round, std::int64_t end_ns) 
   if (slot.left.fetch_sub(1) == 1) EndRound(round, slot.end_ns.load());
   if (end_ns != kLeftOut) state.ended_ns.store(end_ns, std::memory_order_relaxed);
   state.done.store(static_cast<std::int32_t>(round) + 1);
+  WakeEdges(op);
+  if (room_op_.load() == number) gates_[static_cast<std::size_t>(Queue::kHost)]->issue.Wake();
+}
+
+void RankRun::WakeEdges(const PlannedOp& op) {
   for (unsigned wakes = op.wakes; wakes != 0; wakes &= wakes - 1) {
     gates_[static_cast<std::size_t>(__builtin_ctz(wakes))]->edges.Wake();
   }
-  if (room_op_.load() == number) gates_[static_cast<std::size_t>(Queue::kHost)]->issue.Wake();
+}
+
+void RankRun::Launched(std::int32_t number, std::int64_t round, std::int64_t place) {
+  OpState& state = ops_[static_cast<std::size_t>(number)];
+  if (place >= 0) state.place.store(place);
+  state.launched.store(static_cast<std::int32_t>(round) + 1);
+  WakeEdges(plan_.ops[static_cast<std::size_t>(number)]);
+  completion_->Wake();
+}
+
+std::int64_t RankRun::ReadyAt(const PlannedOp& op, std::int32_t number) const {
+  std::int64_t ready =
+      ops_[static_cast<std::size_t>(number)].issued_ns.load(std::memory_order_relaxed);
+  for (std::int32_t i = 0; i < op.wait_count; ++i) {
+    const Wait& wait = plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
+    const OpState& from = ops_[static_cast<std::size_t>(wait.op)];
+    ready = std::max(ready, from.ended_ns.load(std::memory_order_relaxed));
+  }
+  return ready;
 }
 
 void RankRun::EndRound(std::int64_t round, std::int64_t end_ns) {

@@ -20,6 +20,8 @@
 
 namespace foretrain {
 
+class Completion;
+class DeviceLane;
 class Worker;
 
 class RankRun {
@@ -35,6 +37,9 @@ class RankRun {
   // that its rank ends with.
   Result<void> RunHost();
   Result<void> RunQueue(Queue queue);
+  // Of a device that works later, else not to be called.
+  Result<void> RunCompletions();
+  bool HasCompletions() const { return completion_ != nullptr; }
 
   // The rank's threads beside the host's.
   std::vector<Queue> Queues() const;
@@ -54,6 +59,7 @@ class RankRun {
   std::string TextOf(OpId op) const;
 
  private:
+  friend class Completion;
   friend class Worker;
 
   // Gates of one queue's thread: one for each of its reasons to sleep, so that each wake counts.
@@ -65,6 +71,9 @@ class RankRun {
   };
   struct OpState {
     std::atomic<std::int32_t> done{0};  // rounds of this run in which it has ended
+    // Of a queue of the device alone: rounds in which it was given to it, and where on its lane.
+    std::atomic<std::int32_t> launched{0};
+    std::atomic<std::int64_t> place{-1};
     std::atomic<std::int64_t> ended_ns{0};
     std::atomic<std::int64_t> issued_ns{0};
   };
@@ -97,10 +106,23 @@ class RankRun {
   static constexpr std::int64_t kLeftOut = -1;
   void End(std::int32_t op, std::int64_t round, std::int64_t end_ns);
   void EndRound(std::int64_t round, std::int64_t end_ns);
+  // The op of a round was given to its lane, where it is number `place`; -1: it was left out.
+  void Launched(std::int32_t op, std::int64_t round, std::int64_t place);
+  void WakeEdges(const PlannedOp& op);
   bool HasEnded(Wait wait, std::int64_t round) const {
     return ops_[static_cast<std::size_t>(wait.op)].done.load() >=
            static_cast<std::int32_t>(round) + 1 - wait.distance;
   }
+  bool HasLaunched(Wait wait, std::int64_t round) const {
+    return ops_[static_cast<std::size_t>(wait.op)].launched.load() >=
+           static_cast<std::int32_t>(round) + 1 - wait.distance;
+  }
+  // When all that the op waits for had ended and it was issued.
+  std::int64_t ReadyAt(const PlannedOp& op, std::int32_t number) const;
+  // When buffers begin and end: with the first and the last op of a step that touches them.
+  // `changed`: room for their numbers.
+  void Bear(const PlannedOp& op, std::int64_t now_ns, std::vector<std::int32_t>& changed);
+  void Bury(const PlannedOp& op, std::int64_t now_ns, std::vector<std::int32_t>& changed);
   RoundSlot& SlotOf(std::int64_t round) {
     return rounds_[static_cast<std::size_t>(round) % rounds_.size()];
   }
@@ -128,6 +150,8 @@ class RankRun {
   RunCall* call_ = nullptr;
   std::array<std::unique_ptr<Worker>, kQueueCount> workers_;
   std::array<std::unique_ptr<QueueGates>, kQueueCount> gates_;
+  std::array<std::unique_ptr<DeviceLane>, kQueueCount> lanes_;  // of queues on such a device
+  std::unique_ptr<Completion> completion_;                      // where there are any
 
   std::vector<OpState> ops_;
   std::vector<BufferState> buffers_;

@@ -32,15 +32,8 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   worker->lane_ = &rank.recorder_.AddLane();
   const ExecutorOptions& options = rank.shared_.options;
   worker->tracks_buffers_ = options.record_memory || options.poison;
-  std::int64_t tokens = 0;
-  for (const PlannedLoad& load : rank.plan_.loads) {
-    tokens = std::max(tokens, load.ids_count + load.targets_count);
-  }
-  for (const std::int32_t op : rank.plan_.queues[static_cast<std::size_t>(queue)]) {
-    if (rank.plan_.ops[static_cast<std::size_t>(op)].work != Work::kLoadBatch) continue;
-    worker->staging_.resize(static_cast<std::size_t>(tokens));
-    break;
-  }
+  FT_TRY(worker->MakeStaging());
+  if (worker->api_.asynchronous != 0) FT_TRY(worker->MakeLane());
   return worker;
 }
 
@@ -49,6 +42,7 @@ Result<void> Worker::RunAll() {
   const auto per_round = static_cast<std::int64_t>(rank_.plan_.ops.size());
   Gate& gate = rank_.gates_[static_cast<std::size_t>(queue_)]->issue;
   seen_issued_ = 0;
+  staged_ = {-1, -1};
   for (std::int64_t round = 0;; ++round) {
     for (const std::int32_t op : ops) {
       const std::int64_t target = round * per_round + op + 1;
@@ -56,7 +50,7 @@ Result<void> Worker::RunAll() {
         FT_TRY(rank_.WaitHere(
             gate, [&] { return rank_.issued_.load() >= target || rank_.closed_.load(); }));
         seen_issued_ = rank_.issued_.load();
-        if (seen_issued_ < target) return {};  // closed
+        if (seen_issued_ < target) return Finish();  // closed
       }
       FT_TRY(Run(op, round));
     }
@@ -68,12 +62,11 @@ Result<void> Worker::Run(std::int32_t number, std::int64_t round) {
   const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
   FT_TRY(WaitForEdges(op, round));
   if (rank_.IsLeftOut(op, round)) {
-    rank_.End(number, round, RankRun::kLeftOut);
-    return {};
+    return LeaveOut(number, round);
   }
   Result<void> done = Fail(ErrorCode::kIo, "threw something that is no exception");
   try {
-    done = RunGuarded(number, op, round);
+    done = device_lane_ != nullptr ? RunOnDevice(number, op, round) : RunGuarded(number, op, round);
   } catch (const std::bad_alloc&) {
     done = Fail(ErrorCode::kResourceExhausted, "out of host memory");
   } catch (const std::exception& thrown) {
@@ -89,8 +82,13 @@ Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t round) {
   const auto first = rank_.plan_.waits.begin() + op.first_wait;
   for (auto wait = first; wait != first + op.wait_count; ++wait) {
     if (rank_.HasEnded(*wait, round)) continue;
-    FT_TRY(rank_.WaitHere(rank_.gates_[static_cast<std::size_t>(queue_)]->edges,
-                          [&] { return rank_.HasEnded(*wait, round); }));
+    // Behind an op on the device, one on the device waits there.
+    const Queue from = rank_.plan_.ops[static_cast<std::size_t>(wait->op)].queue;
+    const bool there =
+        device_lane_ != nullptr && rank_.lanes_[static_cast<std::size_t>(from)] != nullptr;
+    FT_TRY(rank_.WaitHere(rank_.gates_[static_cast<std::size_t>(queue_)]->edges, [&] {
+      return there ? rank_.HasLaunched(*wait, round) : rank_.HasEnded(*wait, round);
+    }));
   }
   return {};
 }
@@ -109,8 +107,8 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   shared.flight.Begin(rank_.plan_.rank,
                       {op.id, span.start_ns, span.step, queue_, FlightPhase::kRunning});
   rank_.activity_ns_.store(span.start_ns, std::memory_order_relaxed);
-  span.ready_ns = std::min(ReadyAt(op, number), span.start_ns);
-  if (tracks_buffers_) lane_->Record([&] { Bear(op, span.start_ns); });
+  span.ready_ns = std::min(rank_.ReadyAt(op, number), span.start_ns);
+  if (tracks_buffers_) lane_->Record([&] { rank_.Bear(op, span.start_ns, changed_); });
   FT_TRY(Do(op, number, span));
   if (span.end_ns == 0) span.end_ns = shared.clock.Now();
   free_ns_ = span.end_ns;
@@ -119,7 +117,7 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   const bool records = shared.options.record_spans && rank_.Records(span.step);
   if (tracks_buffers_ || records) {
     lane_->Record([&] {
-      if (tracks_buffers_) Bury(op, span.end_ns);
+      if (tracks_buffers_) rank_.Bury(op, span.end_ns, changed_);
       if (records) lane_->Add(span);
     });
   }
@@ -135,17 +133,6 @@ void Worker::SetStep(std::int64_t step) {
   values_.learning_rate = options.learning_rate ? options.learning_rate(step) : 0.0F;
   values_.learning_rate_before =
       options.learning_rate && step > 0 ? options.learning_rate(step - 1) : 0.0F;
-}
-
-std::int64_t Worker::ReadyAt(const PlannedOp& op, std::int32_t number) const {
-  std::int64_t ready =
-      rank_.ops_[static_cast<std::size_t>(number)].issued_ns.load(std::memory_order_relaxed);
-  for (std::int32_t i = 0; i < op.wait_count; ++i) {
-    const Wait& wait = rank_.plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
-    const auto& from = rank_.ops_[static_cast<std::size_t>(wait.op)];
-    ready = std::max(ready, from.ended_ns.load(std::memory_order_relaxed));
-  }
-  return ready;
 }
 
 Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
@@ -170,6 +157,7 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
     case Work::kReadCounts:
       return ReadCounts(rank_.plan_.counts[detail], op.id);
     case Work::kOpaque: {
+      FT_TRY(Settle());
       // To a deadline that counts from when it could start: what a thread wakes late does not add
       // up.
       const std::int64_t ready_ns = std::max(span.ready_ns, free_ns_);
@@ -214,6 +202,7 @@ Result<void> Worker::Choose(const KernelCall& call, OpId op) {
   }
   FT_TRY(CheckDevice(call.launch(api_, device_queue_.get(), args, values_)));
   FT_TRY(CheckDevice(api_.copy(device_queue_.get(), chosen.data(), route.chosen, bytes)));
+  FT_TRY(Settle());
   script.Record(site, chosen);
   return {};
 }
@@ -222,6 +211,7 @@ Result<const std::int32_t*> Worker::FetchCounts(const std::byte* at, const OpSha
   counts_.resize(static_cast<std::size_t>(RowCounts::Numbers(shape)));
   FT_TRY(CheckDevice(api_.copy(device_queue_.get(), counts_.data(), at,
                                RowCounts::Numbers(shape) * std::int64_t{sizeof(std::int32_t)})));
+  FT_TRY(Settle());
   return counts_.data();
 }
 
@@ -238,12 +228,7 @@ Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
 }
 
 Result<void> Worker::CheckDevice(FtStatus status) const {
-  const FtDeviceApi& api = api_;
-  if (status == FT_OK && api.asynchronous != 0) {
-    // A device that works later: until its events are used here, each op is waited for.
-    status = api.queue_synchronize(device_queue_.get());
-  }
-  return Checked(status, api.name, status == FT_OK ? "" : api.queue_error(device_queue_.get()));
+  return Checked(status, api_.name, status == FT_OK ? "" : api_.queue_error(device_queue_.get()));
 }
 
 Result<void> Worker::Communicate(const PlannedComm& planned, std::int32_t number, Span& span) {
@@ -251,6 +236,7 @@ Result<void> Worker::Communicate(const PlannedComm& planned, std::int32_t number
   call.site.step = span.step;
   if (rank_.shared_.options.faults != nullptr) FT_TRY(Inject(number, &call));
   if (planned.counts != nullptr) FT_TRY(MeasureParts(planned, call, span));
+  if (entry_ != nullptr && entry_->waits) call.started = entry_->start.get();
   FT_ASSIGN(const CommTimes times, planned.communicator->Call(call, device_queue_.get()));
   span.ready_ns = times.arrived_ns;
   span.start_ns = times.started_ns;
@@ -324,6 +310,7 @@ Result<void> Worker::Copy(const PlannedCopy& copy, std::int64_t start_ns) {
     FT_TRY(rank_.arena_->nvme()->Write(copy.file_offset, copy.bytes, copy.from));
   }
   if (cap_bytes_per_s_ <= 0) return {};
+  FT_TRY(Settle());
   const std::int64_t end_ns =
       start_ns + NsFromSeconds(static_cast<double>(copy.bytes) / cap_bytes_per_s_);
   const std::int64_t left_ns = end_ns - rank_.shared_.clock.Now();
@@ -336,7 +323,7 @@ Result<void> Worker::Copy(const PlannedCopy& copy, std::int64_t start_ns) {
 Result<void> Worker::Load(const PlannedLoad& load) {
   const auto ids_count = static_cast<std::size_t>(load.ids_count);
   const auto targets_count = static_cast<std::size_t>(load.targets_count);
-  const std::span<std::int32_t> all(staging_);
+  FT_ASSIGN(const std::span<std::int32_t> all, StageBatch());
   FT_TRY(
       rank_.call_->batches->Fill({values_.step, rank_.plan_.dp, load.micro_batch, rank_.plan_.cp},
                                  all.first(ids_count), all.subspan(ids_count, targets_count)));
@@ -361,11 +348,12 @@ Result<void> Worker::Read(const PlannedRead& read) {
   StepScalars scalars;
   scalars.step = values_.step;
   scalars.rank = rank_.plan_.rank;
+  std::optional<float> doublings;
   FT_TRY(value(read.loss, scalars.loss));
   FT_TRY(value(read.squared_norm, scalars.squared_norm));
-  if (scalars.squared_norm.has_value()) *scalars.squared_norm *= read.norm_factor;
-  std::optional<float> doublings;
   FT_TRY(value(read.doublings, doublings));
+  FT_TRY(Settle());
+  if (scalars.squared_norm.has_value()) *scalars.squared_norm *= read.norm_factor;
   if (doublings.has_value()) {
     const int power = static_cast<int>(*doublings);
     scalars.loss_scale = std::ldexp(read.loss_scale, power);

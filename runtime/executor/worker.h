@@ -2,12 +2,15 @@
 // what is issued when: runtime/executor/rank_run.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "profiler/span_recorder.h"
 #include "runtime/device.h"
+#include "runtime/executor/device_lane.h"
 #include "runtime/executor/rank_run.h"
 
 namespace foretrain {
@@ -30,6 +33,22 @@ class Worker {
   Worker(RankRun& rank, Queue queue);
 
   Result<void> WaitForEdges(const PlannedOp& op, std::int64_t round);
+  Result<void> LeaveOut(std::int32_t number, std::int64_t round);
+  Result<void> Finish();  // no more ops will be issued
+
+  // On a queue of a device that works later (worker_device.cc): gives the op to the queue, behind
+  // the events of what it waits for.
+  Result<void> MakeLane();
+  Result<void> RunOnDevice(std::int32_t number, const PlannedOp& op, std::int64_t round);
+  Result<void> HoldUpQueue(const PlannedOp& op, std::int64_t round);
+  bool EndsInSight(const PlannedOp& op, std::int32_t number) const;
+  // The queue has done all that it was given: for the host to read what it wrote.
+  Result<void> Settle();
+  Result<void> Await(const DeviceEvent& event);
+  // Room for a batch on its way to the device.
+  Result<void> MakeStaging();
+  Result<std::span<std::int32_t>> StageBatch();
+
   Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round);
   Result<void> Inject(std::int32_t number, CommCall* call);
   Result<void> Do(const PlannedOp& op, std::int32_t number, Span& span);
@@ -46,10 +65,7 @@ class Worker {
   Result<void> Load(const PlannedLoad& load);
   Result<void> Read(const PlannedRead& read);
   Result<void> CheckDevice(FtStatus status) const;
-  void Bear(const PlannedOp& op, std::int64_t now_ns);
-  void Bury(const PlannedOp& op, std::int64_t now_ns);
   void SetStep(std::int64_t step);  // of the whole training
-  std::int64_t ReadyAt(const PlannedOp& op, std::int32_t number) const;
   Error Named(const PlannedOp& op, std::int64_t round, Error error) const;
 
   RankRun& rank_;
@@ -57,6 +73,9 @@ class Worker {
   const FtDeviceApi& api_;      // of the queue's ops
   double cap_bytes_per_s_ = 0;  // of its copies; 0: none
   DeviceQueue device_queue_;
+  DeviceLane* device_lane_ = nullptr;  // of the device's queue; null: ops end when they return
+  LaneEntry* entry_ = nullptr;         // of the op that is given to it
+  DeviceEvent settled_;                // where the device works later
   SpanLane* lane_ = nullptr;
   bool tracks_buffers_ = false;
   StepValues values_{-1, 0.0F, 0.0F};
@@ -65,7 +84,10 @@ class Worker {
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
   std::vector<std::int32_t> counts_;   // numbers of rows, as the host reads them
   std::vector<std::int64_t> in_parts_, out_parts_;
-  std::vector<std::int32_t> staging_;  // tokens on their way to the device
+  std::vector<std::int32_t> staging_;  // tokens on their way to the device, unless pinned
+  DeviceMemory pinned_staging_;        // room for two batches
+  std::array<std::int64_t, 2> staged_ = {-1, -1};  // places of the ops that used them last
+  std::int64_t batches_ = 0;
 };
 
 }  // namespace foretrain

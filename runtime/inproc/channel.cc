@@ -1,35 +1,14 @@
 #include "runtime/inproc/channel.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
-#include "base/checked.h"
 #include "base/units.h"
 #include "runtime/device_status.h"
+#include "runtime/inproc/addresses.h"
 
 namespace foretrain {
 namespace {
-
-// Elements of a member's part of an all-reduce: whole cache lines, so that no two members write
-// into one.
-constexpr std::int64_t kGrain = 16;
-
-struct Part {
-  std::int64_t begin = 0;
-  std::int64_t size = 0;
-};
-
-Part PartOf(std::int64_t elements, std::int64_t members, std::int64_t member) {
-  const std::int64_t each = CeilDiv(CeilDiv(elements, members), kGrain) * kGrain;
-  const std::int64_t begin = std::min(elements, each * member);
-  return {begin, std::min(elements, begin + each) - begin};
-}
-
-const char* At(const void* base, std::int64_t bytes) {
-  return static_cast<const char*>(base) + bytes;
-}
-char* At(void* base, std::int64_t bytes) { return static_cast<char*>(base) + bytes; }
 
 bool Overlap(const void* a, std::int64_t a_bytes, const void* b, std::int64_t b_bytes) {
   return At(a, 0) < At(b, b_bytes) && At(b, 0) < At(a, a_bytes);
@@ -124,7 +103,10 @@ InprocChannel::InprocChannel(const ChannelContext& context, std::vector<int> mem
       begun_(members_.size()),
       left_(members_.size()),
       gate_(context.clock, context.control) {
-  for (Slot& slot : slots_) slot.calls.resize(members_.size());
+  for (Slot& slot : slots_) {
+    slot.calls.resize(members_.size());
+    slot.events.resize(members_.size());
+  }
   sources_.resize(members_.size());
   for (auto& sources : sources_) sources.reserve(members_.size() + 1);
 }
@@ -137,13 +119,21 @@ Result<CommTimes> InprocChannel::Call(int member, std::int64_t sequence, const C
   const int rank = members_[static_cast<std::size_t>(member)];
   context_.flight.SetPhase(rank, at, FlightPhase::kAtPeers);
   context_.waits.Set(rank, at, this);
+  FT_TRY(Record(slot, kArrive, member, queue));
   FT_TRY(Arrive(member, sequence, slot, call));
+  FT_TRY(HoldUp(slot, kArrive, member, queue));
+  if (IsLater() && call.started != nullptr) {
+    FT_TRY(Checked(context_.api.event_record(queue, call.started), "record an event",
+                   context_.api.queue_error(queue)));
+  }
   times.started_ns = slot.started_ns;
   context_.flight.SetPhase(rank, at, FlightPhase::kRunning);
   FT_TRY(Move(member, sequence, slot, queue));
+  FT_TRY(Record(slot, kLeave, member, queue));
   left_[static_cast<std::size_t>(member)].store(sequence + 1);
   context_.flight.SetPhase(rank, at, FlightPhase::kAtPeers);
   FT_TRY(Pass(slot, kLeave, member, sequence, /*wait=*/true));
+  FT_TRY(HoldUp(slot, kLeave, member, queue));
   context_.waits.Set(rank, at, nullptr);
   times.ended_ns = context_.clock.Now();
   return times;
@@ -187,93 +177,6 @@ Result<void> InprocChannel::Pass(Slot& slot, Stage stage, int member, std::int64
         Expired(stage, member, sequence, slot.calls[static_cast<std::size_t>(member)]));
   }
   return {};
-}
-
-Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue) {
-  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
-  const bool all_reduce = call.kind == OpKind::kAllReduce;
-  if (all_reduce || call.kind == OpKind::kReduceScatter) FT_TRY(Reduce(slot, member, queue));
-  FT_TRY(Pass(slot, kReduced, member, sequence, /*wait=*/all_reduce));
-  if (all_reduce || call.kind == OpKind::kAllGather) FT_TRY(Gather(slot, member, queue));
-  if (call.kind == OpKind::kAllToAllV) FT_TRY(ExchangeParts(slot, member, queue));
-  if (call.kind == OpKind::kAllToAll || call.kind == OpKind::kRotate) {
-    FT_TRY(Exchange(slot, member, queue));
-  }
-  if (call.kind == OpKind::kRecv) {
-    FT_TRY(Copy(queue, call.out, slot.calls[0].in, call.elements * BytesOf(call.dtype)));
-  }
-  return {};
-}
-
-Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue) {
-  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
-  const std::int64_t size = BytesOf(call.dtype);
-  const bool scatter = call.kind == OpKind::kReduceScatter;
-  const std::int64_t shard = call.elements / Count();
-  const Part part = scatter ? Part{shard * member, shard} : PartOf(call.elements, Count(), member);
-  if (part.size == 0) return {};
-  void* const out = scatter ? call.out : At(call.out, part.begin * size);
-  std::vector<const void*>& sources = sources_[static_cast<std::size_t>(member)];
-  sources.clear();
-  if (call.accumulate) sources.push_back(out);
-  for (const CommCall& other : slot.calls) sources.push_back(At(other.in, part.begin * size));
-  const FtSumRanks sum{sources.data(), out,
-                       part.size,      static_cast<std::int32_t>(sources.size()),
-                       call.maximum,   call.dtype};
-  return Checked(context_.api.sum_ranks(queue, &sum), "sum over ranks",
-                 context_.api.queue_error(queue));
-}
-
-Result<void> InprocChannel::Gather(const Slot& slot, int member, FtQueue* queue) const {
-  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
-  const std::int64_t size = BytesOf(call.dtype);
-  const bool gather = call.kind == OpKind::kAllGather;
-  const std::int64_t shard = call.elements / Count();
-  for (std::int64_t other = 0; other < Count(); ++other) {
-    const Part part = gather ? Part{shard * other, shard} : PartOf(call.elements, Count(), other);
-    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
-    const void* const from = gather ? theirs.in : At(theirs.out, part.begin * size);
-    void* const to = At(call.out, part.begin * size);
-    if (to != from) FT_TRY(Copy(queue, to, from, part.size * size));
-  }
-  return {};
-}
-
-Result<void> InprocChannel::Exchange(const Slot& slot, int member, FtQueue* queue) const {
-  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
-  const std::int64_t bytes = call.elements * BytesOf(call.dtype);
-  if (call.kind == OpKind::kRotate) {
-    const std::int64_t before = (member + Count() - 1) % Count();
-    return Copy(queue, call.out, slot.calls[static_cast<std::size_t>(before)].in, bytes);
-  }
-  const std::int64_t part = bytes / Count();
-  for (std::int64_t other = 0; other < Count(); ++other) {
-    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
-    FT_TRY(Copy(queue, At(call.out, part * other), At(theirs.in, part * member), part));
-  }
-  return {};
-}
-
-Result<void> InprocChannel::ExchangeParts(const Slot& slot, int member, FtQueue* queue) const {
-  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
-  const std::int64_t size = BytesOf(call.dtype);
-  std::int64_t to = 0;
-  for (std::int64_t other = 0; other < Count(); ++other) {
-    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
-    const std::int64_t from =
-        std::accumulate(theirs.in_parts, theirs.in_parts + member, std::int64_t{0});
-    const std::int64_t part = call.out_parts[other];
-    FT_TRY(Copy(queue, At(call.out, to * size), At(theirs.in, from * size), part * size));
-    to += part;
-  }
-  return {};
-}
-
-Result<void> InprocChannel::Copy(FtQueue* queue, void* to, const void* from,
-                                 std::int64_t bytes) const {
-  if (bytes == 0) return {};
-  return Checked(context_.api.copy(queue, to, from, bytes), "copy between ranks",
-                 context_.api.queue_error(queue));
 }
 
 std::optional<Error> InprocChannel::Check(const Slot& slot, std::int64_t sequence) const {

@@ -4,6 +4,11 @@
 //   member 0 ──┐ arrive        every signature is checked by the last to come
 //   member 1 ──┼──► slot #k ──► each member works on its own part ──► leave together
 //   member 2 ──┘
+//
+// On a device that works later, members leave when all have given their part to the device: a stage
+// that one passes it records an event behind, and its queue waits there for those of the others.
+// Each only writes to its own memory, and nothing on the device polls: a queue waits for what was
+// given to the device before, so that queues which share the hardware are late at worst.
 #pragma once
 
 #include <array>
@@ -15,6 +20,7 @@
 #include <vector>
 
 #include "runtime/communicator.h"
+#include "runtime/device.h"
 #include "runtime/flight.h"
 #include "runtime/gate.h"
 
@@ -46,6 +52,7 @@ struct ChannelContext {
   std::int64_t timeout_ns = 0;
   std::function<std::string(int rank, OpId op)> op_text;
   WaitTable& waits;
+  int device = 0;
 };
 
 // Bytes of one element; 0 for a value outside the enum.
@@ -74,6 +81,10 @@ class InprocChannel {
     std::atomic<std::int64_t> checked{0};  // sequence + 1 of the call last checked
     std::int64_t started_ns = 0;           // written before `checked`
     std::optional<Error> verdict;          // likewise
+    // By member, where the device works later: recorded behind each stage's own work. A member that
+    // records for the call after the next knows that the others have given their waits for this
+    // one.
+    std::vector<std::array<DeviceEvent, kStages>> events;
   };
 
   std::int64_t Count() const { return static_cast<std::int64_t>(members_.size()); }
@@ -83,6 +94,10 @@ class InprocChannel {
   // Counts the member into a later stage and, if `wait`, waits for all others to reach it.
   Result<void> Pass(Slot& slot, Stage stage, int member, std::int64_t sequence, bool wait);
   Result<void> Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue);
+  // The stage's own part is given to the queue; the queue waits for all others'.
+  Result<void> Record(Slot& slot, Stage stage, int member, FtQueue* queue) const;
+  Result<void> HoldUp(const Slot& slot, Stage stage, int member, FtQueue* queue) const;
+  bool IsLater() const { return context_.api.asynchronous != 0; }
 
   std::optional<Error> Check(const Slot& slot, std::int64_t sequence) const;
   std::optional<Error> CheckParts(const Slot& slot, std::int64_t sequence) const;

@@ -51,8 +51,9 @@ class InprocSet : public CommunicatorSet {
 InprocWorld::InprocWorld(int ranks, const FtDeviceApi& api, RunClock& clock, RunControl& control,
                          FlightRecorder& flight, InprocOptions options)
     : waits_(std::make_unique<WaitTable>(ranks)),
-      context_(std::make_unique<ChannelContext>(ChannelContext{
-          api, clock, control, flight, options.timeout_ns, std::move(options.op_text), *waits_})) {
+      context_(std::make_unique<ChannelContext>(
+          ChannelContext{api, clock, control, flight, options.timeout_ns,
+                         std::move(options.op_text), *waits_, options.device})) {
   for (int rank = 0; rank < ranks; ++rank)
     sets_.push_back(std::make_unique<InprocSet>(*this, rank));
 }

@@ -28,6 +28,7 @@ struct InprocOptions {
   std::int64_t timeout_ns = 600'000'000'000;  // how long a member waits for its peers; > 0
   // Text of an op of a rank for messages; null: Describe(op).
   std::function<std::string(int rank, OpId op)> op_text;
+  int device = 0;  // of all ranks
 };
 
 // The channels of one run. `api` copies and sums; clock, control and flight are the run's and

@@ -92,7 +92,7 @@ TEST_F(DeviceTest, QueuesCopyAndFillAtOnceAndEventsAreDone) {
   FtQueue* queue = nullptr;
   FtEvent* event = nullptr;
   ASSERT_EQ(api.queue_create(0, &queue, why, sizeof why), FT_OK) << why;
-  ASSERT_EQ(api.event_create(0, &event, why, sizeof why), FT_OK) << why;
+  ASSERT_EQ(api.event_create(0, 0, &event, why, sizeof why), FT_OK) << why;
   EXPECT_STREQ(api.queue_error(queue), "");
   const Floats from = Random(33, 1);
   Floats to(33);

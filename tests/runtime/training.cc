@@ -103,12 +103,14 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   ExecutorOptions executor_options;
   executor_options.timeout_ns = 60'000'000'000;
   executor_options.seed = options.seed;
-  executor_options.poison = options.poison;
+  const FtDeviceApi& api = options.api != nullptr ? *options.api : CpuDeviceApi();
+  executor_options.poison = options.poison && api.asynchronous == 0;
+  executor_options.record_spans = executor_options.record_memory = options.record;
   executor_options.faults = options.faults;
   executor_options.routing = options.routing;
   executor_options.learning_rate = [rate = options.learning_rate](std::int64_t) { return rate; };
   auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)),
-                                 CpuDeviceApi(), clock, executor_options);
+                                 api, clock, executor_options);
   EXPECT_TRUE(executor.has_value()) << executor.error().message;
   if (!executor.has_value()) return trained;
   const TensorSource weights =

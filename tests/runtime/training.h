@@ -45,7 +45,9 @@ struct TrainingOptions {
   std::int64_t steps = 4;
   float learning_rate = 1e-2F;
   std::uint64_t seed = 5;
-  bool poison = true;
+  bool poison = true;                // where the device works at once
+  const FtDeviceApi* api = nullptr;  // null: the CPU's
+  bool record = true;                // spans and memory
   FaultInjector* faults = nullptr;
   TensorSource weights;  // null: InitialWeights of the seed
   RoutingScript* routing = nullptr;

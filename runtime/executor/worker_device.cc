@@ -1,0 +1,168 @@
+// Ops on a device that works later: what a queue's thread gives to the device, and what it waits
+// for there.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/executor/completion.h"
+#include "runtime/executor/rank_wait.h"
+#include "runtime/executor/worker.h"
+
+namespace foretrain {
+namespace {
+
+// Where nothing is recorded, ops of a queue that nobody else waits for end with a later one: with
+// every so-manieth at the latest.
+constexpr std::int32_t kUnseen = 16;
+
+constexpr std::int64_t kSettleSleepNs = 10'000;
+
+// Their work is the host's.
+bool IsOfHost(Queue queue) {
+  return queue == Queue::kHost || queue == Queue::kCpu || queue == Queue::kNvme;
+}
+
+}  // namespace
+
+Result<void> Worker::MakeLane() {
+  const ExecutorOptions& options = rank_.shared_.options;
+  FT_ASSIGN(settled_, DeviceEvent::Make(api_, options.device, /*timed=*/false));
+  if (IsOfHost(queue_)) return {};
+  const bool timed = options.record_spans || options.record_memory;
+  auto& lane = rank_.lanes_[static_cast<std::size_t>(queue_)];
+  lane = std::make_unique<DeviceLane>(api_, options.device, options.run_ahead + 1, timed);
+  device_lane_ = lane.get();
+  return {};
+}
+
+Result<void> Worker::MakeStaging() {
+  std::int64_t tokens = 0;
+  for (const PlannedLoad& load : rank_.plan_.loads) {
+    tokens = std::max(tokens, load.ids_count + load.targets_count);
+  }
+  const auto& ops = rank_.plan_.queues[static_cast<std::size_t>(queue_)];
+  const bool loads = std::any_of(ops.begin(), ops.end(), [&](std::int32_t op) {
+    return rank_.plan_.ops[static_cast<std::size_t>(op)].work == Work::kLoadBatch;
+  });
+  if (!loads) return {};
+  staging_.resize(static_cast<std::size_t>(tokens));
+  if (api_.asynchronous == 0 || api_.host_allocate == nullptr) return {};
+  const std::int64_t bytes = 2 * tokens * std::int64_t{sizeof(std::int32_t)};
+  FT_ASSIGN(pinned_staging_, DeviceMemory::MakePinned(api_, rank_.shared_.options.device, bytes));
+  return {};
+}
+
+Result<std::span<std::int32_t>> Worker::StageBatch() {
+  const std::span<std::int32_t> plain(staging_);
+  if (device_lane_ == nullptr) return plain;
+  if (pinned_staging_.data() == nullptr) {
+    FT_TRY(Settle());  // of the last batch
+    return plain;
+  }
+  const auto half = static_cast<std::size_t>(batches_++ % 2);
+  const std::int64_t used = staged_[half];  // by the batch before the last
+  if (used >= 0) FT_TRY(Await(device_lane_->EndOf(used)));
+  staged_[half] = device_lane_->pushed();
+  auto* const numbers = reinterpret_cast<std::int32_t*>(pinned_staging_.data());
+  return std::span(numbers + half * plain.size(), plain.size());
+}
+
+Result<void> Worker::LeaveOut(std::int32_t number, std::int64_t round) {
+  if (device_lane_ == nullptr) {
+    rank_.End(number, round, RankRun::kLeftOut);
+    return {};
+  }
+  FT_ASSIGN(LaneEntry * entry, device_lane_->Next());
+  entry->op = number;
+  entry->round = round;
+  entry->left_out = true;
+  device_lane_->Push();
+  rank_.Launched(number, round, -1);
+  return {};
+}
+
+Result<void> Worker::Finish() {
+  if (device_lane_ == nullptr) return {};
+  device_lane_->Close();
+  rank_.completion_->Wake();
+  return {};
+}
+
+Result<void> Worker::RunOnDevice(std::int32_t number, const PlannedOp& op, std::int64_t round) {
+  RunShared& shared = rank_.shared_;
+  SetStep(rank_.call_->first_step + rank_.StepOf(op, round));
+  FT_ASSIGN(entry_, device_lane_->Next());
+  LaneEntry& entry = *entry_;
+  entry.op = number;
+  entry.round = round;
+  Span span;
+  span.start_ns = shared.clock.Now();
+  span.op = op.id;
+  span.bytes = op.bytes;
+  span.step = static_cast<std::int32_t>(values_.step);
+  span.rank = static_cast<std::int16_t>(rank_.plan_.rank);
+  span.queue = queue_;
+  span.op_class = op.op_class;
+  shared.flight.Begin(rank_.plan_.rank,
+                      {op.id, span.start_ns, span.step, queue_, FlightPhase::kRunning});
+  rank_.activity_ns_.store(span.start_ns, std::memory_order_relaxed);
+  FT_TRY(HoldUpQueue(op, round));
+  if (device_lane_->timed()) {
+    entry.waits = op.work == Work::kCommunication;
+    FT_TRY((entry.waits ? entry.arrived : entry.start).RecordOn(device_queue_.get()));
+  }
+  FT_TRY(Do(op, number, span));
+  entry.span = span;
+  entry.has_end = EndsInSight(op, number);
+  if (entry.has_end) FT_TRY(entry.end.RecordOn(device_queue_.get()));
+  const std::int64_t place = device_lane_->pushed();
+  device_lane_->Push();
+  shared.flight.SetPhase(rank_.plan_.rank, queue_, FlightPhase::kEnded);
+  rank_.Launched(number, round, place);
+  return {};
+}
+
+bool Worker::EndsInSight(const PlannedOp& op, std::int32_t number) const {
+  const auto& ops = rank_.plan_.queues[static_cast<std::size_t>(queue_)];
+  return device_lane_->timed() || op.work == Work::kLoadBatch || op.wakes != 0 ||
+         number == ops.back() || device_lane_->pushed() % kUnseen == 0;
+}
+
+Result<void> Worker::HoldUpQueue(const PlannedOp& op, std::int64_t round) {
+  for (std::int32_t i = 0; i < op.wait_count; ++i) {
+    const Wait& wait = rank_.plan_.waits[static_cast<std::size_t>(op.first_wait + i)];
+    const auto from = rank_.plan_.ops[static_cast<std::size_t>(wait.op)].queue;
+    DeviceLane* const lane = rank_.lanes_[static_cast<std::size_t>(from)].get();
+    if (lane == nullptr || rank_.HasEnded(wait, round)) continue;
+    // Where the op was given to its queue again meanwhile, this waits for that: which does not wait
+    // for this, or it would not have been given before.
+    const std::int64_t place = rank_.ops_[static_cast<std::size_t>(wait.op)].place.load();
+    if (place >= 0) FT_TRY(lane->EndOf(place).HoldUp(device_queue_.get()));
+  }
+  return {};
+}
+
+Result<void> Worker::Settle() {
+  if (api_.asynchronous == 0) return {};
+  FT_TRY(settled_.RecordOn(device_queue_.get()));
+  return Await(settled_);
+}
+
+Result<void> Worker::Await(const DeviceEvent& event) {
+  RunShared& shared = rank_.shared_;
+  const std::int64_t begin_ns = shared.clock.Now();
+  const std::int64_t limit_ns = shared.options.timeout_ns + shared.options.timeout_ns / 4;
+  for (;;) {
+    FT_ASSIGN(const bool done, event.HasEnded());
+    if (done) return {};
+    const std::int64_t now_ns = shared.clock.Now();
+    const std::int64_t last_ns =
+        std::max(begin_ns, rank_.activity_ns_.load(std::memory_order_relaxed));
+    if (now_ns - last_ns > limit_ns) return tl::unexpected<Error>(rank_.Stuck());
+    if (shared.stall_gate.Sleep(kSettleSleepNs) == WaitEnd::kAborted) {
+      return tl::unexpected<Error>(shared.control.AbortedError());
+    }
+  }
+}
+
+}  // namespace foretrain

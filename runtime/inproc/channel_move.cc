@@ -1,0 +1,140 @@
+// What a member does of a call, once all have come: it copies and sums into its own memory.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "base/checked.h"
+#include "runtime/device_status.h"
+#include "runtime/inproc/addresses.h"
+#include "runtime/inproc/channel.h"
+
+namespace foretrain {
+namespace {
+
+// Elements of a member's part of an all-reduce: whole cache lines, so that no two members write
+// into one.
+constexpr std::int64_t kGrain = 16;
+
+struct Part {
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
+};
+
+Part PartOf(std::int64_t elements, std::int64_t members, std::int64_t member) {
+  const std::int64_t each = CeilDiv(CeilDiv(elements, members), kGrain) * kGrain;
+  const std::int64_t begin = std::min(elements, each * member);
+  return {begin, std::min(elements, begin + each) - begin};
+}
+
+}  // namespace
+
+Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue) {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const bool all_reduce = call.kind == OpKind::kAllReduce;
+  if (all_reduce || call.kind == OpKind::kReduceScatter) FT_TRY(Reduce(slot, member, queue));
+  if (all_reduce) FT_TRY(Record(slot, kReduced, member, queue));
+  FT_TRY(Pass(slot, kReduced, member, sequence, /*wait=*/all_reduce));
+  if (all_reduce) FT_TRY(HoldUp(slot, kReduced, member, queue));
+  if (all_reduce || call.kind == OpKind::kAllGather) FT_TRY(Gather(slot, member, queue));
+  if (call.kind == OpKind::kAllToAllV) FT_TRY(ExchangeParts(slot, member, queue));
+  if (call.kind == OpKind::kAllToAll || call.kind == OpKind::kRotate) {
+    FT_TRY(Exchange(slot, member, queue));
+  }
+  if (call.kind == OpKind::kRecv) {
+    FT_TRY(Copy(queue, call.out, slot.calls[0].in, call.elements * BytesOf(call.dtype)));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Record(Slot& slot, Stage stage, int member, FtQueue* queue) const {
+  if (!IsLater()) return {};
+  DeviceEvent& event =
+      slot.events[static_cast<std::size_t>(member)][static_cast<std::size_t>(stage)];
+  if (event.get() == nullptr) {
+    FT_ASSIGN(event, DeviceEvent::Make(context_.api, context_.device, /*timed=*/false));
+  }
+  return event.RecordOn(queue);
+}
+
+Result<void> InprocChannel::HoldUp(const Slot& slot, Stage stage, int member,
+                                   FtQueue* queue) const {
+  if (!IsLater()) return {};
+  for (std::size_t other = 0; other < slot.events.size(); ++other) {
+    if (static_cast<int>(other) == member) continue;
+    FT_TRY(slot.events[other][static_cast<std::size_t>(stage)].HoldUp(queue));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Reduce(const Slot& slot, int member, FtQueue* queue) {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t size = BytesOf(call.dtype);
+  const bool scatter = call.kind == OpKind::kReduceScatter;
+  const std::int64_t shard = call.elements / Count();
+  const Part part = scatter ? Part{shard * member, shard} : PartOf(call.elements, Count(), member);
+  if (part.size == 0) return {};
+  void* const out = scatter ? call.out : At(call.out, part.begin * size);
+  std::vector<const void*>& sources = sources_[static_cast<std::size_t>(member)];
+  sources.clear();
+  if (call.accumulate) sources.push_back(out);
+  for (const CommCall& other : slot.calls) sources.push_back(At(other.in, part.begin * size));
+  const FtSumRanks sum{sources.data(), out,
+                       part.size,      static_cast<std::int32_t>(sources.size()),
+                       call.maximum,   call.dtype};
+  return Checked(context_.api.sum_ranks(queue, &sum), "sum over ranks",
+                 context_.api.queue_error(queue));
+}
+
+Result<void> InprocChannel::Gather(const Slot& slot, int member, FtQueue* queue) const {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t size = BytesOf(call.dtype);
+  const bool gather = call.kind == OpKind::kAllGather;
+  const std::int64_t shard = call.elements / Count();
+  for (std::int64_t other = 0; other < Count(); ++other) {
+    const Part part = gather ? Part{shard * other, shard} : PartOf(call.elements, Count(), other);
+    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
+    const void* const from = gather ? theirs.in : At(theirs.out, part.begin * size);
+    void* const to = At(call.out, part.begin * size);
+    if (to != from) FT_TRY(Copy(queue, to, from, part.size * size));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Exchange(const Slot& slot, int member, FtQueue* queue) const {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t bytes = call.elements * BytesOf(call.dtype);
+  if (call.kind == OpKind::kRotate) {
+    const std::int64_t before = (member + Count() - 1) % Count();
+    return Copy(queue, call.out, slot.calls[static_cast<std::size_t>(before)].in, bytes);
+  }
+  const std::int64_t part = bytes / Count();
+  for (std::int64_t other = 0; other < Count(); ++other) {
+    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
+    FT_TRY(Copy(queue, At(call.out, part * other), At(theirs.in, part * member), part));
+  }
+  return {};
+}
+
+Result<void> InprocChannel::ExchangeParts(const Slot& slot, int member, FtQueue* queue) const {
+  const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
+  const std::int64_t size = BytesOf(call.dtype);
+  std::int64_t to = 0;
+  for (std::int64_t other = 0; other < Count(); ++other) {
+    const CommCall& theirs = slot.calls[static_cast<std::size_t>(other)];
+    const std::int64_t from =
+        std::accumulate(theirs.in_parts, theirs.in_parts + member, std::int64_t{0});
+    const std::int64_t part = call.out_parts[other];
+    FT_TRY(Copy(queue, At(call.out, to * size), At(theirs.in, from * size), part * size));
+    to += part;
+  }
+  return {};
+}
+
+Result<void> InprocChannel::Copy(FtQueue* queue, void* to, const void* from,
+                                 std::int64_t bytes) const {
+  if (bytes == 0) return {};
+  return Checked(context_.api.copy(queue, to, from, bytes), "copy between ranks",
+                 context_.api.queue_error(queue));
+}
+
+}  // namespace foretrain

@@ -1,0 +1,40 @@
+// A device that works later, over one that works at once: each queue is a thread that does what it
+// was given in order, after delays. For tests of what a GPU's queues and events do to the runtime.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/device_api.h"
+
+namespace foretrain {
+
+// What the device's entries share; static, so tests reset it.
+struct LaterDevice {
+  std::atomic<std::int64_t> calls{0};      // of any entry that can fail
+  std::atomic<std::int64_t> fail_at{-1};   // this call, counted from 0, fails; -1: none
+  std::atomic<std::int64_t> works{0};      // pieces of work begun
+  std::atomic<std::int64_t> break_at{-1};  // this one fails, and with it the device; -1: none
+  std::atomic<std::int64_t> hang_at{-1};   // this one does not end before `released`
+  std::atomic<bool> released{false};
+  std::atomic<std::uint64_t> delays{0};  // seed of sleeps up to 200 µs before works; 0: none
+  std::atomic<bool> broken{false};
+  // Of each kind, made and not yet given back.
+  std::atomic<std::int64_t> allocations{0}, pinned{0}, queues{0}, events{0};
+  // Times that a queue held back its work for an event of another one.
+  std::atomic<std::int64_t> waits{0};
+
+  std::int64_t Live() const { return allocations + pinned + queues + events; }
+  void Reset() {
+    calls = works = waits = 0;
+    fail_at = break_at = hang_at = -1;
+    released = broken = false;
+    delays = 0;
+  }
+};
+LaterDevice& Later();
+
+// Its table over `inner`, which works at once and outlives it; for one `inner` at a time.
+const FtDeviceApi& LaterDeviceApi(const FtDeviceApi& inner);
+
+}  // namespace foretrain
