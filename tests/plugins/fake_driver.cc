@@ -1,0 +1,52 @@
+// A driver of the tests: one GPU with the figures of an H200, or none that starts (FAKE_GPUS 0).
+#include <cstddef>
+#include <cstdio>
+
+extern "C" {
+int cuInit(unsigned) { return FAKE_GPUS == 0 ? 100 : 0; }
+int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return 0;
+}
+int cuDeviceGetCount(int* count) {
+  *count = FAKE_GPUS;
+  return 0;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+int cuDeviceGetName(char* name, int n, int) {
+  std::snprintf(name, static_cast<std::size_t>(n), "NVIDIA H200");
+  return 0;
+}
+int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  *bytes = std::size_t{141} << 30;
+  return 0;
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  switch (attribute) {
+    case 13:
+      *value = 1980000;
+      return 0;
+    case 16:
+      *value = 132;
+      return 0;
+    case 38:
+      *value = 60 << 20;
+      return 0;
+    case 75:
+      *value = 9;
+      return 0;
+    case 76:
+      *value = 0;
+      return 0;
+    default:
+      return 1;  // not known
+  }
+}
+int cuGetErrorString(int, const char** text) {
+  *text = "no CUDA-capable device is detected";
+  return 0;
+}
+}
