@@ -11,3 +11,10 @@ foreach(plugin "good ${version} 3" "empty ${version} 0" "old 1 3" "other -1 0")
   set_target_properties(fake_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
   add_dependencies(foretrain_test_paths fake_${name})
 endforeach()
+
+# A libnccl.so.2 for tests of what calls it.
+add_library(fake_nccl MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_nccl.cc)
+target_link_libraries(fake_nccl PRIVATE foretrain_options)
+target_include_directories(fake_nccl PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/plugins)
+set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
+add_dependencies(foretrain_test_paths fake_nccl)
