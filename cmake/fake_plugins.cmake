@@ -25,3 +25,10 @@ foreach(library "nvml pair FAKE_LINKS=1" "nvml switches FAKE_LINKS=2" "nvml stop
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
   add_dependencies(foretrain_test_paths ${target})
 endforeach()
+
+# A libnccl.so.2 for tests of what calls it.
+add_library(fake_nccl MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_nccl.cc)
+target_link_libraries(fake_nccl PRIVATE foretrain_options)
+target_include_directories(fake_nccl PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/plugins)
+set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
+add_dependencies(foretrain_test_paths fake_nccl)

@@ -34,8 +34,21 @@ Result<std::unique_ptr<Completion>> Completion::Make(RankRun& rank,
 }
 
 Result<void> Completion::Run() {
+  const Result<void> end = Watch();
+  if (end.has_value()) return end;
+  rank_.Report(end.error());
+  // What was given to the device may write to the rank's memory, and read its peers'.
+  WaitForDevice();
+  return end;
+}
+
+Result<void> Completion::Watch() {
   RunShared& shared = rank_.shared_;
-  if (timed_) FT_TRY(clock_.Align(shared.clock));
+  if (timed_) {
+    if (const auto aligned = clock_.Align(shared.clock); !aligned.has_value()) {
+      return tl::unexpected<Error>(Failed(aligned.error().code, aligned.error().message));
+    }
+  }
   // As long as threads wait within a rank: where a peer is late, that is the message.
   const std::int64_t limit_ns = shared.options.timeout_ns + shared.options.timeout_ns / 4;
   std::int64_t sleep_ns = kShortestSleepNs;
@@ -53,15 +66,18 @@ Result<void> Completion::Run() {
     }
     if (shared.control.Aborted()) return tl::unexpected<Error>(shared.control.AbortedError());
     const std::int64_t now_ns = shared.clock.Now();
-    if (timed_) FT_TRY(clock_.Advance(now_ns));
+    if (timed_) {
+      if (const auto advanced = clock_.Advance(now_ns); !advanced.has_value()) {
+        return tl::unexpected<Error>(Failed(advanced.error().code, advanced.error().message));
+      }
+    }
     sleep_ns = any ? kShortestSleepNs : std::min(2 * sleep_ns, kLongestSleepNs);
     if (IsIdle()) {
       static_cast<void>(gate_.Wait([&] { return !IsIdle(); }, now_ns + limit_ns));
     } else if (now_ns - rank_.activity_ns_.load(std::memory_order_relaxed) > limit_ns) {
-      rank_.Report(Failed(ErrorCode::kTimeout, "has not ended on the device after " +
-                                                   FormatSeconds(SecondsFromNs(limit_ns))));
-      WaitForDevice();
-      return tl::unexpected<Error>(shared.control.AbortedError());
+      return tl::unexpected<Error>(
+          Failed(ErrorCode::kTimeout,
+                 "has not ended on the device after " + FormatSeconds(SecondsFromNs(limit_ns))));
     } else {
       static_cast<void>(gate_.Sleep(sleep_ns));
     }

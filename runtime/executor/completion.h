@@ -20,9 +20,9 @@ class Completion {
   // `lanes`: those of the rank, which outlive this.
   static Result<std::unique_ptr<Completion>> Make(RankRun& rank, std::vector<DeviceLane*> lanes);
 
-  // Until all lanes are over. Errors: kIo, the device failed, with the op at which; kAborted. An op
-  // that does not end in time is reported, and the thread stays, as does what the op may write to,
-  // until the device answers.
+  // Until all lanes are over. Errors: kIo, the device failed, with the op at which; kTimeout, an op
+  // does not end; kAborted. After one it is told to the run, and the thread stays until the device
+  // has done what it was given, which may write to the rank's memory.
   Result<void> Run();
 
   // A lane was given an op, or closed: from any thread.
@@ -48,6 +48,7 @@ class Completion {
   // Tells of what was seen, in order of time.
   void Tell();
   bool IsIdle() const;
+  Result<void> Watch();
   void WaitForDevice();
   // The op that the device is at: of those not ended, the one that started first.
   Error Failed(ErrorCode code, const std::string& what);

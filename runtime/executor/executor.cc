@@ -112,9 +112,14 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   state->slots = SlotsOf(*state->shared.program, UsableCores());
   for (std::size_t i = 0; i < state->shared.program->ranks.size(); ++i) {
     CommunicatorSet& set = state->world.Rank(state->shared.program->ranks[i].rank);
-    FT_ASSIGN(std::unique_ptr<RankRun> rank,
-              RankRun::Make(state->shared, static_cast<int>(i), set));
-    state->ranks.push_back(std::move(rank));
+    auto rank = RankRun::Make(state->shared, static_cast<int>(i), set);
+    if (!rank.has_value()) {
+      Error error = std::move(rank).error();
+      const std::string name = "rank " + std::to_string(state->shared.program->ranks[i].rank);
+      if (!error.message.starts_with(name)) error.message = name + ": " + error.message;
+      return tl::unexpected<Error>(std::move(error));
+    }
+    state->ranks.push_back(*std::move(rank));
   }
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }

@@ -1,0 +1,59 @@
+// How the ranks of a run find each other before they can communicate: values under names, which one
+// rank puts and others wait for. Leaves out what the values are: runtime/nccl/nccl_set.h.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/result.h"
+
+namespace foretrain {
+
+class IdStore {
+ public:
+  virtual ~IdStore() = default;
+
+  // Both from any thread. A name is put once. Errors: kIo, the store cannot be reached; kTimeout,
+  // nobody has put the name in time; both name it.
+  virtual Result<void> Put(const std::string& name, const std::string& value) = 0;
+  virtual Result<std::string> Get(const std::string& name) = 0;
+};
+
+// Of ranks that are threads of one process.
+class ThreadIdStore : public IdStore {
+ public:
+  explicit ThreadIdStore(std::int64_t timeout_ns) : timeout_ns_(timeout_ns) {}
+  Result<void> Put(const std::string& name, const std::string& value) override;
+  Result<std::string> Get(const std::string& name) override;
+
+ private:
+  const std::int64_t timeout_ns_;
+  std::mutex mutex_;
+  std::condition_variable put_;
+  std::map<std::string, std::string> values_;  // guarded by mutex_
+};
+
+// Where a launcher's variables say that the ranks are: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+struct LaunchedRank {
+  int rank = 0;
+  int world = 1;
+  std::string address;
+  int port = 0;
+};
+
+// `get`: of the environment; null where a variable is not set. Nothing where RANK is not set.
+// Errors: kInvalidArgument, naming the variable and its value.
+Result<LaunchedRank> ReadLaunchedRank(const char* (*get)(const char* name));
+
+// Of processes: rank 0 listens at MASTER_ADDR:MASTER_PORT and keeps the values, the others ask it
+// over TCP, and try until it listens. Unencrypted, as launchers' own stores are: for networks that
+// one trusts.
+//
+// Errors: kIo, the system's own words.
+Result<std::unique_ptr<IdStore>> MakeTcpIdStore(const LaunchedRank& at, std::int64_t timeout_ns);
+
+}  // namespace foretrain
