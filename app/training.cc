@@ -200,6 +200,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.executor.record_spans = options.capture;
   job.executor.record_memory = options.capture;
   job.executor.faults = AskedFaults();
+  if (options.pattern_weights) job.weights = PatternWeights(context.model, options.seed);
   if (!options.init.empty()) {
     PosixFileSystem files;
     FT_ASSIGN(job.weights,
