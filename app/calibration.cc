@@ -132,17 +132,53 @@ std::vector<CalibrationTarget> UsualTargets(const ModelSpec& model, const Plan& 
   return targets;
 }
 
+Result<std::vector<CalibrationTarget>> GpuTargets() {
+  struct Shape {
+    const char* model;
+    std::int64_t layers, sequence, micro_batch;
+    std::vector<Precision> precisions;
+  };
+  using enum Precision;
+  const Shape shapes[] = {{"gpt2-124m", 2, 1024, 4, {kFp32, kTf32, kBf16}},
+                          {"gpt2-124m", 2, 1024, 64, {kFp32, kTf32, kBf16}},
+                          {"gpt2-1558m", 1, 1024, 16, {kBf16}},
+                          {"llama3.1-8b", 1, 4096, 1, {kBf16}},
+                          {"qwen1.5-moe-a2.7b", 1, 2048, 1, {kBf16}}};
+  FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+  std::vector<CalibrationTarget> targets;
+  for (const Shape& shape : shapes) {
+    FT_ASSIGN(const ModelEntry entry, FindModel(catalogue, shape.model));
+    for (const Precision precision : shape.precisions) {
+      CalibrationTarget target{entry.spec, {}};
+      target.model.layers = shape.layers;
+      target.plan.sequence = shape.sequence;
+      target.plan.micro_batch = shape.micro_batch;
+      target.plan.global_batch = 2 * shape.micro_batch;  // gradients are overwritten, then added to
+      target.plan.precision = precision;
+      FT_TRY(ValidatePlan(target.plan, target.model));
+      targets.push_back(std::move(target));
+    }
+  }
+  return targets;
+}
+
 Result<DeviceProfile> CalibrateThisMachine(const CalibrationRequest& request) {
   const Machine machine = ThisMachine();
   SystemClock system;
   CalibrateOptions options;
   options.targets = request.targets;
-  FT_ASSIGN(options.cluster, LocalCluster(machine.cores, machine.memory_bytes, request.ranks));
+  if (request.cluster.has_value()) {
+    options.cluster = *request.cluster;
+    options.skip_what_does_not_fit = true;
+  } else {
+    FT_ASSIGN(options.cluster, LocalCluster(machine.cores, machine.memory_bytes, request.ranks));
+  }
   options.seconds = request.seconds;
   options.grid = request.grid;
   options.nvme = request.nvme;
   options.copy_caps = request.copy_caps;
-  options.machine = HostName() + ": " + machine.name;
+  options.machine = HostName() + ": " +
+                    (request.cluster.has_value() ? options.cluster.device.name : machine.name);
   options.date = IsoTime(system.RealtimeNs());
   options.stop = request.stop;
   ProgressLine line;
@@ -150,7 +186,7 @@ Result<DeviceProfile> CalibrateThisMachine(const CalibrationRequest& request) {
     options.progress = [&line](const CalibrationProgress& progress) { line.Show(progress); };
   }
   RealClock clock;
-  return Calibrate(options, CpuDeviceApi(), clock);
+  return Calibrate(options, request.device != nullptr ? *request.device : CpuDeviceApi(), clock);
 }
 
 Result<void> WriteProfile(const std::string& path, const DeviceProfile& profile) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,13 @@ namespace foretrain {
 // left out.
 std::vector<CalibrationTarget> UsualTargets(const ModelSpec& model, const Plan& base, int ranks);
 
+// What a GPU is measured for: a few layers of models whose matrices, attention, norms, experts and
+// updates are small, middling and large, in fp32, tf32 and bf16. Errors: those of the catalogue.
+Result<std::vector<CalibrationTarget>> GpuTargets();
+
 struct CalibrationRequest {
+  const FtDeviceApi* device = nullptr;  // null: the CPU
+  std::optional<ClusterSpec> cluster;   // of the device; nothing: this machine's cores
   std::vector<CalibrationTarget> targets;
   int ranks = 1;  // of this machine
   double seconds = 20;
@@ -29,7 +36,7 @@ struct CalibrationRequest {
   std::function<bool()> stop;  // may be null
 };
 
-// Measures this machine's CPU. Errors: those of Calibrate.
+// Measures this machine's CPU or GPU. Errors: those of Calibrate.
 Result<DeviceProfile> CalibrateThisMachine(const CalibrationRequest& request);
 
 // Writes the profile to `path`, making its folder, so that a reader finds the old or the new one.

@@ -16,6 +16,7 @@ class DeviceFlag {
   // The table of the device that was asked for. Errors: kInvalidArgument for another name,
   // kUnsupported where CUDA is asked for and not usable, with why.
   Result<const FtDeviceApi*> Choose() const;
+  bool IsCuda() const { return name_ == "cuda"; }
 
  private:
   std::string name_ = "cpu";

@@ -26,13 +26,13 @@ Result<DeviceProfile> ReadProfile(const std::string& path, std::string& origin) 
 
 }  // namespace
 
-std::string LocalProfilePath() {
+std::string LocalProfilePath(bool cuda) {
   const char* config = std::getenv("XDG_CONFIG_HOME");
   const char* home = std::getenv("HOME");
   std::string folder = config != nullptr && *config != '\0' ? config
                        : home != nullptr                    ? std::string(home) + "/.config"
                                                             : ".";
-  return folder + "/foretrain/local.json";
+  return folder + (cuda ? "/foretrain/cuda.json" : "/foretrain/local.json");
 }
 
 Result<DeviceProfile> LoadProfile(const ClusterFlags& flags, const ClusterSpec& cluster,

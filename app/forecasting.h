@@ -25,8 +25,8 @@ Result<ForecastContext> MakeContext(const ModelFlags& model, const ClusterFlags&
                                     const std::optional<Preset>& preset = std::nullopt);
 
 // Where `calibrate` keeps this machine's profile: $XDG_CONFIG_HOME or ~/.config,
-// foretrain/local.json.
-std::string LocalProfilePath();
+// foretrain/local.json; cuda.json of its GPU.
+std::string LocalProfilePath(bool cuda = false);
 
 // The profile named by the options: the file, else what is stored for this machine, else one
 // derived from the cluster's published peaks. `origin` says which.

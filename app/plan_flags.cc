@@ -18,7 +18,7 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kMaxSpecBytes = 16 * kMiB;
-constexpr int kFillingMicroBatches = 4;          // micro-batches a stage that keep a pipeline busy
+constexpr int kFillingMicroBatches = 4;  // micro-batches a stage that keep a pipeline busy
 
 Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const std::string& text,
                                                std::span<const std::string_view> choices) {

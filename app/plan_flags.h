@@ -26,6 +26,8 @@ struct ModelFlags {
   std::int64_t layers = 0, hidden = 0, heads = 0;  // 0: the model's
 
   void Declare(Arguments& arguments);
+  // Whether any option says other than the default.
+  bool Given() const { return model != kDefaultModel || layers > 0 || hidden > 0 || heads > 0; }
   Result<ModelSpec> Resolve(const Catalogue& catalogue) const;
 };
 

@@ -214,6 +214,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.executor.record_memory = options.capture == CaptureLevel::kFull;
   job.executor.window = options.window;
   job.executor.faults = AskedFaults();
+  if (options.pattern_weights) job.weights = PatternWeights(context.model, options.seed);
   if (!options.init.empty()) {
     PosixFileSystem files;
     FT_ASSIGN(job.weights,

@@ -24,6 +24,7 @@ struct TrainingOptions {
   std::string text;  // bytes to train on, named `data_name`
   std::string data_name;
   std::string init;                           // safetensors; empty: fresh weights
+  bool pattern_weights = false;  // fresh ones that repeat, made in a fraction of the time
   std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
   bool pin = false;  // ranks to the cores of their slots
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers

@@ -65,7 +65,8 @@ struct Nvml::Functions {
   const char* Load(void* library) {
     const char* missing = nullptr;
     const auto find = [&](const char* symbol, auto& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
       if (function == nullptr && missing == nullptr) missing = symbol;
     };
     find("nvmlInit_v2", init);

@@ -23,7 +23,8 @@ enum Attribute : int {
 // The driver's library, closed with this.
 class Library {
  public:
-  explicit Library(const std::string& file) : handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+  explicit Library(const std::string& file)
+      : handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
   ~Library() {
     if (handle_ != nullptr) dlclose(handle_);
   }

@@ -22,7 +22,7 @@ struct GpuFacts {
 };
 
 struct CudaDriver {
-  int version = 0;  // of CUDA, the newest that the driver takes: 13000 is 13.0
+  int version = 0;             // of CUDA, the newest that the driver takes: 13000 is 13.0
   std::vector<GpuFacts> gpus;  // in CUDA's order
 };
 

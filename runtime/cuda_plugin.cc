@@ -11,8 +11,9 @@ namespace {
 
 constexpr const char* kFileName = "libforetrain_cuda.so";
 constexpr const char* kFunction = "foretrain_cuda_device_api";
+constexpr const char* kVersionFunction = "foretrain_cuda_runtime_version";
 
-CudaDevice Without(std::string why) { return {nullptr, 0, std::move(why)}; }
+CudaDevice Without(std::string why) { return {nullptr, 0, std::move(why), 0}; }
 
 std::string LoaderText() {
   const char* const text = dlerror();
@@ -46,7 +47,8 @@ CudaDevice LoadFile(const std::string& file) {
     const std::string text = why.data();
     return Without("the driver shows no device: " + (text.empty() ? "it gave no reason" : text));
   }
-  return {api, count, ""};
+  const auto version = reinterpret_cast<int (*)()>(dlsym(library, kVersionFunction));
+  return {api, count, "", version != nullptr ? version() : 0};
 }
 
 }  // namespace

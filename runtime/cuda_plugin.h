@@ -23,6 +23,7 @@ struct CudaDevice {
   const FtDeviceApi* api = nullptr;  // null: not usable
   std::int32_t count = 0;            // devices
   std::string why;                   // where it is not usable: a sentence without a full stop
+  int runtime_version = 0;           // of CUDA, that the plugin is linked with; 0: not known
 };
 
 // The device's table, which is never unloaded, or why there is none: no driver, no plugin, one that

@@ -5,10 +5,14 @@
 
 #include "app/calibration.h"
 #include "app/commands/commands.h"
+#include "app/device_choice.h"
 #include "app/forecast_bench.h"
 #include "app/forecasting.h"
 #include "app/search_bench.h"
 #include "app/simulate_bench.h"
+#include "app/stored_runs.h"
+#include "app/stop_signal.h"
+#include "app/training_bench.h"
 #include "base/file_system.h"
 #include "base/json.h"
 #include "base/table.h"
@@ -22,10 +26,16 @@ class Bench final : public Command {
  public:
   std::string_view Name() const override { return "bench"; }
   std::string_view Summary() const override {
-    return "Hold forecasts against runs of ten plans, or time the search or the simulator";
+    return "Run a table of trainings beside their forecasts, or time the search or the simulator";
   }
 
   void Declare(Arguments& arguments) override {
+    device_.Declare(arguments);
+    arguments.Option("--only", only_, "NAME,...", "Only these rows of the table");
+    arguments.Flag("--list", list_, "Say which rows there are");
+    arguments.Option("--store", store_, "FILE", "Store that the table's runs are recorded in");
+    arguments.Option("--spans", most_spans_, "N",
+                     "Record the ops of a row's run where they are no more than these");
     arguments.Flag("--search", search_, "Time the evaluation of plans in closed form");
     arguments.Flag("--simulate", simulate_,
                    "Time one forecast: compile, costs, simulation, figures");
@@ -34,10 +44,12 @@ class Bench final : public Command {
     arguments.Option("--layers", model_.layers, "N", "With --model: that many layers");
     arguments.Option("--model", model_.model, "NAME", "With --search, --simulate: this model");
     arguments.Option("--cluster", cluster_.cluster, "SPEC",
-                     "With --search, --simulate: on this machine");
+                     "With --search, --simulate: on this machine; of the table: the GPU that its "
+                     "forecasts are for");
     arguments.Flag("--forecast", forecast_, "Forecast each plan, train it twice and compare");
     arguments.Option("--plans", plans_, "NAME,...", "Only these plans");
-    arguments.Option("--steps", steps_, "N", "Steps of each run that count, at least 20");
+    arguments.Option("--steps", steps_, "N",
+                     "Steps of each run that count; 0: 10 of the table's, 20 of --forecast's");
     arguments.Option("--device-profile", profile_, "FILE",
                      "Forecast from this profile instead of measuring the machine first");
     arguments.Option("--seconds", seconds_, "S", "Time for measuring the machine");
@@ -45,20 +57,21 @@ class Bench final : public Command {
     arguments.Flag("--classes", classes_, "Print predicted and measured time by class of ops");
     DeclareJson(arguments);
     plan_.Declare(arguments);  // of --simulate
-    arguments.Footer("  foretrain bench --forecast --record forecast.md");
+    arguments.Footer(
+        "  foretrain bench --device cuda --only gpt2-124m-b64-bf16\n"
+        "  foretrain bench --forecast --record forecast.md\n"
+        "Exit codes of the table: 0 every row ran, 1 one did not; its reason is shown.");
   }
 
   Result<Exit> Run() override {
     if (search_) return BenchSearch();
     if (simulate_) return BenchSimulate();
-    if (!forecast_) {
+    if (steps_ < 0 || steps_ > 100'000) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "bench: say what to measure; there are --forecast, --search and --simulate");
+                  fmt::format("--steps: {} is not in 0 to 100000", steps_));
     }
-    if (steps_ < 1 || steps_ > 100'000) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("--steps: {} is not in 1 to 100000", steps_));
-    }
+    if (!forecast_) return RunTable();
+    if (steps_ == 0) steps_ = 20;
     FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
     ModelFlags flags;
     flags.model = kBenchModel;
@@ -83,6 +96,31 @@ class Bench final : public Command {
   }
 
  private:
+  Result<Exit> RunTable() const {
+    FT_ASSIGN(const std::vector<TableRow> rows, ChooseRows(TableRows(device_.IsCuda()), only_));
+    if (list_) return ListTable(rows, json_);
+    TableOptions options;
+    FT_ASSIGN(options.device, device_.Choose());
+    options.cuda = device_.IsCuda();
+    options.cluster = cluster_.cluster == "local" ? "" : cluster_.cluster;
+    options.device_profile = profile_;
+    options.steps = steps_ > 0 ? steps_ : 10;
+    options.most_spans = most_spans_;
+    FT_ASSIGN(const auto store, Store::Open(store_));
+    std::vector<TableResult> results;
+    for (const TableRow& row : rows) {
+      std::fprintf(stderr, "%s\n", row.name.c_str());
+      results.push_back(RunRow(*store, row, options));
+      if (StopSignal() != 0) break;
+    }
+    FT_TRY(store->Close());
+    const std::string device = device_.IsCuda() ? "cuda" : "cpu";
+    std::fputs((json_ ? TableJson(results, device) + "\n" : TableText(results)).c_str(), stdout);
+    const bool all = std::all_of(results.begin(), results.end(),
+                                 [](const TableResult& r) { return r.failed.empty(); });
+    return all ? Exit::kDone : Exit::kNo;
+  }
+
   Result<Exit> BenchSearch() const {
     constexpr std::int64_t kPlans = 4096;
     constexpr double kSeconds = 2;
@@ -252,7 +290,12 @@ class Bench final : public Command {
   PlanFlags plan_;
   bool classes_ = false;
   std::string plans_, profile_, record_;
-  std::int64_t steps_ = 20;
+  DeviceFlag device_;
+  std::string only_;
+  bool list_ = false;
+  std::string store_ = kDefaultStore;
+  std::int64_t most_spans_ = 200'000;
+  std::int64_t steps_ = 0;
   double seconds_ = 30;
 };
 

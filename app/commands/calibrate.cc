@@ -4,7 +4,9 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
+#include "app/device_choice.h"
 #include "app/forecasting.h"
+#include "app/local_gpu.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "sim/cost/cost_model.h"
@@ -23,8 +25,11 @@ class CalibrateCommand final : public Command {
     model_.Declare(arguments);
     plan_.Declare(arguments);
     arguments.Section("Calibration");
-    arguments.Option("--ranks", ranks_, "N",
-                     "Ranks that run at once on this machine; 0: the plan's, else one per core");
+    device_.Declare(arguments);
+    arguments.Option(
+        "--ranks", ranks_, "N",
+        "Ranks that run at once on this machine; 0: the plan's, else one per core, one on "
+        "a GPU");
     arguments.Option("--seconds", seconds_, "S", "Time to take, about");
     arguments.Option("--nvme", nvme_folder_, "DIR", "Folder on the disk to measure");
     arguments.Option("--cap-copy", cap_copy_, "RATE",
@@ -35,13 +40,20 @@ class CalibrateCommand final : public Command {
     DeclareJson(arguments);
     arguments.Footer(
         "  foretrain calibrate                              the usual splits of a small GPT\n"
-        "  foretrain calibrate --model gpt2-124m --tp 2     the ops of one plan");
+        "  foretrain calibrate --model gpt2-124m --tp 2     the ops of one plan\n"
+        "  foretrain calibrate --device cuda --seconds 120  this machine's first GPU");
   }
 
   Result<Exit> Run() override {
     CalibrationRequest request;
     request.seconds = seconds_;
-    FT_ASSIGN(request.targets, Targets());
+    FT_ASSIGN(request.device, device_.Choose());
+    if (device_.IsCuda()) {
+      FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+      FT_ASSIGN(request.cluster, LocalGpuCluster(catalogue, 1));
+    }
+    FT_ASSIGN(request.targets,
+              device_.IsCuda() && !OnePlan() && !model_.Given() ? GpuTargets() : Targets());
     request.nvme.folder = nvme_folder_;
     if (!cap_copy_.empty()) {
       FT_ASSIGN(request.copy_caps.h2d_bytes_per_s, ParseBytesPerSecond("--cap-copy", cap_copy_));
@@ -55,7 +67,7 @@ class CalibrateCommand final : public Command {
       request.ranks = std::max(request.ranks, target.plan.World());
     }
     FT_ASSIGN(const DeviceProfile profile, CalibrateThisMachine(request));
-    const std::string path = out_.empty() ? LocalProfilePath() : out_;
+    const std::string path = out_.empty() ? LocalProfilePath(device_.IsCuda()) : out_;
     FT_TRY(WriteProfile(path, profile));
     Print(profile, path);
     return Exit::kDone;
@@ -74,7 +86,8 @@ class CalibrateCommand final : public Command {
                                                    " is outside 0 to " + std::to_string(kMaxRanks) +
                                                    "; 0 takes one a core");
     }
-    const int ranks = ranks_ > 0 ? static_cast<int>(ranks_) : ThisMachine().cores;
+    const int one_each = device_.IsCuda() ? 1 : ThisMachine().cores;
+    const int ranks = ranks_ > 0 ? static_cast<int>(ranks_) : one_each;
     if (OnePlan()) {
       // What is not split takes one rank, unless --ranks says that dp takes the rest.
       PlanFlags flags = plan_;
@@ -109,6 +122,7 @@ class CalibrateCommand final : public Command {
 
   ModelFlags model_;
   PlanFlags plan_;
+  DeviceFlag device_;
   std::int64_t ranks_ = 0;
   double seconds_ = 20;
   std::string nvme_folder_ = "/tmp";

@@ -1,13 +1,22 @@
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "app/commands/commands.h"
 #include "app/plan_flags.h"
 #include "base/device_api.h"
 #include "base/json.h"
+#include "base/table.h"
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
+#include "profiler/nvml.h"
+#include "runtime/cuda_driver.h"
 #include "runtime/cuda_plugin.h"
 #include "runtime/device_status.h"
 
@@ -22,6 +31,23 @@ Result<FtMemory> MemoryOf(const FtDeviceApi& api, std::int32_t device) {
   return memory;
 }
 
+// What the driver and NVML say of the GPUs. What one does not tell is left out.
+struct Gpus {
+  std::optional<CudaDriver> driver;
+  std::string driver_version;  // "580.159.03"
+  std::vector<std::vector<GpuLink>> links;
+};
+
+Gpus AskGpus() {
+  Gpus gpus;
+  if (auto driver = AskCudaDriver(); driver.has_value()) gpus.driver = std::move(*driver);
+  const auto nvml = Nvml::Open();
+  if (!nvml.has_value()) return gpus;
+  if (auto version = (*nvml)->DriverVersion(); version.has_value()) gpus.driver_version = *version;
+  if (auto links = (*nvml)->Links(); links.has_value()) gpus.links = std::move(*links);
+  return gpus;
+}
+
 class Devices final : public Command {
  public:
   std::string_view Name() const override { return "devices"; }
@@ -33,23 +59,58 @@ class Devices final : public Command {
     const Machine machine = ThisMachine();
     FT_ASSIGN(const FtMemory memory, MemoryOf(CpuDeviceApi(), 0));
     const CudaDevice cuda = LoadCudaDevice(UsualPluginPlaces());
-    if (json_) return PrintJson(machine, memory, cuda);
+    const Gpus gpus = AskGpus();  // without a driver two files are looked for, and that is all
+    if (json_) return PrintJson(machine, memory, cuda, gpus);
     std::printf("cpu   %s, %d cores, %s free of %s: one rank is one thread\n", machine.name.c_str(),
                 machine.cores, FormatBytes(memory.free_bytes).c_str(),
                 FormatBytes(memory.total_bytes).c_str());
     if (cuda.api == nullptr) std::printf("cuda  not used: %s\n", cuda.why.c_str());
     for (std::int32_t device = 0; device < cuda.count; ++device) {
       FT_ASSIGN(const FtMemory of_device, MemoryOf(*cuda.api, device));
-      std::printf("cuda  device %d, %s free of %s: asked for by --device cuda\n", device,
-                  FormatBytes(of_device.free_bytes).c_str(),
+      std::printf("cuda  device %d, %s%s free of %s: asked for by --device cuda\n", device,
+                  FactsText(gpus, device).c_str(), FormatBytes(of_device.free_bytes).c_str(),
                   FormatBytes(of_device.total_bytes).c_str());
     }
+    if (gpus.driver.has_value()) {
+      std::printf("      driver %s for CUDA up to %s; the plugin is built with CUDA %s\n",
+                  gpus.driver_version.empty() ? "?" : gpus.driver_version.c_str(),
+                  CudaVersionText(gpus.driver->version).c_str(),
+                  CudaVersionText(cuda.runtime_version).c_str());
+    }
+    if (gpus.links.size() > 1) std::printf("\n%s", LinksText(gpus.links).c_str());
     return Exit::kDone;
   }
 
  private:
+  // "NVIDIA H200, compute capability 9.0, 132 multiprocessors at 1980 MHz, "
+  static std::string FactsText(const Gpus& gpus, std::int32_t device) {
+    const auto at = static_cast<std::size_t>(device);
+    if (!gpus.driver.has_value() || at >= gpus.driver->gpus.size()) return "";
+    const GpuFacts& gpu = gpus.driver->gpus[at];
+    return fmt::format("{}, compute capability {}.{}, {} multiprocessors at {} MHz, ", gpu.name,
+                       gpu.capability_major, gpu.capability_minor, gpu.multiprocessors,
+                       gpu.clock_mhz);
+  }
+
+  static std::string LinksText(const std::vector<std::vector<GpuLink>>& links) {
+    std::vector<TableColumn> columns{{.title = "", .align = Align::kLeft}};
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      columns.push_back({.title = fmt::format("GPU{}", i), .align = Align::kRight});
+    }
+    Table table(columns);
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      std::vector<std::string> cells{fmt::format("GPU{}", i)};
+      for (const GpuLink& link : links[i]) cells.push_back(foretrain::Name(link));
+      table.AddRow(std::move(cells));
+    }
+    return table.Text() +
+           "NV#: that many NVLinks; PIX, PXB: one PCIe switch or several; PHB: a host bridge; "
+           "NODE: "
+           "bridges of a\nNUMA node; SYS: the link between NUMA nodes\n";
+  }
+
   static Result<Exit> PrintJson(const Machine& machine, const FtMemory& memory,
-                                const CudaDevice& cuda) {
+                                const CudaDevice& cuda, const Gpus& gpus) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Name("devices").BeginArray().BeginObject();
     json.Field("name", "cpu").Field("model", machine.name).Field("cores", machine.cores);
@@ -59,12 +120,36 @@ class Devices final : public Command {
       FT_ASSIGN(const FtMemory of_device, MemoryOf(*cuda.api, device));
       json.BeginObject().Field("name", "cuda").Field("device", device);
       json.Field("memory_bytes", of_device.total_bytes).Field("free_bytes", of_device.free_bytes);
+      WriteFacts(json, gpus, device);
       json.EndObject();
     }
     json.EndArray();
     if (cuda.api == nullptr) json.Field("why_no_cuda", cuda.why);
-    std::puts(json.EndObject().Take().c_str());
+    if (gpus.driver.has_value()) {
+      json.Field("driver", gpus.driver_version);
+      json.Field("driver_cuda", CudaVersionText(gpus.driver->version));
+      json.Field("runtime_cuda", CudaVersionText(cuda.runtime_version));
+    }
+    json.Name("links").BeginArray();
+    for (const auto& row : gpus.links) {
+      json.BeginArray();
+      for (const GpuLink& link : row) json.String(foretrain::Name(link));
+      json.EndArray();
+    }
+    std::puts(json.EndArray().EndObject().Take().c_str());
     return Exit::kDone;
+  }
+
+  static void WriteFacts(JsonWriter& json, const Gpus& gpus, std::int32_t device) {
+    const auto at = static_cast<std::size_t>(device);
+    if (!gpus.driver.has_value() || at >= gpus.driver->gpus.size()) return;
+    const GpuFacts& gpu = gpus.driver->gpus[at];
+    json.Field("model", gpu.name);
+    json.Field("compute_capability",
+               fmt::format("{}.{}", gpu.capability_major, gpu.capability_minor));
+    json.Field("multiprocessors", gpu.multiprocessors).Field("clock_mhz", gpu.clock_mhz);
+    json.Field("memory_clock_mhz", gpu.memory_clock_mhz);
+    json.Field("memory_bus_bits", gpu.memory_bus_bits).Field("l2_bytes", gpu.l2_bytes);
   }
 };
 

@@ -89,6 +89,17 @@ class Calibration {
     return Report("no disk: " + added.error().message);
   }
 
+  // Of one rank alone. What a target without memory would have measured is left to the others.
+  Result<void> AddAlone(const Program& program, int repeats, Coverage& covered) {
+    const Coverage before = covered;
+    const Result<void> added = AddSheet(ComputeSheet(program, true, repeats, covered, table_));
+    if (added.has_value() || !options_.skip_what_does_not_fit) return added;
+    const ErrorCode code = added.error().code;
+    if (code != ErrorCode::kInfeasible && code != ErrorCode::kResourceExhausted) return added;
+    covered = before;
+    return Report("left out: " + added.error().message);
+  }
+
   Result<void> MakeSheets() {
     std::map<int, Coverage> covered;  // by concurrency
     std::set<int> worlds{1};
@@ -97,7 +108,7 @@ class Calibration {
       FT_ASSIGN(const Program program, Compile(target.model, target.plan));
       const int world = target.plan.World();
       const int repeats = RepeatsFor(target);
-      FT_TRY(AddSheet(ComputeSheet(program, true, repeats, covered[1], table_)));
+      FT_TRY(AddAlone(program, repeats, covered[1]));
       if (world == 1) continue;
       worlds.insert(world);
       FT_TRY(AddSheet(ComputeSheet(program, false, repeats, covered[world], table_)));

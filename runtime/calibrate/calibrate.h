@@ -37,10 +37,11 @@ struct CalibrateOptions {
   int device = 0;
   double seconds = 20;  // to take about; > 0. Each op is timed at least once all the same.
   bool grid = true;     // sizes around those of the targets, for other plans
-  NvmeOptions nvme;     // the disk to measure
-  CopyCaps copy_caps;   // of all copies, as of the runs to be forecast
-  std::string machine;  // for DeviceProfile::machine
-  std::string date;     // for DeviceProfile::date
+  bool skip_what_does_not_fit = false;  // targets that the device has no memory for; else an error
+  NvmeOptions nvme;                     // the disk to measure
+  CopyCaps copy_caps;                   // of all copies, as of the runs to be forecast
+  std::string machine;                  // for DeviceProfile::machine
+  std::string date;                     // for DeviceProfile::date
   std::function<void(const CalibrationProgress&)> progress;  // null: none
   std::function<bool()> stop;  // asked between runs of under a second or so; may be null
 };

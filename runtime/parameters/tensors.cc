@@ -309,6 +309,26 @@ TensorSource InitialWeights(const ModelSpec& model, std::uint64_t seed) {
   };
 }
 
+TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed) {
+  constexpr std::size_t kNumbers = std::size_t{1} << 16;
+  std::vector<float> pattern(kNumbers);
+  CounterRandom(seed, "pattern").FillNormal(0, 0.0F, kStandardDeviation, pattern);
+  return [pattern = std::move(pattern), vectors = InitialWeights(model, seed)](
+             const ParameterPlace& place, std::int64_t row, std::int64_t col,
+             std::span<float> out) -> Result<void> {
+    if (place.rows == 1) return vectors(place, row, col, out);
+    const auto first = static_cast<std::size_t>(row * place.cols + col);
+    for (std::size_t done = 0; done < out.size();) {
+      const std::size_t at = (first + done) % kNumbers;
+      const std::size_t count = std::min(out.size() - done, kNumbers - at);
+      std::copy_n(pattern.begin() + static_cast<std::ptrdiff_t>(at), count,
+                  out.begin() + static_cast<std::ptrdiff_t>(done));
+      done += count;
+    }
+    return {};
+  };
+}
+
 Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   for (int r = 0; r < executor.ranks(); ++r) {
     const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];

@@ -35,9 +35,9 @@ Options Parse(int argc, char** argv) {
 // Where the build puts the plugin; null and a reason where it is not usable.
 foretrain::CudaDevice Device(bool on_host) {
 #if FORETRAIN_HAVE_CUDA_SHIM
-  if (on_host) return {&foretrain::ShimDeviceApi(), 1, ""};
+  if (on_host) return {&foretrain::ShimDeviceApi(), 1, "", 0};
 #endif
-  if (on_host) return {nullptr, 0, "kernels are executed on the host of x86-64 alone"};
+  if (on_host) return {nullptr, 0, "kernels are executed on the host of x86-64 alone", 0};
   foretrain::PluginPlaces places;
   places.files = {FORETRAIN_CUDA_PLUGIN};
   return foretrain::LoadCudaDevice(places);

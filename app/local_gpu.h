@@ -1,0 +1,27 @@
+// The GPUs of this machine in the catalogue's terms: what forecasts of runs on them start from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "sim/spec/catalogue.h"
+
+namespace foretrain {
+
+// The catalogue's entry of a GPU that the driver calls `name`: the one whose chip the name holds;
+// of several those of the same kind of board, PCIe or not, and of these the one whose memory is
+// nearest.
+//
+//   name          as the driver writes it, "NVIDIA A100-SXM4-80GB"
+//   memory_bytes  of the device
+//
+// Errors: kInvalidArgument, the catalogue has no such chip. O(entries).
+Result<GpuEntry> FindGpuOfDriver(const Catalogue& catalogue, const std::string& name,
+                                 std::int64_t memory_bytes);
+
+// A node with `ranks` GPUs like the first of this machine. Errors: those of AskCudaDriver and of
+// FindGpuOfDriver, with how to name the GPU.
+Result<ClusterSpec> LocalGpuCluster(const Catalogue& catalogue, int ranks);
+
+}  // namespace foretrain

@@ -1,0 +1,7 @@
+// What the plugin was linked with; runtime/cuda_plugin.cc looks for it by name.
+#include <cuda_runtime.h>
+
+extern "C" __attribute__((visibility("default"))) int foretrain_cuda_runtime_version() {
+  int version = 0;
+  return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : 0;
+}
