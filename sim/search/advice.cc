@@ -1,14 +1,15 @@
 #include "sim/search/advice.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
+#include <initializer_list>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/units.h"
 #include "sim/program/blocks/parameters.h"
+#include "sim/program/lower/transfer_blocks.h"
 #include "sim/program/precision.h"
 #include "sim/search/enumerate.h"
 #include "sim/spec/plan_fields.h"
@@ -101,22 +102,41 @@ std::vector<std::vector<Change>> ChangesOf(const SearchSpace& space, int ranks) 
   return kinds;
 }
 
-// Bytes that the devices of any plan of the space hold together: weights and the sums of their
-// gradients, each once at least; 0 where some plan has them elsewhere or in other formats.
+bool IsChosen(const SearchSpace& space, std::initializer_list<std::string_view> fields) {
+  return std::any_of(space.choices.begin(), space.choices.end(), [&](const SearchChoice& choice) {
+    return choice.values.size() > 1 &&
+           std::find(fields.begin(), fields.end(), choice.field->name) != fields.end();
+  });
+}
+
+// Bytes that the devices of any plan of the space hold together: weights, the sums of their
+// gradients and, where none offloads it, optimizer state, each once at least; 0 where plans differ
+// in that.
 std::int64_t LeastTogether(const ModelSpec& model, const SearchSpace& space) {
-  constexpr std::array<std::string_view, 6> kFormats = {
-      "precision", "weights", "gradients", "method", "offload_parameters", "offload_gradients"};
-  for (const SearchChoice& choice : space.choices) {
-    const auto found = std::find(kFormats.begin(), kFormats.end(), choice.field->name);
-    if (found != kFormats.end()) return 0;
+  if (IsChosen(space, {"precision", "weights", "gradients", "method", "offload_parameters",
+                       "offload_gradients"})) {
+    return 0;
   }
-  const Plan& plan = space.base;
+  Plan plan = space.base;
+  for (const SearchChoice& choice : space.choices) {
+    if (choice.values.size() == 1) choice.field->set(plan, choice.values.front());
+  }
   if (plan.offload_parameters != OffloadTarget::kNone ||
       plan.offload_gradients != OffloadTarget::kNone || plan.QuantizesBase()) {
     return 0;
   }
   const ParameterCounts counts = CountParameters(model, plan);
-  return BytesIn(WeightFormat(plan), counts.all) + BytesIn(SumFormat(plan), counts.trained);
+  std::int64_t bytes =
+      BytesIn(WeightFormat(plan), counts.all) + BytesIn(SumFormat(plan), counts.trained);
+  if (IsChosen(space, {"offload_optimizer", "offload_fraction", "moments", "optimizer"}) ||
+      plan.offload_optimizer != OffloadTarget::kNone) {
+    return bytes;
+  }
+  if (HasMasters(plan)) bytes += BytesIn(NumberFormat::kFp32, counts.trained);
+  if (plan.optimizer != OptimizerKind::kSgd) {
+    bytes += 2 * BytesIn(MomentFormatOf(plan), counts.trained);
+  }
+  return bytes;
 }
 
 }  // namespace

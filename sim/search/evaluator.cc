@@ -155,8 +155,8 @@ void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
   }
 }
 
-// Of a family's chunks the least, with what the state of their ranks adds where `of_composition_` has
-// it.
+// Of a family's chunks the least, with what the state of their ranks adds where `of_composition_`
+// has it.
 void Evaluator::FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blocks,
                                  const PipelineForm& pipeline) {
   static const StateFigures kNone;
@@ -169,8 +169,7 @@ void Evaluator::FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blo
     for (const int number : rank.chunks) {
       if (known_[At(number)]) continue;
       known_[At(number)] = true;
-      classes_[At(number)] =
-          least_.ClassOf(plan, blocks, pipeline.classes()[At(number)], state);
+      classes_[At(number)] = least_.ClassOf(plan, blocks, pipeline.classes()[At(number)], state);
     }
   }
 }
@@ -181,8 +180,7 @@ Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& 
   out = {};
   if (plan.recompute_layers > 0 || WalksMemory(plan)) return Reached::kEnd;
   if (plan.schedule == ScheduleKind::kDualPipe) return Reached::kEnd;
-  const LeastTable::Blocks* blocks =
-      least_.BlocksOf(plan, family, LeastTable::Figures::kSeconds);
+  const LeastTable::Blocks* blocks = least_.BlocksOf(plan, family, LeastTable::Figures::kSeconds);
   if (blocks == nullptr) return Reached::kEnd;
   const PipelineForm& pipeline = pipelines_.Find(plan);
   of_composition_.clear();

@@ -148,13 +148,17 @@ ClassFigures LeastTable::Without(const Plan& plan, const Blocks& blocks, const C
   const auto [found, is_new] = class_figures_.try_emplace(key.Value());
   if (!is_new) return found->second;
   Plan one = plan;
+  const bool bytes = blocks.figures == Figures::kAll;
+  if (!bytes) {
+    one.recompute = RecomputeKind::kNone;
+    one.offload_activations = OffloadTarget::kNone;
+  }
   const StateFigures none;
   for (const Blocks::One& some : blocks.all) {
     for (std::size_t f = 0; f < blocks.fields.size(); ++f) {
       blocks.fields[f]->set(one, some.values[f]);
     }
     const ChunkClass its = With(chunk, one.recompute != RecomputeKind::kNone);
-    const bool bytes = blocks.figures == Figures::kAll;
     const ClassFigures figures = chunks_.Of(one, its, none, some.keys, bytes);
     if (&some == &blocks.all.front()) found->second = figures;
     Keep(figures, found->second);

@@ -1,5 +1,5 @@
-// A plan's forecast from a program that is held in outline: for a search, which simulates many plans
-// and shows none of their programs.
+// A plan's forecast from a program that is held in outline: for a search, which simulates many
+// plans and shows none of their programs.
 #pragma once
 
 #include "base/result.h"

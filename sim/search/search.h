@@ -66,7 +66,8 @@ struct SearchResult {
 //
 // Errors: kInvalidArgument, an invalid model; kInfeasible, no plan makes the ranks or keeps the
 // rules, by the first rule that is broken, or nothing fits: names what the smallest plan needs and
-// has, and the smallest changes that would do (advice.h); kAborted. O(plans) evaluations and `simulated` simulations; same input, same output.
+// has, and the smallest changes that would do (advice.h); kAborted. O(plans) evaluations and
+// `simulated` simulations; same input, same output.
 Result<SearchResult> SearchPlans(const ModelSpec& model, const CostModel& costs,
                                  const SearchSpace& space, const SearchOptions& options);
 

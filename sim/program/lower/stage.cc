@@ -25,8 +25,8 @@ std::size_t At(BlockKind kind) { return static_cast<std::size_t>(kind); }
 ParameterLists ListsOf(const ModelSpec& model, const Plan& plan, int ep_rank) {
   ParameterLists lists;
   const bool dense = model.DenseLayers() > 0, experts = model.DenseLayers() < model.layers;
-  for (const BlockKind kind : {BlockKind::kEmbedding, BlockKind::kLayer, BlockKind::kHead,
-                               BlockKind::kExpertLayer}) {
+  for (const BlockKind kind :
+       {BlockKind::kEmbedding, BlockKind::kLayer, BlockKind::kHead, BlockKind::kExpertLayer}) {
     if (kind == BlockKind::kLayer && !dense) continue;
     if (kind == BlockKind::kExpertLayer && !experts) continue;
     lists[At(kind)] = ParametersOf(model, plan, kind, ep_rank);
@@ -163,8 +163,8 @@ class Builder {
     // The biases by which routers choose: small steps are added to them.
     bucket.unsharded = bucket.frozen && !plan_.HasAdapters();
     bucket.weights = group.front().size->quantized ? NumberFormat::kByte
-                     : bucket.unsharded             ? NumberFormat::kFp32
-                                                    : WeightFormat(plan_);
+                     : bucket.unsharded            ? NumberFormat::kFp32
+                                                   : WeightFormat(plan_);
     bucket.sums = SumFormat(plan_);
     // Of what is frozen there is nothing to share out but the parameters.
     const bool shares =
@@ -236,13 +236,12 @@ class Builder {
   // Each tensor of a parameter whose first one lies at `begin`.
   void PlaceTensors(const Member& member, int number, std::int64_t begin) {
     const BlockKind kind = stage_.KindOf(member.block);
-    const BlockParameter& parameter =
-        (*lists_)[At(kind)][static_cast<std::size_t>(member.index)];
+    const BlockParameter& parameter = (*lists_)[At(kind)][static_cast<std::size_t>(member.index)];
     std::int64_t before = 0;
     for (const ModelTensor& part : parameter.parts) {
       ParameterPlace place;
-      place.name =
-          IsLayer(kind) ? "layers." + std::to_string(member.block - 1) + "." + part.name : part.name;
+      place.name = IsLayer(kind) ? "layers." + std::to_string(member.block - 1) + "." + part.name
+                                 : part.name;
       place.rows = part.rows;
       place.cols = part.cols;
       place.row_end = part.rows;

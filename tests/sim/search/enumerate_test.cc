@@ -204,5 +204,31 @@ TEST_F(Enumerated, LosesNothingOfExpertsToFamilies) {
   }
 }
 
+// Each field at both ends of its range: every plan is ranked or counted, none leaves a limit, and
+// no size passes what an integer holds (the asan preset would tell).
+TEST_F(Enumerated, KeepsItsCountsWithAbsurdSizes) {
+  model_ = ResolveModel("gpt2-124m", "test", *BuiltInCatalogue())->model;
+  const CostModel costs = Costs();
+  for (const PlanField& field : PlanFields()) {
+    if (field.type != PlanFieldType::kInteger && field.type != PlanFieldType::kSize) continue;
+    SearchSpace space;
+    space.base.sequence = 1024;
+    space.base.global_batch = 64;
+    space.base.micro_batch = 1;
+    space.base.precision = Precision::kBf16;
+    for (const char* axis : {"dp", "tp", "pp"}) space.Choose(axis, {1, 2, 8});
+    space.Choose(field.name, {field.low, field.high});
+    const auto found = EnumeratePlans(model_, costs, space, kRanks, options_);
+    ASSERT_TRUE(found.has_value()) << field.name;
+    const SpaceWalk walk(model_, space, kRanks);
+    EXPECT_EQ(found->evaluated + found->rejected.count(), walk.size()) << field.name;
+    for (const Candidate& candidate : found->fastest) {
+      EXPECT_TRUE(ValidatePlan(candidate.plan, model_).has_value()) << field.name;
+      EXPECT_GT(candidate.estimate.step_s, 0) << field.name;
+      EXPECT_LE(candidate.estimate.memory_bytes, options_.memory_bytes) << field.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -30,10 +30,10 @@ TEST(ForecastOutline, IsTheForecastOfTheWholeProgram) {
     EXPECT_EQ(outline->relative_error, whole->relative_error);
     ASSERT_EQ(outline->memory.size(), whole->memory.size());
     const SystemOptions& system = costs->profile().system;
-    const FullestDevice a = FullestDeviceOf(drawn.model, whole->program, whole->memory,
-                                            drawn.cluster, system);
-    const FullestDevice b = FullestDeviceOf(drawn.model, outline->program, outline->memory,
-                                            drawn.cluster, system);
+    const FullestDevice a =
+        FullestDeviceOf(drawn.model, whole->program, whole->memory, drawn.cluster, system);
+    const FullestDevice b =
+        FullestDeviceOf(drawn.model, outline->program, outline->memory, drawn.cluster, system);
     EXPECT_EQ(b.rank, a.rank);
     EXPECT_EQ(b.memory.tensors, a.memory.tensors);
     EXPECT_EQ(b.memory.held, a.memory.held);

@@ -85,9 +85,10 @@ TEST(TopThree, FitTheirDevicesWhenTheyAreCompiled) {
     too_large += of_case;
     if (of_case == 0) ++without;
   }
-  std::printf("%d cases, in %d the best takes over 90 %% of a device: 0 of 3 too large in %d; %d "
-              "plans too large in all\n",
-              cases, full, without, too_large);
+  std::printf(
+      "%d cases, in %d the best takes over 90 %% of a device: 0 of 3 too large in %d; %d "
+      "plans too large in all\n",
+      cases, full, without, too_large);
   EXPECT_GT(cases, 50);
   EXPECT_GE(without, 0.95 * cases);
 }
