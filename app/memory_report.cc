@@ -118,8 +118,13 @@ std::int64_t NamedPeak::InAll() const {
 std::vector<OutsideBytes> OutsideOf(const DeviceUse& memory, const SystemOptions& system) {
   std::vector<OutsideBytes> out = {
       {"held by the allocator", memory.held,
-       system.caching_allocator ? "segments of a caching allocator that serves the step in order"
-                                : "gaps of the arena"}};
+       system.caching_allocator
+           ? "what eager kernels and libraries keep in the step, in whole blocks"
+           : "gaps of the arena"}};
+  if (system.caching_allocator) {
+    out.push_back({"cached by it", memory.cached,
+                   "free parts of its segments, of which a full device has fewer"});
+  }
   for (const OverheadEntry& entry : OverheadEntries()) {
     out.push_back(
         {std::string(entry.name), memory.outside.*entry.bytes, std::string(entry.source)});

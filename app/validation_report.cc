@@ -82,6 +82,7 @@ ValidationReport::ValidationReport(std::span<const PublishedRun> runs,
       families_(ScoreFamilies(runs, predictions)),
       all_(ScoreAll(families_)),
       choices_(ScorePlanChoice(runs, predictions)),
+      fitting_(ScoreFittingChoice(runs, predictions)),
       repeats_(FindRepeats(runs, predictions)),
       worst_(WorstRows(runs, predictions, worst)) {}
 
@@ -120,6 +121,23 @@ std::string ValidationReport::ChoiceTable() const {
     table.AddRow({choice.family, std::to_string(choice.groups),
                   FormatPercent(static_cast<double>(choice.hits) / choice.groups),
                   FormatPercent(choice.mean_regret), FormatPercent(choice.worst_regret)});
+  }
+  return "\n" + table.Text();
+}
+
+std::string ValidationReport::FittingTable() const {
+  if (fitting_.empty()) return {};
+  Table table({{"fastest that are said to fit"},
+               {"plans", kRight},
+               {"out of memory", kRight},
+               {"chosen"},
+               {"out of memory", kRight}});
+  for (const FittingChoice& choice : fitting_) {
+    std::vector<std::string> ids;
+    for (const std::size_t row : choice.chosen) ids.push_back(runs_[row].id);
+    table.AddRow({choice.family + " " + choice.model, std::to_string(choice.plans),
+                  std::to_string(choice.out_of_memory), Join(ids, " "),
+                  std::to_string(choice.chosen_out_of_memory)});
   }
   return "\n" + table.Text();
 }
@@ -184,7 +202,8 @@ std::string ValidationReport::OpenFields() const {
 }
 
 std::string ValidationReport::Text() const {
-  return FamilyTable() + ChoiceTable() + RepeatTable() + WorstTable() + OpenFields() + Refusals();
+  return FamilyTable() + ChoiceTable() + FittingTable() + RepeatTable() + WorstTable() +
+         OpenFields() + Refusals();
 }
 
 void ValidationReport::WriteRows(JsonWriter& json) const {
@@ -227,7 +246,15 @@ std::string ValidationReport::Json() const {
     json.Field("mean_regret", choice.mean_regret).Field("worst_regret", choice.worst_regret);
     json.EndObject();
   }
-  json.EndObject().Name("repeats").BeginArray();
+  json.EndObject().Name("fitting_choice").BeginArray();
+  for (const FittingChoice& choice : fitting_) {
+    json.BeginObject().Field("family", choice.family).Field("model", choice.model);
+    json.Field("plans", choice.plans).Field("out_of_memory", choice.out_of_memory);
+    json.Name("chosen").BeginArray();
+    for (const std::size_t row : choice.chosen) json.String(runs_[row].id);
+    json.EndArray().Field("chosen_out_of_memory", choice.chosen_out_of_memory).EndObject();
+  }
+  json.EndArray().Name("repeats").BeginArray();
   for (const Repeats& repeats : repeats_) {
     json.BeginObject().Name("ids").BeginArray();
     for (const std::size_t row : repeats.rows) json.String(runs_[row].id);

@@ -22,13 +22,14 @@ class ValidationReport {
                    std::size_t worst);
 
   std::string Text() const;
-  // {"schema", "rows", "predicted", "refused", "summary", "families", "plan_choice", "repeats",
-  // "worst", "filled"}; figures without data are null.
+  // {"schema", "rows", "predicted", "refused", "summary", "families", "plan_choice",
+  // "fitting_choice", "repeats", "worst", "filled"}; figures without data are null.
   std::string Json() const;
 
  private:
   std::string FamilyTable() const;
   std::string ChoiceTable() const;
+  std::string FittingTable() const;
   std::string RepeatTable() const;
   std::string WorstTable() const;
   std::string Refusals() const;
@@ -40,6 +41,7 @@ class ValidationReport {
   std::vector<FamilyScore> families_;
   FamilyScore all_;
   std::vector<PlanChoice> choices_;
+  std::vector<FittingChoice> fitting_;
   std::vector<Repeats> repeats_;
   std::vector<std::size_t> worst_;
 };

@@ -1,6 +1,7 @@
 #include "sim/memory/device_use.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/result.h"
 #include "sim/memory/reserved_peak.h"
@@ -10,40 +11,84 @@ namespace {
 
 constexpr int kAllStages = 4;  // pipelines of more are looked at in part
 
+// Whether the system keeps other tensors than the program.
+bool IsReplayed(const SystemOptions& system) {
+  return system.caching_allocator || system.logit_bytes > 0;
+}
+
+// Numbers of the peaks whose devices may be the fullest.
+std::vector<std::size_t> ToLookAt(std::span<const PeakMemory> tensors, int pp,
+                                  const SystemOptions& system) {
+  const auto most =
+      std::max_element(tensors.begin(), tensors.end(),
+                       [](const PeakMemory& a, const PeakMemory& b) { return a.total < b.total; });
+  const auto fullest = static_cast<std::size_t>(most - tensors.begin());
+  const bool all = !IsReplayed(system) || pp <= kAllStages;
+  std::vector<std::size_t> out;
+  for (std::size_t r = 0; r < tensors.size(); ++r) {
+    if (all || r == 0 || r + 1 == tensors.size() || r == fullest) out.push_back(r);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::int64_t RoomOf(const ClusterSpec& cluster, const DeviceOverhead& outside) {
   return std::max<std::int64_t>(0, cluster.device.memory_bytes - outside.Total());
 }
 
-DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankProgram& rank,
-                            std::int64_t tensors, const ClusterSpec& cluster,
-                            const SystemOptions& system) {
-  DeviceUse out{tensors, 0, DeviceOverheadOf(cluster, plan, system)};
-  std::int64_t held = rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)];
-  if (system.caching_allocator && !cluster.is_cpu) {
-    const std::int64_t room = std::max<std::int64_t>(1, RoomOf(cluster, out.outside));
-    held = PredictReserved(model, plan, rank.Coordinates(), system, room).reserved;
+bool Fits(const DeviceUse& use, const ClusterSpec& cluster) {
+  return use.Needed() <= cluster.device.memory_bytes;
+}
+
+DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                      std::int64_t tensors, std::int64_t arena, const ClusterSpec& cluster,
+                      const SystemOptions& system) {
+  DeviceUse out{tensors, 0, 0, DeviceOverheadOf(cluster, plan, system)};
+  if (!IsReplayed(system) || cluster.is_cpu) {
+    out.held = std::max<std::int64_t>(0, arena - tensors);
+    return out;
   }
-  out.held = std::max<std::int64_t>(0, held - tensors);
+  const std::int64_t room = RoomOf(cluster, out.outside);
+  const ReservedMemory memory =
+      PredictReserved(model, plan, at, system, std::max<std::int64_t>(1, room));
+  out.held = memory.allocated - tensors;
+  if (!system.caching_allocator) return out;
+  out.cached = std::max<std::int64_t>(0, std::min(memory.reserved, room) - memory.allocated);
   return out;
+}
+
+DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankProgram& rank,
+                      std::int64_t tensors, const ClusterSpec& cluster,
+                      const SystemOptions& system) {
+  return DeviceUseOf(model, plan, rank.Coordinates(), tensors,
+                     rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)], cluster, system);
 }
 
 FullestDevice FullestDeviceOf(const ModelSpec& model, const Program& program,
                               std::span<const PeakMemory> tensors, const ClusterSpec& cluster,
                               const SystemOptions& system) {
   FT_CHECK(tensors.size() == program.ranks.size() && !tensors.empty());
-  const auto most = std::max_element(
-      tensors.begin(), tensors.end(),
-      [](const PeakMemory& a, const PeakMemory& b) { return a.total < b.total; });
-  const auto fullest = static_cast<std::size_t>(most - tensors.begin());
-  const bool all = !system.caching_allocator || program.plan.pp <= kAllStages;
   FullestDevice out;
-  for (std::size_t r = 0; r < tensors.size(); ++r) {
-    if (!all && r != 0 && r + 1 != tensors.size() && r != fullest) continue;
-    const DeviceUse memory = DeviceUseOf(model, program.plan, program.ranks[r],
-                                               tensors[r].total, cluster, system);
-    if (r == 0 || memory.Total() > out.memory.Total()) out = {r, memory};
+  for (const std::size_t r : ToLookAt(tensors, program.plan.pp, system)) {
+    const DeviceUse memory =
+        DeviceUseOf(model, program.plan, program.ranks[r], tensors[r].total, cluster, system);
+    if (r == 0 || memory.Needed() > out.memory.Needed()) out = {r, memory};
+  }
+  return out;
+}
+
+StageUse FullestStageOf(const ModelSpec& model, const Plan& plan, const ClusterSpec& cluster,
+                        const SystemOptions& system) {
+  std::vector<PeakMemory> tensors;
+  for (int pp = 0; pp < plan.pp; ++pp) {
+    tensors.push_back(PredictPeakMemory(model, plan, {.pp = pp}));
+  }
+  StageUse out;
+  for (const std::size_t pp : ToLookAt(tensors, plan.pp, system)) {
+    const DeviceUse memory = DeviceUseOf(model, plan, {.pp = static_cast<int>(pp)},
+                                         tensors[pp].total, tensors[pp].total, cluster, system);
+    if (pp == 0 || memory.Needed() > out.memory.Needed()) out = {static_cast<int>(pp), memory};
   }
   return out;
 }

@@ -19,22 +19,36 @@ namespace foretrain {
 
 struct DeviceUse {
   std::int64_t tensors = 0;  // of the program, live at their peak
-  std::int64_t held = 0;     // by the allocator beside them
+  std::int64_t held = 0;     // beside them and as surely: gaps of an arena, what eager kernels keep
+  std::int64_t cached = 0;   // by the allocator, in segments that no tensor needs
   DeviceOverhead outside;
 
-  std::int64_t Total() const { return tensors + held + outside.Total(); }
+  // A plan fails where this passes the device.
+  std::int64_t Needed() const { return tensors + held + outside.Total(); }
+  std::int64_t Total() const { return Needed() + cached; }
 };
 
-// Of a rank of a linked program whose tensors have a peak of `tensors` bytes. What the allocator
-// holds beside them: gaps between buffers of the arena or, where the system has a caching
-// allocator, its segments (reserved_peak.h), which gives unused ones back where the device is full.
+// Of the rank at `at`, whose tensors have a peak of `tensors` bytes and whose arena would have
+// `arena`, which counts where no caching allocator serves the system.
+//
+// A caching allocator that finds no room gives back the segments that are free and asks again
+// before it fails (PyTorch, CUDACachingAllocator.cpp: release_cached_blocks), and a run near the
+// end of its memory spends its gaps on what is asked next. How gaps lie depends on the lives of
+// Python's variables, which the program does not have, so that they are not taken to make a run
+// fail: `cached` is what the model of the allocator reserves beside blocks in use, cut to what the
+// device has left. Too lenient for runs that fail of gaps alone.
 //
 // O(ops) where the system has a caching allocator, else as DeviceOverheadOf; safe from any thread.
+DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                      std::int64_t tensors, std::int64_t arena, const ClusterSpec& cluster,
+                      const SystemOptions& system);
 DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankProgram& rank,
-                            std::int64_t tensors, const ClusterSpec& cluster,
-                            const SystemOptions& system);
+                      std::int64_t tensors, const ClusterSpec& cluster,
+                      const SystemOptions& system);
 
-// The rank of a linked program that takes most of its device, and what that is.
+bool Fits(const DeviceUse& use, const ClusterSpec& cluster);
+
+// The rank of a linked program that needs most of its device, and what that is.
 //
 //   tensors  peaks of the program's ranks, in their order
 //
@@ -47,6 +61,14 @@ struct FullestDevice {
 FullestDevice FullestDeviceOf(const ModelSpec& model, const Program& program,
                               std::span<const PeakMemory> tensors, const ClusterSpec& cluster,
                               const SystemOptions& system);
+
+// The same of a valid plan that is not compiled, by stages; an arena is taken to have no gaps.
+struct StageUse {
+  int pp = 0;
+  DeviceUse memory;
+};
+StageUse FullestStageOf(const ModelSpec& model, const Plan& plan, const ClusterSpec& cluster,
+                        const SystemOptions& system);
 
 // What is left of a device for the program and its allocator: at least 0.
 std::int64_t RoomOf(const ClusterSpec& cluster, const DeviceOverhead& outside);

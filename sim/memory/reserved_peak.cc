@@ -88,6 +88,9 @@ class Replay {
     for (const auto& [tensor, micro_batch] : held_gradients_) {
       tensors_[Index(tensor)].last = ends.at(micro_batch);
     }
+    for (const auto& [tensor, micro_batch] : metrics_) {
+      tensors_[Index(tensor)].first = tensors_[Index(tensor)].last = ends.at(micro_batch);
+    }
   }
 
   const Binding& BindingOf(const Instruction& instruction, std::int16_t slot) const {
@@ -100,6 +103,11 @@ class Replay {
       const Binding& binding = BindingOf(instruction, operand.slot);
       if (binding.buffer < 0) continue;
       Tensor& tensor = tensors_[Index(binding.buffer)];
+      const TensorSlot& slot = block.slots[Index(operand.slot)];
+      Shorten(slot, tensor);
+      if (slot.role == SlotRole::kGradient) {
+        largest_gradient_ = std::max(largest_gradient_, ElementsIn(slot.format, slot.bytes));
+      }
       if (IsSharedGather(op, operand)) {
         tensor.shared = true;
         gathered_bytes_ = std::max(gathered_bytes_, tensor.bytes);
@@ -108,8 +116,18 @@ class Replay {
       tensor.last = number;
       tensor.moved = tensor.moved || (IsCommunication(op.kind) && op.queue != Queue::kCompute);
       tensor.sharded = tensor.sharded || op.queue == Queue::kGather || op.queue == Queue::kReduce;
-      HoldGradient(instruction, block.slots[Index(operand.slot)], operand, number);
+      HoldGradient(instruction, slot, operand, number);
     }
+  }
+
+  // A system's logits may take less than the program's: fp32, and a gradient of fewer bits beside.
+  void Shorten(const TensorSlot& slot, Tensor& tensor) const {
+    constexpr std::int64_t kShort = 2;  // bytes of 16 bits
+    if (system_.logit_bytes == 0 || slot.category != Category::kLogits) return;
+    const bool is_fp32 = slot.format == NumberFormat::kFp32;
+    const std::int64_t each =
+        is_fp32 ? kShort : std::max<std::int64_t>(0, system_.logit_bytes - kShort);
+    tensor.bytes = std::min(tensor.bytes, each * ElementsIn(slot.format, slot.bytes));
   }
 
   bool IsSharedGather(const Op& op, const Operand& operand) const {
@@ -143,21 +161,31 @@ class Replay {
           AddBeside(instruction, block, op, 1, BytesIn(op.formats[1], all), number);
         }
         break;
-      case OpKind::kNormForward:  // the input in fp32, and what is left of it
-        if (!system_.fused_norm && op.rms) AddBeside(instruction, block, op, 5, 8 * all, number);
+      // The input in fp32, in whose place nothing keeps 16 bits, and the normalized numbers before
+      // they are weighted: 4 - 2 + 2.
+      case OpKind::kNormForward:
+        if (!system_.fused_norm && op.rms) AddBeside(instruction, block, op, 5, 4 * all, number);
         break;
       // Logits as the head made them, and their exponentials beside their fp32 copy.
       case OpKind::kCrossEntropyForward:
       case OpKind::kVocabSums:
-        if (!system_.fused_loss) {
-          const std::int64_t logits = op.shape.rows * op.shape.vocab;
-          AddBeside(instruction, block, op, 0,
-                    BytesIn(ActivationFormat(plan_), logits) + 4 * logits, number);
-        }
+        if (!system_.fused_loss) AddEagerLoss(instruction, block, op, number);
         break;
       default:
         break;
     }
+  }
+
+  void AddEagerLoss(const Instruction& instruction, const Block& block, const Op& op, int number) {
+    const std::int64_t logits = op.shape.rows * op.shape.vocab;
+    const std::int64_t made = BytesIn(ActivationFormat(plan_), logits);
+    if (!system_.late_metrics) {
+      AddBeside(instruction, block, op, 0, made + 4 * logits, number);
+      return;
+    }
+    // Logits as they were, in fp32, and their log-softmax.
+    metrics_.emplace_back(static_cast<int>(tensors_.size()), instruction.key.micro_batch);
+    tensors_.push_back({made + 8 * logits, number, number});
   }
 
   // Those behind the buffers are held beside the program.
@@ -222,8 +250,21 @@ class Replay {
       }
       for (const int t : moment.end) allocator.Free(places_[Index(t)]);
     }
+    CopyForSums(allocator);
     CopyForUpdate(allocator);
     Gather(allocator);
+  }
+
+  static void TakeOnce(CachingAllocatorModel& allocator, std::int64_t bytes) {
+    allocator.Free(allocator.Allocate(std::max<std::int64_t>(1, bytes)));
+  }
+
+  // The fullest flat copy that gradients are summed in: it is closed by the largest of them.
+  void CopyForSums(CachingAllocatorModel& allocator) const {
+    if (system_.flat_reduce_elements == 0 || plan_.DataParallel() == 1) return;
+    const std::int64_t elements =
+        std::min(Parameters(), system_.flat_reduce_elements + largest_gradient_);
+    TakeOnce(allocator, BytesIn(SumFormat(plan_), elements));
   }
 
   // Gradients of the part that the rank updates, in one tensor, and of that in fp32.
@@ -231,6 +272,8 @@ class Replay {
     if (!system_.flat_update || SumFormat(plan_) == NumberFormat::kFp32) return;
     const int shards = plan_.zero_stage > 0 ? plan_.Shards() : 1;
     const std::int64_t own = std::max<std::int64_t>(1, Parameters() / shards);
+    constexpr std::int64_t kWide = 8;  // bytes of 64 bits
+    if (system_.wide_norm) TakeOnce(allocator, kWide * std::min(own, largest_gradient_));
     const int flat = allocator.Allocate(BytesIn(SumFormat(plan_), own));
     const int wide = allocator.Allocate(BytesIn(NumberFormat::kFp32, own));
     allocator.Free(flat);
@@ -256,9 +299,11 @@ class Replay {
   std::vector<int> places_;  // blocks, by tensor
   std::vector<Tensor> tensors_;
   std::vector<std::pair<int, int>> held_gradients_;  // tensor, micro-batch
+  std::vector<std::pair<int, int>> metrics_;         // likewise
   std::vector<Moment> moments_;
   std::int64_t gathered_bytes_ = 0;  // the largest of those that share a buffer
-  std::vector<int> gathers_;         // ops, ascending
+  std::int64_t largest_gradient_ = 0;  // elements of a parameter's
+  std::vector<int> gathers_;           // ops, ascending
   int ops_ = 0;
 };
 

@@ -30,14 +30,14 @@ constexpr std::array kBets = {
     Bet{"the update", [](const RankedPlan& p, double) { return Part(p, p.estimate.parts.update_s); }},
     Bet{"memory",
         [](const RankedPlan& p, double memory) {
-          return static_cast<double>(p.device.Total()) / memory;
+          return static_cast<double>(p.device.Needed()) / memory;
         }},
 };
 constexpr double kUnlike = 0.02;  // shares that differ by less are the same bet
 
 std::string TextOf(const Bet& bet, double share, const RankedPlan& plan, std::int64_t memory) {
   if (std::string_view(bet.name) == "memory") {
-    return fmt::format("memory: {} of {}", FormatBytes(plan.device.Total()), FormatBytes(memory));
+    return fmt::format("memory: {} of {}", FormatBytes(plan.device.Needed()), FormatBytes(memory));
   }
   return fmt::format("{}: {:.0f} % of the step", bet.name, 100 * share);
 }

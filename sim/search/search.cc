@@ -172,7 +172,7 @@ class Searcher {
     }
     for (Result<RankedPlan>& plan : ranked) {
       if (!plan) return tl::unexpected<Error>(std::move(plan).error());
-      if (plan->device.Total() <= capacity_) result_.plans.push_back(*std::move(plan));
+      if (plan->device.Needed() <= capacity_) result_.plans.push_back(*std::move(plan));
     }
     std::stable_sort(result_.plans.begin(), result_.plans.end(),
                      [](const RankedPlan& a, const RankedPlan& b) { return a.step_s < b.step_s; });
@@ -271,8 +271,8 @@ class Searcher {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (RankedPlan& plan : result_.plans) {
       plan.tied = plan.low_s <= result_.plans.front().step_s;
-      plan.pareto = plan.device.Total() < least;
-      least = std::min(least, plan.device.Total());
+      plan.pareto = plan.device.Needed() < least;
+      least = std::min(least, plan.device.Needed());
     }
   }
 

@@ -14,7 +14,7 @@ constexpr double kMostHostSeconds = 0.1;
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 18> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 20> kFlags = {{
     {"shared_gathers", &SystemOptions::shared_gathers},
     {"caching_allocator", &SystemOptions::caching_allocator},
     {"holds_gradients", &SystemOptions::holds_gradients},
@@ -22,11 +22,13 @@ constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 18> kFl
     {"ddp_buckets", &SystemOptions::ddp_buckets},
     {"flat_gather", &SystemOptions::flat_gather},
     {"flat_update", &SystemOptions::flat_update},
+    {"wide_norm", &SystemOptions::wide_norm},
     {"pinned_powers", &SystemOptions::pinned_powers},
     {"profiled", &SystemOptions::profiled},
     {"fused_elementwise", &SystemOptions::fused_elementwise},
     {"fused_norm", &SystemOptions::fused_norm},
     {"fused_loss", &SystemOptions::fused_loss},
+    {"late_metrics", &SystemOptions::late_metrics},
     {"whole_recompute", &SystemOptions::whole_recompute},
     {"blocking_sends", &SystemOptions::blocking_sends},
     {"scatter_gather", &SystemOptions::scatter_gather},
@@ -75,12 +77,14 @@ struct CountField {
   std::int64_t SystemOptions::*count;
   std::int64_t most;
 };
-constexpr std::array<CountField, 6> kCounts = {{
+constexpr std::array<CountField, 8> kCounts = {{
     {"late_free_ops", &SystemOptions::late_free_ops, 1'000'000},
     {"late_gathers", &SystemOptions::late_gathers, 1000},
     {"own_communicators", &SystemOptions::own_communicators, 1000},
     {"adapters_used", &SystemOptions::adapters_used, 1024},
     {"reduce_bucket_bytes", &SystemOptions::reduce_bucket_bytes, std::int64_t{1} << 40},
+    {"flat_reduce_elements", &SystemOptions::flat_reduce_elements, std::int64_t{1} << 40},
+    {"logit_bytes", &SystemOptions::logit_bytes, 4},
     {"context_bytes", &SystemOptions::context_bytes, std::int64_t{1} << 40},
 }};
 
@@ -108,10 +112,11 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   option.Refuse(
       "value",
       "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
-      "fused_loss, fused_accumulation, host_op_s, whole_recompute, blocking_sends, blocking_tp, "
-      "scatter_gather, tp_overlap, node_dispatch, adapters_used, memory_figure, memory_rank, "
-      "caching_allocator, holds_gradients, keeps_gradients, ddp_buckets, flat_gather, flat_update, "
-      "shared_gathers, own_communicators, late_free_ops, late_gathers, reduce_bucket_bytes, "
+      "fused_loss, late_metrics, fused_accumulation, host_op_s, whole_recompute, "
+      "blocking_sends, blocking_tp, scatter_gather, tp_overlap, node_dispatch, adapters_used, "
+      "memory_figure, memory_rank, caching_allocator, holds_gradients, keeps_gradients, "
+      "ddp_buckets, flat_gather, flat_update, wide_norm, shared_gathers, own_communicators, "
+      "late_free_ops, late_gathers, reduce_bucket_bytes, flat_reduce_elements, logit_bytes, "
       "context_bytes, profiled, pinned_powers or load");
   return {};
 }

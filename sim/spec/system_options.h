@@ -57,6 +57,9 @@ struct SystemOptions {
   bool fused_elementwise = true;  // SwiGLU and rotary embedding in one kernel each
   bool fused_norm = true;         // RMSNorm likewise
   bool fused_loss = true;         // cross-entropy in one pass each way, in 16 bits
+  // Eager cross-entropies are metrics, taken of each micro-batch's logits behind its backward; the
+  // loss itself is fused.
+  bool late_metrics = false;
   double host_op_s = 4e-6;        // host time that issues one op of the program
   // Full recomputation runs a layer's whole forward again, not only what its backward reads.
   bool whole_recompute = false;
@@ -94,6 +97,8 @@ struct SystemOptions {
   // The update copies the gradients that the rank updates into one tensor in their format, and that
   // into one in fp32.
   bool flat_update = false;
+  // Before that, the norm of those gradients is taken of copies in 64 bits, a tensor at a time.
+  bool wide_norm = false;
   // Gathered rows of tensor parallelism lie in one buffer that all gathers share.
   bool shared_gathers = false;
   std::int64_t own_communicators = 0;  // process groups beside those of the plan's degrees
@@ -104,6 +109,12 @@ struct SystemOptions {
   // gathers have been issued: another stream has used them, and the host runs ahead of it.
   std::int64_t late_gathers = 0;
   std::int64_t reduce_bucket_bytes = 0;  // that gradients are copied to for their sum
+  // Gradients are summed in flat copies, each of tensors until they have more elements than this; 0:
+  // where they lie.
+  std::int64_t flat_reduce_elements = 0;
+  // Of each logit in 16 bits and its gradient: 4, or 2 where the gradient overwrites it; 0: as the
+  // program has them, fp32 logits and their gradient as products read it.
+  std::int64_t logit_bytes = 0;
   std::int64_t context_bytes = 0;        // of a device's context; 0: the usual (device_overhead.h)
   bool profiled = true;                  // activities are recorded; a preset's are not unless it says so
   // Of the host's memory: pinned buffers take powers of two bytes, and how weights come.

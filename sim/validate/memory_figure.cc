@@ -1,39 +1,22 @@
 #include "sim/validate/memory_figure.h"
 
-#include <algorithm>
-
 #include "sim/memory/device_use.h"
-#include "sim/memory/reserved_peak.h"
 
 namespace foretrain {
 
 StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
-                            const ClusterSpec& cluster, const FullestRank& fullest) {
-  const DeviceOverhead outside = DeviceOverheadOf(cluster, plan, system);
-  const std::int64_t room = RoomOf(cluster, outside);
-  const auto memory_of = [&](int pp) -> ReservedMemory {
-    if (!system.caching_allocator) {
-      const std::int64_t bytes = PredictPeakMemory(model, plan, {.pp = pp}).total;
-      return {bytes, bytes};
-    }
-    return PredictReserved(model, plan, {.pp = pp}, system, std::max<std::int64_t>(1, room));
+                            const ClusterSpec& cluster) {
+  const StageUse fullest = FullestStageOf(model, plan, cluster, system);
+  const auto first = [&] {
+    const std::int64_t tensors = PredictPeakMemory(model, plan, {}).total;
+    return DeviceUseOf(model, plan, RankCoordinates{}, tensors, tensors, cluster, system);
   };
-  const ReservedMemory most = memory_of(fullest.pp);
-  const bool first = system.memory_rank == MemoryRank::kFirst && fullest.pp != 0;
-  const ReservedMemory of_rank = first ? memory_of(0) : most;
-  StatedMemory out;
-  out.fits = most.reserved <= room;
-  switch (system.memory_figure) {
-    case MemoryFigure::kAllocated:
-      out.stated = of_rank.allocated;
-      break;
-    case MemoryFigure::kReserved:
-      out.stated = of_rank.reserved;
-      break;
-    case MemoryFigure::kNvidiaSmi:
-      out.stated = of_rank.reserved + outside.OfProcess();
-      break;
-  }
+  const bool other = system.memory_rank == MemoryRank::kFirst && fullest.pp != 0;
+  const DeviceUse use = other ? first() : fullest.memory;
+  StatedMemory out{use.tensors + use.held, Fits(fullest.memory, cluster)};
+  if (system.memory_figure == MemoryFigure::kAllocated) return out;
+  out.stated += use.cached;
+  if (system.memory_figure == MemoryFigure::kNvidiaSmi) out.stated += use.outside.OfProcess();
   return out;
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "sim/memory/peak_memory.h"
 #include "sim/spec/cluster_spec.h"
 #include "sim/spec/model_spec.h"
 #include "sim/spec/plan.h"
@@ -17,9 +16,9 @@ struct StatedMemory {
   bool fits = false;        // as DeviceUse counts it, of the fullest rank
 };
 
-// Of a valid plan whose fullest rank, by its tensors, is `fullest`. Without a caching allocator the
-// tensors stand for what it holds. O(ops of 2 pp micro-batches).
+// Of a valid plan. Without a caching allocator the tensors stand for what it holds. O(ops of 2 pp
+// micro-batches of the stages that FullestStageOf looks at).
 StatedMemory StatedMemoryOf(const ModelSpec& model, const Plan& plan, const SystemOptions& system,
-                            const ClusterSpec& cluster, const FullestRank& fullest);
+                            const ClusterSpec& cluster);
 
 }  // namespace foretrain

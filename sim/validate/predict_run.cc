@@ -4,7 +4,6 @@
 
 #include "base/units.h"
 #include "sim/cost/derive_profile.h"
-#include "sim/memory/peak_memory.h"
 #include "sim/search/evaluator.h"
 #include "sim/validate/memory_figure.h"
 
@@ -14,9 +13,7 @@ namespace {
 RunPrediction PredictPlan(const RunCase& run, const Plan& plan, const CostModel& costs) {
   RunPrediction out;
   out.plan = plan;
-  const FullestRank fullest = PredictFullestRank(run.model, plan);
-  const StatedMemory memory =
-      StatedMemoryOf(run.model, plan, run.system, run.cluster, fullest);
+  const StatedMemory memory = StatedMemoryOf(run.model, plan, run.system, run.cluster);
   out.peak_gib = GibFromBytes(memory.stated);
   out.fits = memory.fits;
   out.step_s = Evaluator(run.model, costs, AllPlanFields()).Evaluate(plan).step_s;

@@ -129,6 +129,19 @@ Result<void> SetRecompute(const PublishedRun& run, const RunFamily& family, Plan
   return {};
 }
 
+// llmq's option, where the words about a row give its command.
+Result<void> SetLossChunks(std::string_view words, Plan& plan) {
+  constexpr std::string_view kOption = "--lmhead-chunks=";
+  constexpr std::int64_t kMost = 1 << 16;
+  const std::size_t at = words.find(kOption);
+  if (at == std::string_view::npos) return {};
+  words.remove_prefix(at + kOption.size());
+  const std::string_view number = words.substr(0, words.find_first_not_of("0123456789"));
+  FT_ASSIGN(const std::int64_t chunks, ParseInt(kOption, number, 1, kMost));
+  plan.loss_chunks = static_cast<int>(chunks);
+  return {};
+}
+
 // What the row states, laid over the preset's options.
 Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Preset& preset) {
   Plan plan;
@@ -155,6 +168,7 @@ Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Pres
   }
   if (run.attention == "standard") plan.attention = AttentionAlgorithm::kStandard;
   if (run.attention == "flash" || plan.cp > 1) plan.attention = AttentionAlgorithm::kFlash;
+  FT_TRY(SetLossChunks(run.assumptions, plan));
   FT_TRY(SetOffload(run.offload, plan));
   FT_TRY(SetPrecision(run.dtype, preset, plan));
   ApplyKernels(preset, {}, plan);

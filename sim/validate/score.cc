@@ -12,6 +12,7 @@ namespace foretrain {
 namespace {
 
 constexpr std::size_t kSmallestGroup = 3;
+constexpr std::size_t kChosen = 3;
 
 using Rows = std::vector<std::size_t>;
 
@@ -101,17 +102,20 @@ void ScoreFits(const Pairing& of, const Rows& rows, FamilyScore& out) {
   if (kinds > 0) out.fits_balanced_accuracy = {sum / kinds, ran + failed};
 }
 
+// What the rows of one sweep share.
+using SweepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                            std::int64_t, std::string, std::string, int>;
+SweepKey SweepOf(const PublishedRun& run) {
+  return {run.layers,   run.hidden, run.heads, run.ffn_hidden, run.vocab,
+          run.sequence, run.dtype,  run.gpu,   run.gpus};
+}
+
 // Rows of one sweep, with seconds a token.
 void ScoreOrder(const Pairing& of, const Rows& rows, FamilyScore& out) {
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         std::int64_t, std::string, std::string, int>;
-  std::map<Key, Rows> sweeps;
+  std::map<SweepKey, Rows> sweeps;
   for (const std::size_t row : rows) {
     const PublishedRun& run = of.runs[row];
-    if (!of.Timed(row) || run.global_batch == 0) continue;
-    sweeps[{run.layers, run.hidden, run.heads, run.ffn_hidden, run.vocab, run.sequence, run.dtype,
-            run.gpu, run.gpus}]
-        .push_back(row);
+    if (of.Timed(row) && run.global_batch > 0) sweeps[SweepOf(run)].push_back(row);
   }
   int pairs = 0, balance = 0;
   const auto sign = [](double value) { return (value > 0) - (value < 0); };
@@ -215,6 +219,43 @@ std::vector<PlanChoice> ScorePlanChoice(std::span<const PublishedRun> runs,
     if (choice.groups == 0) continue;
     choice.mean_regret = regrets / choice.groups;
     out.push_back(choice);
+  }
+  return out;
+}
+
+std::vector<FittingChoice> ScoreFittingChoice(std::span<const PublishedRun> runs,
+                                              std::span<const RunPrediction> predictions) {
+  std::vector<FittingChoice> out;
+  for (const auto& [family, rows] : ByFamily(runs)) {
+    std::map<SweepKey, Rows> sweeps;
+    for (const std::size_t row : rows) {
+      const bool known = runs[row].step_s > 0 || runs[row].out_of_memory;
+      if (known && runs[row].global_batch > 0 && predictions[row].refused.empty()) {
+        sweeps[SweepOf(runs[row])].push_back(row);
+      }
+    }
+    const auto failed = [&](std::size_t row) { return runs[row].out_of_memory; };
+    const auto token_s = [&](std::size_t row) {
+      return predictions[row].step_s / runs[row].TokensPerStep();
+    };
+    for (auto& [key, sweep] : sweeps) {
+      const auto count = std::count_if(sweep.begin(), sweep.end(), failed);
+      if (count == 0 || sweep.size() < kSmallestGroup) continue;
+      FittingChoice choice{family,
+                           runs[sweep.front()].model,
+                           static_cast<int>(sweep.size()),
+                           static_cast<int>(count),
+                           {},
+                           0};
+      std::stable_sort(sweep.begin(), sweep.end(),
+                       [&](auto a, auto b) { return token_s(a) < token_s(b); });
+      for (const std::size_t row : sweep) {
+        if (choice.chosen.size() == kChosen || !predictions[row].fits) continue;
+        choice.chosen.push_back(row);
+        choice.chosen_out_of_memory += failed(row) ? 1 : 0;
+      }
+      out.push_back(std::move(choice));
+    }
   }
   return out;
 }

@@ -52,6 +52,17 @@ struct PlanChoice {
   double worst_regret = 0;
 };
 
+// The fastest plans by forecast, at most three, of those of a sweep that are said to fit, against
+// what the source says of their memory. Sweeps as for kendall_tau, with at least three plans of
+// which one at least ran out of memory.
+struct FittingChoice {
+  std::string family, model;
+  int plans = 0;          // of the sweep
+  int out_of_memory = 0;  // of these, that did not fit
+  std::vector<std::size_t> chosen;
+  int chosen_out_of_memory = 0;
+};
+
 // Rows that state one plan more than once: how far a source is from itself.
 struct Repeats {
   std::vector<std::size_t> rows;
@@ -64,6 +75,8 @@ std::vector<FamilyScore> ScoreFamilies(std::span<const PublishedRun> runs,
                                        std::span<const RunPrediction> predictions);
 std::vector<PlanChoice> ScorePlanChoice(std::span<const PublishedRun> runs,
                                         std::span<const RunPrediction> predictions);
+std::vector<FittingChoice> ScoreFittingChoice(std::span<const PublishedRun> runs,
+                                              std::span<const RunPrediction> predictions);
 std::vector<Repeats> FindRepeats(std::span<const PublishedRun> runs,
                                  std::span<const RunPrediction> predictions);
 

@@ -147,5 +147,29 @@ TEST(DeviceUse, IsTheArenaAndWhatLiesOutside) {
   EXPECT_EQ(RoomOf(Gpus(), use.outside), 0);
 }
 
+// Cached segments take what the device has left and no more: they make no plan fail.
+TEST(DeviceUse, IsNoMoreThanTheDeviceWhereTheTensorsFit) {
+  ClusterSpec cluster = Gpus();
+  SystemOptions system;
+  system.caching_allocator = true;
+  const auto of = [&](std::int64_t device_bytes) {
+    cluster.device.memory_bytes = device_bytes;
+    return DeviceUseOf(Small(), Offloading(), RankCoordinates{}, 100, 0, cluster, system);
+  };
+  const DeviceUse roomy = of(64 * kGiB);
+  EXPECT_GT(roomy.cached, 0);
+  EXPECT_EQ(roomy.Needed(), roomy.Total() - roomy.cached);
+  // A hundredth is the driver's: a device a hundredth larger than all else has just the room.
+  const std::int64_t without_driver = roomy.Needed() - roomy.outside.driver;
+  const DeviceUse full = of(without_driver * 100 / 99 + 100);
+  EXPECT_EQ(full.tensors + full.held, roomy.tensors + roomy.held);
+  EXPECT_LE(full.cached, 100);
+  EXPECT_TRUE(Fits(full, cluster));
+  EXPECT_LE(full.Total(), cluster.device.memory_bytes);
+  const DeviceUse over = of(without_driver);
+  EXPECT_FALSE(Fits(over, cluster));
+  EXPECT_EQ(over.cached, 0);
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -103,6 +103,64 @@ TEST(ReservedPeak, CopiesGradientsOfTheOwnPartForTheUpdate) {
             PredictReserved(model, plan, {}, SystemOptions{}, 0).allocated);
 }
 
+// Gradients of the same model summed in fp32, 4 N bytes, are copied for that in pieces of more than
+// 1,000,000 elements, each closed by one tensor: the table of 8192 x 1024 is the largest. 64 bits
+// of its gradient are more than the 3 N bytes of both copies of the part that is updated, but no
+// more than that part has.
+TEST(ReservedPeak, CopiesGradientsForTheirSumAndNorm) {
+  ModelSpec model = Wide();
+  Plan plan = Bf16(1);
+  plan.sequence = model.max_sequence = 16;
+  plan.micro_batch = 1;
+  plan.dp = 2;
+  plan.global_batch = 2;
+  plan.zero_stage = 1;
+  SystemOptions sums;
+  sums.flat_reduce_elements = 1'000'000;
+  const auto n = static_cast<double>(CountParameters(model, plan).all);
+  const double table = 8192 * 1024;
+  const ReservedMemory summed = PredictReserved(model, plan, {}, sums, 0);
+  EXPECT_NEAR(static_cast<double>(summed.allocated), (2 + 4 + 6) * n + 4 * (1e6 + table), 0.05 * n);
+  plan.gradients = GradientFormat::kCompute;
+  SystemOptions norm;
+  norm.flat_update = norm.wide_norm = true;
+  const ReservedMemory normed = PredictReserved(model, plan, {}, norm, 0);
+  EXPECT_NEAR(static_cast<double>(normed.allocated), (2 + 2 + 6) * n + 8 * table, 0.05 * n);
+}
+
+// 1024 rows of 8192 logits: 4 bytes and a gradient of 2 beside in the program, 2 and 2 or 2 alone
+// of systems that keep 16 bits. Eager kernels hold 2 + 4 bytes beside the program's; metrics behind
+// a backward, when its activations are gone, hold none then.
+TEST(ReservedPeak, CountsLogitsAsTheSystemKeepsThem) {
+  const ModelSpec model = Wide();
+  const auto of = [&](const SystemOptions& system) {
+    return static_cast<double>(PredictReserved(model, Bf16(), {}, system, 0).allocated);
+  };
+  const double logits = 1024 * 8192;
+  const double program = of({});
+  SystemOptions system;
+  system.logit_bytes = 4;
+  EXPECT_NEAR((program - of(system)) / logits, 2, 0.1);
+  system.logit_bytes = 2;
+  EXPECT_NEAR((program - of(system)) / logits, 4, 0.1);
+  SystemOptions eager;
+  eager.fused_loss = false;
+  EXPECT_NEAR((of(eager) - program) / logits, 6, 0.1);
+  eager.late_metrics = true;
+  EXPECT_NEAR((of(eager) - program) / logits, 0, 0.1);
+}
+
+// An eager RMSNorm keeps its input in fp32 in the place of 16 bits, and 16 bits before its weight:
+// 4 bytes more a number, twice a layer and once in the head.
+TEST(ReservedPeak, CountsWhatEagerNormsKeep) {
+  SystemOptions eager;
+  eager.fused_norm = false;
+  const auto of = [&](const SystemOptions& system) {
+    return static_cast<double>(PredictReserved(Wide(), Bf16(), {}, system, 0).allocated);
+  };
+  EXPECT_NEAR((of(eager) - of({})) / (4.0 * 1024 * 1024), 2 * 4 + 1, 0.6);
+}
+
 // With parameters sharded over two ranks a layer is gathered while the one before it is computed
 // with: two layers of bf16 are there. The memory of the one before that is free a gather later:
 // three, so that a layer of 4 x 1024 x 1024 + 3 x 1024 x 4096 elements more is in use.

@@ -4,7 +4,6 @@
 
 #include "base/units.h"
 #include "sim/memory/device_overhead.h"
-#include "sim/memory/peak_memory.h"
 
 namespace foretrain {
 namespace {
@@ -41,9 +40,7 @@ TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
   system.caching_allocator = true;
   const auto stated = [&](MemoryFigure figure) {
     system.memory_figure = figure;
-    return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster,
-                          PredictFullestRank(SmallModel(), SmallPlan()))
-        .stated;
+    return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster).stated;
   };
   const std::int64_t beside = stated(MemoryFigure::kNvidiaSmi) - stated(MemoryFigure::kReserved);
   EXPECT_EQ(beside, std::int64_t{1271 + 512 + 32} << 20);
@@ -55,8 +52,8 @@ TEST(MemoryFigure, ShowsWhatNvidiaSmiCounts) {
             std::int64_t{1024 + 1024 + 32} << 20);
 }
 
-// Two MiB of segments serve the small model: with what lies outside they need 1271 + 512 + 32 + 2
-// MiB, and of the device a hundredth is the driver's.
+// The small model has less than two MiB in use: with what lies outside it needs at most 1271 + 512
+// + 32 + 2 MiB, and of the device a hundredth is the driver's.
 TEST(MemoryFigure, FitsWhereDevicesHoldAllOfIt) {
   ClusterSpec cluster;
   cluster.devices_per_node = 2;
@@ -65,9 +62,7 @@ TEST(MemoryFigure, FitsWhereDevicesHoldAllOfIt) {
   system.caching_allocator = true;
   const auto fits = [&](std::int64_t mib) {
     cluster.device.memory_bytes = mib << 20;
-    return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster,
-                          PredictFullestRank(SmallModel(), SmallPlan()))
-        .fits;
+    return StatedMemoryOf(SmallModel(), SmallPlan(), system, cluster).fits;
   };
   EXPECT_FALSE(fits(1271 + 512 + 32));
   EXPECT_FALSE(fits(1271 + 512 + 32 + 2));

@@ -128,6 +128,18 @@ TEST(RunCase, TakesOfAFamilyWhatItsSourceDoesNotState) {
   EXPECT_EQ(CaseOf(run, Sources())->cluster.adapters_per_node, 4);
 }
 
+TEST(RunCase, MakesLogitsInPiecesWhereTheCommandSaysSo) {
+  PublishedRun run = SmallRun();
+  run.assumptions = "flags: none; command: --lmhead-chunks=4 --shard-weights";
+  const auto made = CaseOf(run, Sources());
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  EXPECT_EQ(made->plans.front().loss_chunks, 4);
+  run.assumptions = "--lmhead-chunks=0";
+  const auto refused = CaseOf(run, Sources());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("--lmhead-chunks"));
+}
+
 TEST(RunCase, RefusesDegreesThatDoNotMakeTheDevices) {
   PublishedRun run = SmallRun();
   run.dp = 3;

@@ -68,6 +68,23 @@ TEST(Score, BalancesRunsThatFitAgainstThoseThatDoNot) {
   EXPECT_NEAR(score.fits_balanced_accuracy.value, (2.0 / 3 + 1.0 / 2) / 2, 1e-12);
 }
 
+// Forecast 4 plans of a sweep of 5 as fitting; the fastest three of these are rows 1, 2 and 4, of
+// which row 2 ran out of memory. The other sweep has no row that did.
+TEST(Score, TakesTheFastestThreeThatAreSaidToFit) {
+  Rows rows;
+  for (const double forecast_s : {1.0, 2.0, 3.0, 9.0, 4.0}) rows.Add("a", 5, forecast_s);
+  rows.predictions[0].fits = false;
+  rows.runs[0].out_of_memory = rows.runs[2].out_of_memory = true;
+  rows.runs[0].step_s = rows.runs[2].step_s = 0;
+  for (int i = 0; i < 3; ++i) rows.Add("b", 1, 1);
+  const std::vector<FittingChoice> choices = ScoreFittingChoice(rows.runs, rows.predictions);
+  ASSERT_EQ(choices.size(), 1U);
+  EXPECT_THAT(choices[0].chosen, ElementsAre(1, 2, 4));
+  EXPECT_EQ(choices[0].plans, 5);
+  EXPECT_EQ(choices[0].out_of_memory, 2);
+  EXPECT_EQ(choices[0].chosen_out_of_memory, 1);
+}
+
 TEST(Score, LeavesRefusedRowsAndRowsWithoutAFigureOut) {
   Rows rows;
   rows.Add("a", 1, 2);
