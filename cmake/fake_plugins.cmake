@@ -11,3 +11,13 @@ foreach(plugin "good ${version} 3" "empty ${version} 0" "old 1 3" "other -1 0")
   set_target_properties(fake_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
   add_dependencies(foretrain_test_paths fake_${name})
 endforeach()
+
+# The driver's monitor, as profiler/gpu_monitor.h loads it: one that answers, and one whose start fails.
+foreach(result 0 9)
+  set(name fake_nvml_${result})
+  add_library(${name} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_nvml.cc)
+  target_link_libraries(${name} PRIVATE foretrain_options)
+  target_compile_definitions(${name} PRIVATE FAKE_INIT=${result})
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
+  add_dependencies(foretrain_test_paths ${name})
+endforeach()
