@@ -1,5 +1,4 @@
-// The CUDA device: memory, streams as queues, events, copies, and the table that the plugin hands
-// out.
+// The CUDA device: memory, streams as queues, events, copies, and its table but for capture.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -195,7 +194,9 @@ FtStatus Fill(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes) {
               "fill");
 }
 
-FtDeviceApi MakeTable() {
+}  // namespace
+
+FtDeviceApi MakeCudaTable() {
   FtDeviceApi api{};
   api.version = FT_DEVICE_API_VERSION;
   api.asynchronous = 1;
@@ -217,8 +218,6 @@ FtDeviceApi MakeTable() {
   SetCudaKernels(api);
   return api;
 }
-
-}  // namespace
 
 FtStatus UseDevice(FtQueue* queue) {
   return Told(queue, cudaSetDevice(QueueOf(queue).device), "choose the device");
@@ -243,9 +242,3 @@ FtStatus AllowShared(FtQueue* queue, const char* name, const void* kernel, std::
 }
 
 }  // namespace foretrain
-
-// The plugin's one exported function; runtime/cuda_plugin.h looks for its name.
-extern "C" __attribute__((visibility("default"))) const FtDeviceApi* foretrain_cuda_device_api() {
-  static const FtDeviceApi api = foretrain::MakeTable();
-  return &api;
-}
