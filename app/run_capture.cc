@@ -43,10 +43,9 @@ std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device, int device_n
     return nullptr;
   }
   // A store that fails says so to the run itself.
-  (*monitor)->Start([&clock] { return clock.Now(); },
-                    [&recorder](std::vector<Counter> readings) {
-                      (void)recorder.AddCounters(readings);
-                    });
+  (*monitor)->Start(
+      [&clock] { return clock.Now(); },
+      [&recorder](std::vector<Counter> readings) { (void)recorder.AddCounters(readings); });
   return *std::move(monitor);
 }
 
@@ -73,9 +72,8 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReport& report) {
                              .overhead_ns = counts.overhead_ns,
                              .clock_error_ns = report.clock_error_ns}));
   for (const ClockSample& sample : report.clocks) {
-    FT_TRY(recorder.AddClock({.host_ns = sample.host_ns,
-                              .device_ns = sample.device_ns,
-                              .width_ns = sample.width_ns}));
+    FT_TRY(recorder.AddClock(
+        {.host_ns = sample.host_ns, .device_ns = sample.device_ns, .width_ns = sample.width_ns}));
   }
   const std::vector<MetricValue> figures = {
       {.name = "device_records", .value = static_cast<double>(counts.records)},

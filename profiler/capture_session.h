@@ -32,10 +32,10 @@ namespace foretrain {
 struct CaptureOptions {
   CaptureLevel level = CaptureLevel::kFull;
   CaptureWindow window;
-  int world = 1;                                    // ranks of the run
-  std::function<std::int64_t()> now;                // the clock of host spans
-  std::function<std::string(int, OpId)> name_of;    // of a rank's op, as other tools show it
-  std::int64_t interval_ns = 100'000'000;           // between drains
+  int world = 1;                                  // ranks of the run
+  std::function<std::int64_t()> now;              // the clock of host spans
+  std::function<std::string(int, OpId)> name_of;  // of a rank's op, as other tools show it
+  std::int64_t interval_ns = 100'000'000;         // between drains
   // DeviceSpans. A buffer of records comes when it is full or all in it have ended.
   std::int64_t settle_ns = 10'000'000'000;
   std::int64_t tail_ns = 1'000'000'000;  // for which a closed window is still drained
@@ -104,11 +104,11 @@ class CaptureSession final : public OpCapture {
 
   mutable std::mutex mutex_;
   std::condition_variable woken_;
-  bool closing_ = false;               // guarded by mutex_, as all below
-  bool finishing_ = false;             // no op runs any more
+  bool closing_ = false;    // guarded by mutex_, as all below
+  bool finishing_ = false;  // no op runs any more
   std::string problem_;
   bool records_ = false;
-  std::vector<Span> host_;             // not yet given to spans_
+  std::vector<Span> host_;  // not yet given to spans_
   std::vector<Span> ready_;
   std::map<std::pair<int, OpId>, std::string> names_;
 

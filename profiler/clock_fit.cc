@@ -13,8 +13,7 @@ std::vector<ClockSample> Narrow(std::span<const ClockSample> samples) {
   const auto width = [](const ClockSample& a, const ClockSample& b) {
     return a.width_ns < b.width_ns;
   };
-  const std::int64_t least =
-      std::min_element(samples.begin(), samples.end(), width)->width_ns;
+  const std::int64_t least = std::min_element(samples.begin(), samples.end(), width)->width_ns;
   std::vector<ClockSample> narrow;
   for (const ClockSample& sample : samples) {
     if (sample.width_ns / 2 <= least) narrow.push_back(sample);

@@ -30,11 +30,11 @@ class DeviceSpans {
 
   // Appends the spans of ops that have settled, or of all:
   //
-  //   compute, copies   one span for each piece of the union of its records; the first has the bytes
-  //   communication     one from the first record's start to the last one's end
-  //   launches          one on the host queue from the first call's start to the last one's end
-  //   no records        the host's span as it is
-  //   no op             a span with kNoOp of the first recorded rank, whose step is not known: -1
+  //   compute, copies   one span for each piece of the union of its records; the first has the
+  //   bytes communication     one from the first record's start to the last one's end launches one
+  //   on the host queue from the first call's start to the last one's end no records        the
+  //   host's span as it is no op             a span with kNoOp of the first recorded rank, whose
+  //   step is not known: -1
   //
   // An op whose host span never comes did not end and has none. Pieces of one queue overlap where
   // kernels of a stream do.

@@ -30,8 +30,8 @@ struct MonitoredRank {
 };
 
 // Series of a rank, of no step: gpu_sm_clock_hz, gpu_memory_clock_hz, gpu_power_w,
-// gpu_temperature_c, gpu_throttle_reasons (the monitor's bits), gpu_pcie_generation, gpu_pcie_width.
-// What a GPU does not tell has no series.
+// gpu_temperature_c, gpu_throttle_reasons (the monitor's bits), gpu_pcie_generation,
+// gpu_pcie_width. What a GPU does not tell has no series.
 class GpuMonitor {
  public:
   // Errors: kUnsupported: a library or function is missing, or the driver's own words.

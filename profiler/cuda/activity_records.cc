@@ -43,8 +43,7 @@ void FillBytes(const Record& record, FtActivityKind kind, FtActivity& activity) 
 
 }  // namespace
 
-ParsedRecord ParseRecord(const CUpti_Activity& record, FtActivity& activity,
-                         ExternalId& external) {
+ParsedRecord ParseRecord(const CUpti_Activity& record, FtActivity& activity, ExternalId& external) {
   activity = FtActivity{};
   activity.op_id = -1;
   switch (record.kind) {

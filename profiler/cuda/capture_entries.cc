@@ -14,8 +14,7 @@ namespace foretrain {
 namespace {
 
 bool LoadThisCupti(CuptiTable& table, char* why, std::size_t n) {
-  static const std::string versioned =
-      "libcupti.so." + std::to_string(CUPTI_API_VERSION / 10'000);
+  static const std::string versioned = "libcupti.so." + std::to_string(CUPTI_API_VERSION / 10'000);
   const char* const names[] = {versioned.c_str(), "libcupti.so"};
   return LoadCupti(names, std::size(names), table, why, n);
 }

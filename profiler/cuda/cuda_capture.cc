@@ -25,9 +25,9 @@ std::uint64_t MonotonicNs() {
 constexpr CUpti_ActivityKind kOfLaunches[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
                                               CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
                                               CUPTI_ACTIVITY_KIND_OVERHEAD};
-constexpr CUpti_ActivityKind kOfWork[] = {
-    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
-    CUPTI_ACTIVITY_KIND_MEMSET};
+constexpr CUpti_ActivityKind kOfWork[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                          CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
+                                          CUPTI_ACTIVITY_KIND_MEMSET};
 
 // Calls that give the device work. The others have no record, which is most of the cost.
 constexpr CUpti_CallbackId kRuntimeCalls[] = {
@@ -45,15 +45,14 @@ constexpr CUpti_CallbackId kRuntimeCalls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaMemset_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020};
-constexpr CUpti_CallbackId kDriverCalls[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz};
+constexpr CUpti_CallbackId kDriverCalls[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz};
 // Graphs tell of their nodes while the host makes them.
 constexpr CUpti_CallbackId kGraphCalls[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
                                             CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
@@ -152,9 +151,9 @@ bool CudaCapture::Prepare(char* why, std::size_t n) {
          Check(cupti_.ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size,
                                            &zeroed),
                "set an attribute", why, n) &&
-         Check(cupti_.ActivityRegisterCallbacks(&CuptiCallbacks::Request,
-                                                &CuptiCallbacks::Complete),
-               "register buffers", why, n);
+         Check(
+             cupti_.ActivityRegisterCallbacks(&CuptiCallbacks::Request, &CuptiCallbacks::Complete),
+             "register buffers", why, n);
 }
 
 FtStatus CudaCapture::Open(std::int32_t level, char* why, std::size_t n) noexcept {
@@ -269,8 +268,8 @@ FtStatus CudaCapture::Pop() noexcept {
   at_work = {};
   if (!is_open_) return FT_OK;
   std::uint64_t last = 0;
-  const CUptiResult result = cupti_.ActivityPopExternalCorrelationId(
-      CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
+  const CUptiResult result =
+      cupti_.ActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
   // The window may have opened or shut since the push.
   return result == CUPTI_SUCCESS || result == CUPTI_ERROR_QUEUE_EMPTY ? FT_OK : FT_FAILED;
 }

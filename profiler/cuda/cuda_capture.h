@@ -2,8 +2,8 @@
 // windows for other tools. Leaves out the table's functions (profiler/cuda/capture_entries.cc) and
 // what becomes of the records (profiler/capture_session.h).
 //
-//   push(op) ─► external id on the thread's stack ─ launches ─► record(correlation), tag(correlation)
-//   CUPTI's threads ─ filled buffers ─► ActivityBuffers ─► Drain ─► FtActivity
+//   push(op) ─► external id on the thread's stack ─ launches ─► record(correlation),
+//   tag(correlation) CUPTI's threads ─ filled buffers ─► ActivityBuffers ─► Drain ─► FtActivity
 #pragma once
 
 #include <cupti.h>

@@ -1,5 +1,5 @@
-// The entry points of libcupti that capture uses, found when it is asked for: the plugin loads where
-// the library is missing. Leaves out what is done with them (profiler/cuda/cuda_capture.h).
+// The entry points of libcupti that capture uses, found when it is asked for: the plugin loads
+// where the library is missing. Leaves out what is done with them (profiler/cuda/cuda_capture.h).
 #pragma once
 
 #include <cupti.h>
@@ -7,26 +7,14 @@
 #include <cstddef>
 
 // Names that the table and its loader share; each has the type of the header's prototype.
-#define FT_CUPTI_ENTRIES(use)            \
-  use(ActivityDisable)                   \
-  use(ActivityEnable)                    \
-  use(ActivityEnableDriverApi)           \
-  use(ActivityEnableRuntimeApi)          \
-  use(ActivityFlushAll)                  \
-  use(ActivityGetNextRecord)             \
-  use(ActivityGetNumDroppedRecords)      \
-  use(ActivityPopExternalCorrelationId)  \
-  use(ActivityPushExternalCorrelationId) \
-  use(ActivityRegisterCallbacks)         \
-  use(ActivityRegisterTimestampCallback) \
-  use(ActivitySetAttribute)              \
-  use(EnableCallback)                    \
-  use(GetGraphNodeId)                    \
-  use(GetResultString)                   \
-  use(GetTimestamp)                      \
-  use(GetVersion)                        \
-  use(Subscribe)                         \
-  use(Unsubscribe)
+#define FT_CUPTI_ENTRIES(use)                                                        \
+  use(ActivityDisable) use(ActivityEnable) use(ActivityEnableDriverApi)              \
+      use(ActivityEnableRuntimeApi) use(ActivityFlushAll) use(ActivityGetNextRecord) \
+          use(ActivityGetNumDroppedRecords) use(ActivityPopExternalCorrelationId)    \
+              use(ActivityPushExternalCorrelationId) use(ActivityRegisterCallbacks)  \
+                  use(ActivityRegisterTimestampCallback) use(ActivitySetAttribute)   \
+                      use(EnableCallback) use(GetGraphNodeId) use(GetResultString)   \
+                          use(GetTimestamp) use(GetVersion) use(Subscribe) use(Unsubscribe)
 
 namespace foretrain {
 

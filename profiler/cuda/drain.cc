@@ -17,8 +17,7 @@ const char* CudaCapture::Kept(const char* name) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> plain(
       abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-  const char* const kept =
-      names_.insert(plain != nullptr ? plain.get() : name).first->c_str();
+  const char* const kept = names_.insert(plain != nullptr ? plain.get() : name).first->c_str();
   known_names_[name] = kept;
   return kept;
 }
@@ -64,9 +63,8 @@ bool CudaCapture::Flush(bool idle, std::int64_t* dropped, char* why, std::size_t
   return true;
 }
 
-FtStatus CudaCapture::Drain(bool idle, FtActivity* out, std::int64_t capacity,
-                            std::int64_t* count, std::int64_t* dropped, char* why,
-                            std::size_t n) noexcept {
+FtStatus CudaCapture::Drain(bool idle, FtActivity* out, std::int64_t capacity, std::int64_t* count,
+                            std::int64_t* dropped, char* why, std::size_t n) noexcept {
   *count = *dropped = 0;
   if (!is_open_) return FT_OK;
   try {

@@ -29,8 +29,7 @@ TEST(RecordingNotes, NameAGpuThatWasHeldBack) {
     const bool capped = second < 6;
     run.counters.push_back(
         {"gpu_throttle_reasons", 3, -1, second * kSecond, capped ? double{0x4} : 0.0});
-    run.counters.push_back(
-        {"gpu_sm_clock_hz", 3, -1, second * kSecond, capped ? 1.41e9 : 1.98e9});
+    run.counters.push_back({"gpu_sm_clock_hz", 3, -1, second * kSecond, capped ? 1.41e9 : 1.98e9});
   }
   EXPECT_THAT(RecordingNotes(run, 1.0),
               ElementsAre("rank 3's GPU was power-capped 40.0 % of the window, at 1.41 GHz instead "

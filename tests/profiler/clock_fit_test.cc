@@ -7,12 +7,11 @@
 namespace foretrain {
 namespace {
 
-TEST(ClockFit, WithoutSamplesTheClocksAreOne) {
-  EXPECT_EQ(FitClock({}).ToHost(12'345), 12'345);
-}
+TEST(ClockFit, WithoutSamplesTheClocksAreOne) { EXPECT_EQ(FitClock({}).ToHost(12'345), 12'345); }
 
 TEST(ClockFit, OneSampleGivesTheOffsetAndHalfItsWidthAsError) {
-  const std::vector<ClockSample> samples = {{.host_ns = 1'000, .device_ns = 500'000, .width_ns = 40}};
+  const std::vector<ClockSample> samples = {
+      {.host_ns = 1'000, .device_ns = 500'000, .width_ns = 40}};
   const ClockFit fit = FitClock(samples);
   EXPECT_EQ(fit.ToHost(500'100), 1'100);
   EXPECT_EQ(fit.rate, 1.0);
@@ -36,7 +35,8 @@ TEST(ClockFit, FindsOffsetAndDrift) {
 
 TEST(ClockFit, LeavesInterruptedReadingsOut) {
   std::vector<ClockSample> samples;
-  for (std::int64_t i = 0; i < 5; ++i) samples.push_back({i * 100'000'000, i * 100'000'000 + 7, 30});
+  for (std::int64_t i = 0; i < 5; ++i)
+    samples.push_back({i * 100'000'000, i * 100'000'000 + 7, 30});
   samples.push_back({600'000'000, 600'090'000, 200'000});  // read across a pause of 0.2 ms
   const ClockFit fit = FitClock(samples);
   EXPECT_EQ(fit.ToHost(1'000'000'007), 1'000'000'000);

@@ -51,9 +51,8 @@ void AddRank(int rank, const Readings& readings, std::int64_t start_ns, std::int
   for (auto at = readings.begin(); at != readings.end(); ++at) {
     if (!at->second.reasons) continue;
     const auto next = std::next(at);
-    const std::int64_t until =
-        std::min({end_ns, at->first + kLongestReadingNs,
-                  next == readings.end() ? end_ns : next->first});
+    const std::int64_t until = std::min(
+        {end_ns, at->first + kLongestReadingNs, next == readings.end() ? end_ns : next->first});
     const auto length = static_cast<double>(until - std::max(start_ns, at->first));
     if (length <= 0) continue;
     covered += length;

@@ -16,9 +16,9 @@ Counter Clock(int rank, std::int64_t second, double hz) {
 
 // Readings at 0, 1, 2 and 3 s of a window of 4 s; the power cap holds at two of them.
 TEST(Throttling, IsTheShareOfTimeThatAReasonHolds) {
-  const std::vector<Counter> counters = {
-      Reasons(3, 0, 0), Reasons(3, 1, 0x4), Reasons(3, 2, 0x4), Reasons(3, 3, 0x1),
-      Clock(3, 0, 2e9), Clock(3, 1, 1.5e9), Clock(3, 2, 1.3e9), Clock(3, 3, 1.8e9)};
+  const std::vector<Counter> counters = {Reasons(3, 0, 0),   Reasons(3, 1, 0x4), Reasons(3, 2, 0x4),
+                                         Reasons(3, 3, 0x1), Clock(3, 0, 2e9),   Clock(3, 1, 1.5e9),
+                                         Clock(3, 2, 1.3e9), Clock(3, 3, 1.8e9)};
   const auto throttled = ThrottledRanks(counters, 0, 4 * kSecond);
   ASSERT_EQ(throttled.size(), 1U);
   EXPECT_EQ(throttled[0].rank, 3);
