@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/recording_notes.h"
 #include "base/units.h"
 
 namespace foretrain {
@@ -118,9 +119,7 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   for (const Counter& counter : out.measured.counters) {
     if (counter.name == "machine_drift") out.view.machine_drift = counter.value;
   }
-  const RecordingTotals& totals = out.measured.info.totals;
-  if (totals.dropped > 0)
-    out.view.notes.push_back(std::to_string(totals.dropped) + " spans were dropped");
+  out.view.notes = RecordingNotes(out.measured, measured_metrics.coverage);
   if (stored.context.costs.profile().date.empty()) {
     out.view.notes.push_back(
         "the forecast's rates were assumed, not measured: `foretrain calibrate` measures this "

@@ -323,7 +323,9 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view) {
     json.Field("unexplained", view.attribution->unexplained_s);
     json.Field("trusted", view.attribution->Trusted());
   }
-  json.EndObject();
+  json.EndObject().Name("notes").BeginArray();
+  for (const std::string& note : view.notes) json.String(note);
+  json.EndArray();
 }
 
 std::string ComparisonDetails(const ComparisonView& view,

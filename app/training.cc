@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "app/run_capture.h"
 #include "app/stop_signal.h"
 #include "base/json.h"
 #include "base/stop_point.h"
@@ -83,18 +84,26 @@ class Progress {
 // with its Error.
 class StoreSink final : public RunSink {
  public:
-  StoreSink(RunRecorder& recorder, const TrainingOptions& options)
-      : options_(options), recorder_(recorder), progress_(options) {}
+  // `capture` may be null.
+  StoreSink(RunRecorder& recorder, const TrainingOptions& options, CaptureSession* capture)
+      : options_(options), recorder_(recorder), capture_(capture), progress_(options) {
+    if (capture_ != nullptr) known_trouble_ = capture_->Trouble();
+  }
 
   void OnSpans(std::span<const Span> spans) override {
-    spans_.assign(spans.begin(), spans.end());
-    Keep(recorder_.Add(spans_));
+    if (capture_ == nullptr) {
+      spans_.assign(spans.begin(), spans.end());
+      return Keep(recorder_.Add(spans_));
+    }
+    capture_->AddHost(spans);
+    AddReady();
   }
   void OnMemory(std::span<const MemorySample> samples) override {
     samples_.assign(samples.begin(), samples.end());
     Keep(recorder_.Add(samples_));
   }
   void OnStepWindow(const StepWindow& window) override {
+    if (capture_ != nullptr) capture_->StepEnded(window);
     Keep(recorder_.AddSteps(std::span(&window, 1)));
   }
   void OnStep(const StepReport& report) override {
@@ -107,6 +116,7 @@ class StoreSink final : public RunSink {
     if (report.gradient_norm)
       counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
     Keep(recorder_.AddCounters(counters));
+    if (capture_ != nullptr) AddReady();
     if (report.step == 0) first_loss_ = report.loss;
     if (report.step > 0) {
       (options_.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)
@@ -117,7 +127,18 @@ class StoreSink final : public RunSink {
     StopPoint("train.step");
   }
 
-  void End() const { progress_.End(); }
+  // No rank runs any more. What the device still had to say goes to the store, and how that went.
+  void End() {
+    progress_.End();
+    if (capture_ == nullptr) return;
+    capture_->Finish(spans_);
+    Keep(recorder_.Add(spans_));
+    const CaptureReport report = capture_->Report();
+    Keep(StoreCapture(recorder_, report));
+    if (report.problem != known_trouble_) {
+      std::fprintf(stderr, "foretrain: %s\n", report.problem.c_str());
+    }
+  }
   bool failed() const { return error_.has_value(); }
   const std::optional<Error>& error() const { return error_; }
   double first_loss() const { return first_loss_; }
@@ -131,12 +152,18 @@ class StoreSink final : public RunSink {
   }
 
  private:
+  void AddReady() {
+    capture_->Take(spans_);
+    Keep(recorder_.Add(spans_));
+  }
   void Keep(const Result<void>& result) {
     if (!result.has_value() && !error_) error_ = result.error();
   }
 
   const TrainingOptions& options_;
   RunRecorder& recorder_;
+  CaptureSession* const capture_;
+  std::string known_trouble_;  // that was told before the run
   Progress progress_;
   std::vector<Span> spans_;  // given to the recorder, which gives an empty one back
   std::vector<MemorySample> samples_;
@@ -235,12 +262,11 @@ std::vector<MetricValue> FiguresOf(const CaptureCost& cost) {
 
 // Trains, with the run's row in the store, and adds to `recorder` all but how it ended.
 Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
-                                      const TrainJob& job, TokenData& data,
+                                      TrainJob job, TokenData& data,
                                       const TrainingOptions& options, RunRecorder& recorder) {
   const Plan& plan = job.program->plan;
   FT_TRY(recorder.AddOpNames(OpNamesOf(*job.program)));
   FT_TRY(recorder.Attach("device_profile", ProfileToJson(context.costs.profile())));
-  StoreSink sink(recorder, options);
   RealClock clock;
   const DeviceProfile& profile = context.costs.profile();
   // The profile's reference is the CPU's.
@@ -252,8 +278,15 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (has_reference) {
     FT_ASSIGN(drift_before, drift());
   }
+  const auto capture = OpenCapture(device, *job.program, clock, options.capture, options.window);
+  job.executor.capture = capture.get();
+  StoreSink sink(recorder, options, capture.get());
+  const auto monitor = options.capture == CaptureLevel::kOff
+                           ? nullptr
+                           : StartMonitor(device, job.executor.device, clock, recorder);
   const auto summary = Train(job, device, clock, data, sink,
                              [&] { return StopSignal() != 0 || sink.failed(); });
+  if (monitor != nullptr) monitor->Stop();
   sink.End();
   // Ranks that stop because the store fails are no fault of the run.
   if (sink.failed()) return tl::unexpected<Error>(*sink.error());

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 10 };
+enum { FT_DEVICE_API_VERSION = 11 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -985,10 +985,40 @@ typedef struct FtMemory {
   int64_t free_bytes, total_bytes;
 } FtMemory;
 
-typedef struct FtKernelRecord {  // one measured activity; times in the host's realtime clock
-  int64_t start_ns, end_ns, op_id;
-  int32_t step, queue;
-} FtKernelRecord;
+// What a device's own recording tells of. The last two have no time: they say for which op calls
+// were made.
+typedef enum FtActivityKind {
+  FT_ACTIVITY_KERNEL = 0,
+  FT_ACTIVITY_COPY = 1,
+  FT_ACTIVITY_FILL = 2,
+  FT_ACTIVITY_LAUNCH = 3,    // on the host: a call that gives the device work
+  FT_ACTIVITY_WAIT = 4,      // on the host: a call that waits for the device
+  FT_ACTIVITY_OVERHEAD = 5,  // on the host: what the recording itself takes
+  FT_ACTIVITY_TAG = 6,       // the call `correlation` was made for op, step and rank
+  FT_ACTIVITY_GRAPH_NODE = 7  // node `graph_node` was made for op and rank
+} FtActivityKind;
+
+typedef struct FtActivity {
+  int64_t start_ns, end_ns;  // on the clock of capture_clock; 0 where no time could be taken
+  int64_t op_id;             // of a tag or node
+  int64_t bytes;             // of a copy or fill
+  uint64_t correlation;      // equal for a call and what the device did for it; 0: none
+  uint64_t graph_node;       // of work that a graph launched; 0: none
+  const char* name;          // of a kernel or call; lives as long as the device; NULL: not known
+  int32_t kind;              // FtActivityKind
+  int32_t step, rank;        // of a tag; of a node the rank
+  int32_t device, stream;
+} FtActivity;
+
+// What a thread is about to launch for.
+typedef struct FtOpTag {
+  int64_t op_id;
+  int32_t step, rank;
+  const char* name;  // of the range that other tools show; NULL: none
+} FtOpTag;
+
+// LAUNCHES: tags, launches and waits. FULL: kernels, copies and fills too.
+typedef enum FtCaptureLevel { FT_CAPTURE_LAUNCHES = 1, FT_CAPTURE_FULL = 2 } FtCaptureLevel;
 
 typedef struct FtDeviceApi {
   int32_t version;       // FT_DEVICE_API_VERSION
@@ -1095,11 +1125,23 @@ typedef struct FtDeviceApi {
   FtStatus (*balance_bias)(FtQueue*, const FtBalanceBias*);
   FtStatus (*scale_loss)(FtQueue*, const FtScaleLoss*);
 
-  // capture: NULL where the executor's own clock is the measurement
-  FtStatus (*push_op)(FtQueue* queue, int64_t op_id, int32_t step);
-  FtStatus (*pop_op)(FtQueue* queue);
-  FtStatus (*drain)(FtKernelRecord* records, int64_t capacity, int64_t* count, int64_t* dropped,
-                    char* why, size_t n);
+  // capture: NULL where the host's clock is the measurement. push and pop by the threads that
+  // launch, the others by one thread at a time.
+  //
+  // capture_open comes first, before queues are made. FT_UNSUPPORTED: there will be no records, for
+  // the reason in `why`; the other entries may be called all the same, so that other tools see
+  // windows and ranges.
+  FtStatus (*capture_open)(int32_t level, char* why, size_t n);
+  FtStatus (*capture_start)(char* why, size_t n);  // a window of steps opens
+  FtStatus (*capture_stop)(char* why, size_t n);   // it closes; what ended in it can be drained
+  FtStatus (*capture_clock)(int64_t* now_ns, char* why, size_t n);
+  int32_t (*capture_wants_names)(void);  // whether a tool is there that shows tags' names
+  FtStatus (*capture_push)(const FtOpTag* tag);
+  FtStatus (*capture_pop)(void);
+  // Moves at most `capacity` records out, in no order; *dropped: records lost since the last call.
+  // idle != 0: nothing runs on the device, so that all there is can be had.
+  FtStatus (*capture_drain)(int32_t idle, FtActivity* out, int64_t capacity, int64_t* count,
+                            int64_t* dropped, char* why, size_t n);
 } FtDeviceApi;
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@ file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
 # What executes kernels on the host is the tests' own.
 list(FILTER cuda_sources EXCLUDE REGEX "/kernels/cuda/(host_shim|shim_device)\\.cc$")
 set(FORETRAIN_HAVE_CUDA 0)
+set(FORETRAIN_HAVE_CUPTI 0)
 if(FORETRAIN_CUDA STREQUAL "OFF")
   ft_leave_out(FORETRAIN_CUDA "CUDA" "FORETRAIN_CUDA=OFF")
   return()
@@ -43,6 +44,17 @@ endif()
 find_package(NCCL)
 set(FORETRAIN_HAVE_CUDA 1)
 
+# CUPTI's headers alone: its library is looked for when a run asks for it (profiler/cuda/cupti_table.h).
+find_path(FORETRAIN_CUPTI_INCLUDE cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_TARGET_DIR}/extras/CUPTI/include)
+mark_as_advanced(FORETRAIN_CUPTI_INCLUDE)
+if(FORETRAIN_CUPTI_INCLUDE AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13.0)
+  set(FORETRAIN_HAVE_CUPTI 1)
+else()
+  set(FORETRAIN_CUPTI_INCLUDE "")
+  list(FILTER cuda_sources EXCLUDE REGEX "/profiler/cuda/(activity_records|cuda_capture|cupti_table|drain)\\.cc$")
+  ft_leave_out(FORETRAIN_NONE "CUPTI" "cupti.h of CUDA 13 or newer was not found")
+endif()
+
 add_library(foretrain_cuda MODULE ${cuda_sources})
 # Kernels call the constexpr functions of base/number_formats.h.
 target_compile_options(foretrain_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
@@ -51,7 +63,7 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/update.cu ${CMAKE_S
   PROPERTIES COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 target_link_libraries(foretrain_cuda PRIVATE foretrain_options foretrain_base CUDA::cudart CUDA::cublasLt CUDA::nvtx3)
 # Never CUDA::cuda_driver: it would need the driver's library at load time.
-foreach(optional NCCL::nccl CUDA::cupti)
+foreach(optional NCCL::nccl)
   string(REGEX REPLACE ".*::" "" macro ${optional})
   string(TOUPPER FORETRAIN_HAVE_${macro} macro)
   if(TARGET ${optional})
@@ -62,6 +74,8 @@ foreach(optional NCCL::nccl CUDA::cupti)
     ft_leave_out(FORETRAIN_NONE "${optional}" "not found beside the CUDA toolkit")
   endif()
 endforeach()
+target_compile_definitions(foretrain_cuda PRIVATE FORETRAIN_HAVE_CUPTI=${FORETRAIN_HAVE_CUPTI})
+target_include_directories(foretrain_cuda SYSTEM PRIVATE ${FORETRAIN_CUPTI_INCLUDE})
 # The toolkit's folder counts as an implicit link folder, for which CMake writes no RUNPATH by itself.
 set_target_properties(foretrain_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}

@@ -1,11 +1,14 @@
-// What is recorded of a run: how much, and of which steps and ranks. Leaves out recording itself
-// (profiler/span_recorder.h).
+// What is recorded of a run: how much, and of which steps and ranks; and how an executor tells
+// which op it is at. Leaves out recording itself (profiler/span_recorder.h,
+// profiler/capture_session.h).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "traces/kinds.h"
 
 namespace foretrain {
 
@@ -23,6 +26,35 @@ struct CaptureWindow {
   bool CoversRank(int rank) const {
     return ranks.empty() || std::binary_search(ranks.begin(), ranks.end(), rank);
   }
+};
+
+// What an executor tells a device's recording. Calls never fail and never wait for the device.
+class OpCapture {
+ public:
+  virtual ~OpCapture() = default;
+
+  // A rank's host is about to issue the first op of a step; each rank calls it, steps in order.
+  virtual void BeginStep(int rank, std::int64_t step) = 0;
+
+  // Whatever the calling thread gives the device until EndOp is the op's. False: nothing was
+  // begun, and EndOp must not be called.
+  virtual bool BeginOp(int rank, std::int64_t step, OpId op) = 0;
+  virtual void EndOp() = 0;
+};
+
+// An op of the calling thread. A null capture costs nothing.
+class OpScope {
+ public:
+  OpScope(OpCapture* capture, int rank, std::int64_t step, OpId op)
+      : capture_(capture != nullptr && capture->BeginOp(rank, step, op) ? capture : nullptr) {}
+  ~OpScope() {
+    if (capture_ != nullptr) capture_->EndOp();
+  }
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
+
+ private:
+  OpCapture* const capture_;
 };
 
 }  // namespace foretrain

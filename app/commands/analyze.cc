@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
+#include "app/recording_notes.h"
 #include "app/report.h"
 #include "app/stored_runs.h"
 #include "base/json.h"
@@ -61,6 +62,9 @@ class Analyze final : public Command {
                 std::string(foretrain::Name(run.info.kind)).c_str(),
                 std::string(foretrain::Name(run.info.status)).c_str(),
                 stored.context.model.name.c_str(), foretrain::Describe(stored.plan).c_str());
+    for (const std::string& note : RecordingNotes(run, metrics.coverage)) {
+      std::printf("  %s\n", note.c_str());
+    }
     const bool spans = !run.timeline.spans.empty();
     std::fputs(StepText(*metrics.overall, spans).c_str(), stdout);
     const ClassSeconds& c = metrics.overall->classes;

@@ -1,10 +1,8 @@
-// The CUDA device: memory, streams as queues, events, copies, and the table that the plugin hands
-// out.
+// The CUDA device: memory, streams as queues, events, copies, and its table but for capture.
 #include <cuda_runtime.h>
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <new>
 
 #include "kernels/cuda/entries.h"
@@ -242,7 +240,9 @@ FtStatus Fill(FtQueue* queue, void* to, int32_t byte_value, int64_t bytes) {
               "fill");
 }
 
-FtDeviceApi MakeTable() {
+}  // namespace
+
+FtDeviceApi MakeCudaTable() {
   FtDeviceApi api{};
   api.version = FT_DEVICE_API_VERSION;
   api.asynchronous = 1;
@@ -270,8 +270,6 @@ FtDeviceApi MakeTable() {
   return api;
 }
 
-}  // namespace
-
 FtStatus UseDevice(FtQueue* queue) {
   return Told(queue, cudaSetDevice(QueueOf(queue).device), "choose the device");
 }
@@ -295,13 +293,3 @@ FtStatus AllowShared(FtQueue* queue, const char* name, const void* kernel, std::
 }
 
 }  // namespace foretrain
-
-// The plugin's one exported function; runtime/cuda_plugin.h looks for its name.
-extern "C" __attribute__((visibility("default"))) const FtDeviceApi* foretrain_cuda_device_api() {
-  // Read when the device is first used. With fewer, queues of the device share one of the host's
-  // and wait for each other.
-  static const int connections = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
-  static_cast<void>(connections);
-  static const FtDeviceApi api = foretrain::MakeTable();
-  return &api;
-}

@@ -22,6 +22,9 @@ void SetCudaAttentionForwardEntries(FtDeviceApi& api);   // attention_forward, _
 void SetCudaAttentionBackwardEntries(FtDeviceApi& api);  // attention_backward, _part_backward
 void SetCudaStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward
 
+// The table with all but its capture entries, which are NULL.
+FtDeviceApi MakeCudaTable();
+
 // All of them, `supports`, and for each entry that there is no kernel for one that says so.
 void SetCudaKernels(FtDeviceApi& api);
 

@@ -112,6 +112,7 @@ Result<void> RankRun::RunHost() {
 
 // Where the window opens, the ops of steps before may still run: a few samples more.
 void RankRun::BeginStep(std::int64_t step) {
+  if (shared_.options.capture != nullptr) shared_.options.capture->BeginStep(plan_.rank, step);
   if (step == shared_.options.window.first_step && recorded_) {
     ledger_.Record(true, shared_.clock.Now());
   }

@@ -30,15 +30,15 @@ TEST_F(DeviceTest, TableIsComplete) {
   std::int32_t count = 0;
   EXPECT_EQ(api.device_count(&count, why, sizeof why), FT_OK);
   EXPECT_EQ(count, 1);
-  // From device_count to sum_ranks every pointer is set; the three of capture are not.
+  // From device_count to sum_ranks every pointer is set; those of capture are not.
   const auto* begin = reinterpret_cast<void* const*>(&api.device_count);
-  const auto* end = reinterpret_cast<void* const*>(&api.push_op);
+  const auto* end = reinterpret_cast<void* const*>(&api.capture_open);
   for (const auto* entry = begin; entry != end; ++entry) {
     EXPECT_NE(*entry, nullptr) << "entry " << entry - begin;
   }
-  EXPECT_EQ(api.push_op, nullptr);
-  EXPECT_EQ(api.pop_op, nullptr);
-  EXPECT_EQ(api.drain, nullptr);
+  EXPECT_EQ(api.capture_open, nullptr);
+  EXPECT_EQ(api.capture_push, nullptr);
+  EXPECT_EQ(api.capture_drain, nullptr);
 }
 
 TEST_F(DeviceTest, SupportsEveryKernelInFp32AndAllButTheLossIn16Bits) {

@@ -1,0 +1,90 @@
+#include "app/run_capture.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "app/stored_runs.h"
+#include "base/json.h"
+#include "base/units.h"
+
+namespace foretrain {
+
+std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Program& program,
+                                            const RunClock& clock, CaptureLevel level,
+                                            const CaptureWindow& window) {
+  CaptureOptions options;
+  options.level = level;
+  options.window = window;
+  options.world = program.plan.World();
+  options.now = [&clock] { return clock.Now(); };
+  options.name_of = [&program, names = OpNamesOf(program)](int, OpId op) {
+    const auto name = names.find(NameKey(op));
+    const std::string instruction =
+        Describe(InstructionOf(op), static_cast<int>(program.model.layers));
+    return name == names.end() ? instruction : instruction + ", " + name->second;
+  };
+  auto session = CaptureSession::Open(device, std::move(options));
+  if (session != nullptr && !session->Trouble().empty()) {
+    std::fprintf(stderr, "foretrain: %s\n", session->Trouble().c_str());
+  }
+  return session;
+}
+
+std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device, int device_number,
+                                         const RunClock& clock, RunRecorder& recorder) {
+  if (std::string_view(device.name) != "cuda") return nullptr;
+  auto monitor = GpuMonitor::Open({}, {{.rank = 0, .device = device_number}});
+  if (!monitor.has_value()) {
+    std::fprintf(stderr, "foretrain: clocks and power of the GPU are not recorded: %s\n",
+                 monitor.error().message.c_str());
+    return nullptr;
+  }
+  // A store that fails says so to the run itself.
+  (*monitor)->Start(
+      [&clock] { return clock.Now(); },
+      [&recorder](std::vector<Counter> readings) { (void)recorder.AddCounters(readings); });
+  return *std::move(monitor);
+}
+
+std::string KernelsJson(const std::map<std::string, KernelTotal>& kernels) {
+  std::vector<std::pair<std::string, KernelTotal>> sorted(kernels.begin(), kernels.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.total_ns > b.second.total_ns;
+  });
+  JsonWriter json;
+  json.BeginObject().Field("schema", 1).Name("kernels").BeginArray();
+  for (const auto& [name, total] : sorted) {
+    json.BeginObject().Field("name", name).Field("calls", total.calls);
+    json.Field("total_s", SecondsFromNs(total.total_ns)).EndObject();
+  }
+  return json.EndArray().EndObject().Take();
+}
+
+Result<void> StoreCapture(RunRecorder& recorder, const CaptureReport& report) {
+  if (!report.problem.empty()) FT_TRY(recorder.AddNote(report.problem));
+  if (!report.records) return {};
+  const ActivityCounts& counts = report.counts;
+  FT_TRY(recorder.AddTotals({.dropped = report.dropped + report.late,
+                             .invalid = counts.invalid,
+                             .overhead_ns = counts.overhead_ns,
+                             .clock_error_ns = report.clock_error_ns}));
+  for (const ClockSample& sample : report.clocks) {
+    FT_TRY(recorder.AddClock(
+        {.host_ns = sample.host_ns, .device_ns = sample.device_ns, .width_ns = sample.width_ns}));
+  }
+  const std::vector<MetricValue> figures = {
+      {.name = "device_records", .value = static_cast<double>(counts.records)},
+      {.name = "device_records_without_op", .value = static_cast<double>(counts.unknown)},
+      {.name = "device_s", .value = SecondsFromNs(counts.device_ns)},
+      {.name = "launches", .value = static_cast<double>(counts.launches)},
+      {.name = "launch_s", .value = SecondsFromNs(counts.launch_ns)},
+      {.name = "device_wait_s", .value = SecondsFromNs(counts.wait_ns)},
+      {.name = "device_capture_s", .value = SecondsFromNs(counts.overhead_ns)}};
+  FT_TRY(recorder.AddMetrics(figures));
+  return recorder.Attach("kernels", KernelsJson(report.kernels));
+}
+
+}  // namespace foretrain

@@ -1,0 +1,37 @@
+// A device's own recording of a run: opening it, and how it went, for the store. Leaves out spans.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "profiler/capture_session.h"
+#include "profiler/gpu_monitor.h"
+#include "runtime/run_clock.h"
+#include "sim/program/program.h"
+#include "traces/store.h"
+
+namespace foretrain {
+
+// The recording of a device that has one, before anything else is asked of the device; null where
+// it has none. Says on stderr why there will be no records. `program` and `clock` outlive it.
+std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Program& program,
+                                            const RunClock& clock, CaptureLevel level,
+                                            const CaptureWindow& window);
+
+// Readings of the GPU's clocks and power go to `recorder` from here until the monitor is stopped or
+// destroyed; null, with a line on stderr, where they are not to be had, and for a device that is no
+// GPU. Ranks of one process share the device, and the first of them has its series.
+std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device, int device_number,
+                                         const RunClock& clock, RunRecorder& recorder);
+
+// Adds totals, clock readings, figures and the kernels' table to the run, and a note of what went
+// wrong. Errors: those of writing.
+Result<void> StoreCapture(RunRecorder& recorder, const CaptureReport& report);
+
+// {"schema": 1, "kernels": [{"name", "calls", "total_s"}]}, the longest first: what is attached to
+// a run as "kernels".
+std::string KernelsJson(const std::map<std::string, KernelTotal>& kernels);
+
+}  // namespace foretrain

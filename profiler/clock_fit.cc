@@ -1,0 +1,64 @@
+#include "profiler/clock_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kLeastSpreadNs = 10'000'000;
+
+std::vector<ClockSample> Narrow(std::span<const ClockSample> samples) {
+  const auto width = [](const ClockSample& a, const ClockSample& b) {
+    return a.width_ns < b.width_ns;
+  };
+  const std::int64_t least = std::min_element(samples.begin(), samples.end(), width)->width_ns;
+  std::vector<ClockSample> narrow;
+  for (const ClockSample& sample : samples) {
+    if (sample.width_ns / 2 <= least) narrow.push_back(sample);
+  }
+  return narrow;
+}
+
+}  // namespace
+
+std::int64_t ClockFit::ToHost(std::int64_t device_time_ns) const {
+  // The difference is small where the times are large: a double holds it to the nanosecond.
+  const auto since = static_cast<double>(device_time_ns - device_ns);
+  return host_ns + static_cast<std::int64_t>(std::llround(since * rate));
+}
+
+ClockFit FitClock(std::span<const ClockSample> samples) {
+  ClockFit fit;
+  if (samples.empty()) return fit;
+  const std::vector<ClockSample> used = Narrow(samples);
+  fit.host_ns = used.front().host_ns;
+  fit.device_ns = used.front().device_ns;
+  const auto count = static_cast<double>(used.size());
+  double mean_device = 0, mean_host = 0;
+  std::int64_t least = fit.device_ns, most = fit.device_ns;
+  for (const ClockSample& sample : used) {
+    mean_device += static_cast<double>(sample.device_ns - fit.device_ns) / count;
+    mean_host += static_cast<double>(sample.host_ns - fit.host_ns) / count;
+    least = std::min(least, sample.device_ns);
+    most = std::max(most, sample.device_ns);
+  }
+  if (most - least >= kLeastSpreadNs) {
+    double together = 0, alone = 0;
+    for (const ClockSample& sample : used) {
+      const double x = static_cast<double>(sample.device_ns - fit.device_ns) - mean_device;
+      together += x * (static_cast<double>(sample.host_ns - fit.host_ns) - mean_host);
+      alone += x * x;
+    }
+    fit.rate = together / alone;
+  }
+  fit.host_ns += static_cast<std::int64_t>(std::llround(mean_host - fit.rate * mean_device));
+  for (const ClockSample& sample : used) {
+    const std::int64_t off = std::abs(fit.ToHost(sample.device_ns) - sample.host_ns);
+    fit.error_ns = std::max(fit.error_ns, off + (sample.width_ns + 1) / 2);
+  }
+  return fit;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,89 @@
+#include "profiler/cuda/activity_records.h"
+
+namespace foretrain {
+namespace {
+
+// Of CUPTI 13.0; each newer structure begins as the one before it.
+static_assert(CUPTI_API_VERSION >= 130'000, "the records below are CUPTI 13's");
+using KernelRecord = CUpti_ActivityKernel10;
+using CopyRecord = CUpti_ActivityMemcpy6;
+using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
+using FillRecord = CUpti_ActivityMemset4;
+using ApiRecord = CUpti_ActivityAPI;
+using TagRecord = CUpti_ActivityExternalCorrelation;
+using WaitRecord = CUpti_ActivitySynchronization2;
+using OverheadRecord = CUpti_ActivityOverhead3;
+
+template <class Record>
+const Record& As(const CUpti_Activity& record) {
+  return reinterpret_cast<const Record&>(record);
+}
+
+template <class Record>
+void FillTimes(const Record& record, FtActivityKind kind, FtActivity& activity) {
+  activity.kind = kind;
+  activity.start_ns = static_cast<std::int64_t>(record.start);
+  activity.end_ns = static_cast<std::int64_t>(record.end);
+  activity.correlation = record.correlationId;
+}
+
+template <class Record>
+void FillWork(const Record& record, FtActivityKind kind, FtActivity& activity) {
+  FillTimes(record, kind, activity);
+  activity.graph_node = record.graphNodeId;
+  activity.device = static_cast<std::int32_t>(record.deviceId);
+  activity.stream = static_cast<std::int32_t>(record.streamId);
+}
+
+template <class Record>
+void FillBytes(const Record& record, FtActivityKind kind, FtActivity& activity) {
+  FillWork(record, kind, activity);
+  activity.bytes = static_cast<std::int64_t>(record.bytes);
+}
+
+}  // namespace
+
+ParsedRecord ParseRecord(const CUpti_Activity& record, FtActivity& activity, ExternalId& external) {
+  activity = FtActivity{};
+  activity.op_id = -1;
+  switch (record.kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+    case CUPTI_ACTIVITY_KIND_KERNEL:
+      FillWork(As<KernelRecord>(record), FT_ACTIVITY_KERNEL, activity);
+      activity.name = As<KernelRecord>(record).name;
+      return ParsedRecord::kActivity;
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      FillBytes(As<CopyRecord>(record), FT_ACTIVITY_COPY, activity);
+      return ParsedRecord::kActivity;
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      FillBytes(As<PeerCopyRecord>(record), FT_ACTIVITY_COPY, activity);
+      return ParsedRecord::kActivity;
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      FillBytes(As<FillRecord>(record), FT_ACTIVITY_FILL, activity);
+      return ParsedRecord::kActivity;
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+    case CUPTI_ACTIVITY_KIND_DRIVER:
+      FillTimes(As<ApiRecord>(record), FT_ACTIVITY_LAUNCH, activity);
+      return ParsedRecord::kActivity;
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      FillTimes(As<WaitRecord>(record), FT_ACTIVITY_WAIT, activity);
+      return ParsedRecord::kActivity;
+    case CUPTI_ACTIVITY_KIND_OVERHEAD:
+      FillTimes(As<OverheadRecord>(record), FT_ACTIVITY_OVERHEAD, activity);
+      return ParsedRecord::kActivity;
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
+      const TagRecord& tag = As<TagRecord>(record);
+      if (tag.externalKind != CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0) {
+        return ParsedRecord::kNothing;
+      }
+      activity.kind = FT_ACTIVITY_TAG;
+      activity.correlation = tag.correlationId;
+      external = ExternalId::Unpack(tag.externalId);
+      return ParsedRecord::kTag;
+    }
+    default:
+      return ParsedRecord::kNothing;
+  }
+}
+
+}  // namespace foretrain

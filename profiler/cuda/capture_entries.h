@@ -1,0 +1,11 @@
+// The capture entries of the CUDA device's table.
+#pragma once
+
+#include "base/device_api.h"
+
+namespace foretrain {
+
+// Leaves them NULL where the plugin was built without CUPTI's headers.
+void SetCudaCaptureEntries(FtDeviceApi& api);
+
+}  // namespace foretrain

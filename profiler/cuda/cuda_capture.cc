@@ -1,0 +1,293 @@
+#include "profiler/cuda/cuda_capture.h"
+
+#include <time.h>
+
+#include <cstdio>
+
+namespace foretrain {
+namespace {
+
+// Set by the one CudaCapture while it is open.
+std::atomic<CudaCapture*> current{nullptr};
+
+// The op that the calling thread launches for.
+thread_local LabelTable::Label at_work;
+
+// The clock that host spans are measured by, so that records need no conversion but that of the
+// run's origin.
+std::uint64_t MonotonicNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+constexpr CUpti_ActivityKind kOfLaunches[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+                                              CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+                                              CUPTI_ACTIVITY_KIND_OVERHEAD};
+constexpr CUpti_ActivityKind kOfWork[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                          CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
+                                          CUPTI_ACTIVITY_KIND_MEMSET};
+
+// Calls that give the device work. The others have no record, which is most of the cost.
+constexpr CUpti_CallbackId kRuntimeCalls[] = {
+    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
+    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060,
+    CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000,
+    CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_ptsz_v13000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_ptsz_v9000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemset_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020};
+constexpr CUpti_CallbackId kDriverCalls[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+                                             CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+                                             CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz};
+// Graphs tell of their nodes while the host makes them.
+constexpr CUpti_CallbackId kGraphCalls[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+                                            CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
+
+}  // namespace
+
+// What CUPTI calls, on its threads or on those that launch.
+struct CuptiCallbacks {
+  static void Request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
+    *buffer = nullptr;
+    *bytes = 0;
+    *most_records = 0;  // as many as there is room for
+    CudaCapture* const capture = current.load();
+    if (capture == nullptr) return;
+    try {
+      *buffer = capture->buffers_.Request();
+    } catch (...) {
+      return;  // no memory for the list: as if there were no buffer
+    }
+    if (*buffer != nullptr) *bytes = ActivityBuffers::kBytes;
+  }
+
+  static void Complete(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
+                       std::size_t valid_bytes) {
+    CudaCapture* const capture = current.load();
+    if (capture == nullptr || buffer == nullptr) return;
+    try {
+      capture->buffers_.Complete(buffer, valid_bytes);
+    } catch (...) {
+      // Its records are lost; memory has run out, and the run ends for that.
+    }
+  }
+
+  static void Resource(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+    CudaCapture* const capture = current.load();
+    if (capture == nullptr || domain != CUPTI_CB_DOMAIN_RESOURCE || data == nullptr) return;
+    const auto* const graph = static_cast<const CUpti_GraphData*>(
+        static_cast<const CUpti_ResourceData*>(data)->resourceDescriptor);
+    if (graph == nullptr) return;
+    const auto& get_id = capture->cupti_.GetGraphNodeId;
+    std::uint64_t node = 0, original = 0;
+    if (get_id(graph->node, &node) != CUPTI_SUCCESS) return;
+    try {
+      if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) {
+        capture->AddNode(node, at_work);
+      } else if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED &&
+                 get_id(graph->originalNode, &original) == CUPTI_SUCCESS) {
+        capture->CopyNode(node, original);
+      }
+    } catch (...) {
+      // Its kernels count as the graph's.
+    }
+  }
+};
+
+CudaCapture::~CudaCapture() {
+  if (subscriber_ == nullptr) return;
+  DisableAll();
+  current = nullptr;
+  static_cast<void>(cupti_.Unsubscribe(subscriber_));
+}
+
+bool CudaCapture::Check(CUptiResult result, const char* what, char* why, std::size_t n) const {
+  if (result == CUPTI_SUCCESS) return true;
+  std::snprintf(why, n, "CUPTI: %s: %s", what, CuptiText(cupti_, result));
+  return false;
+}
+
+bool CudaCapture::OtherTool(char* why, std::size_t n) const {
+  for (const char* name : {"NSYS_PROFILING_SESSION_ID", "CUDA_INJECTION64_PATH"}) {
+    const char* const value = surroundings_.environment(name);
+    if (value == nullptr || value[0] == '\0') continue;
+    std::snprintf(why, n,
+                  "another tool profiles this process (%s is set) and has the kernels; its ranges "
+                  "have the names of ops",
+                  name);
+    return true;
+  }
+  return false;
+}
+
+bool CudaCapture::Prepare(char* why, std::size_t n) {
+  if (!surroundings_.load(cupti_, why, n)) return false;
+  const CUptiResult result = cupti_.Subscribe(&subscriber_, &CuptiCallbacks::Resource, nullptr);
+  if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+    std::snprintf(why, n,
+                  "another tool uses CUPTI in this process, which serves one at a time; its ranges "
+                  "have the names of ops");
+    return false;
+  }
+  if (!Check(result, "subscribe", why, n)) return false;
+  std::uint8_t zeroed = 1;
+  std::size_t size = sizeof zeroed;
+  // Before any kind is enabled, and once in a process: a second registration spoils times.
+  return Check(cupti_.ActivityRegisterTimestampCallback(&MonotonicNs), "set the clock", why, n) &&
+         Check(cupti_.ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size,
+                                           &zeroed),
+               "set an attribute", why, n) &&
+         Check(
+             cupti_.ActivityRegisterCallbacks(&CuptiCallbacks::Request, &CuptiCallbacks::Complete),
+             "register buffers", why, n);
+}
+
+FtStatus CudaCapture::Open(std::int32_t level, char* why, std::size_t n) noexcept {
+  level_ = level;
+  ranges_.Open();
+  if (is_open_) return FT_OK;
+  if (subscriber_ != nullptr) {
+    std::snprintf(why, n, "CUPTI failed in an earlier run of this process");
+    return FT_UNSUPPORTED;
+  }
+  if (OtherTool(why, n)) return FT_UNSUPPORTED;
+  current = this;
+  is_open_ = Prepare(why, n);
+  return is_open_ ? FT_OK : FT_UNSUPPORTED;
+}
+
+bool CudaCapture::EnableCalls(char* why, std::size_t n) {
+  for (const CUpti_CallbackId call : kRuntimeCalls) {
+    if (!Check(cupti_.ActivityEnableRuntimeApi(call, 1), "record a call", why, n)) return false;
+  }
+  for (const CUpti_CallbackId call : kDriverCalls) {
+    if (!Check(cupti_.ActivityEnableDriverApi(call, 1), "record a call", why, n)) return false;
+  }
+  for (const CUpti_CallbackId call : kGraphCalls) {
+    if (!Check(cupti_.EnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, call),
+               "watch graphs", why, n)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool CudaCapture::Enable(char* why, std::size_t n) {
+  const auto enable = [&](CUpti_ActivityKind kind) {
+    if (!Check(cupti_.ActivityEnable(kind), "record activity", why, n)) return false;
+    enabled_.push_back(kind);
+    return true;
+  };
+  for (const CUpti_ActivityKind kind : kOfLaunches) {
+    if (!enable(kind)) return false;
+  }
+  for (const CUpti_ActivityKind kind : kOfWork) {
+    if (level_ == FT_CAPTURE_FULL && !enable(kind)) return false;
+  }
+  return EnableCalls(why, n);
+}
+
+void CudaCapture::DisableAll() {
+  for (const CUpti_ActivityKind kind : enabled_) static_cast<void>(cupti_.ActivityDisable(kind));
+  enabled_.clear();
+  if (!is_open_) return;
+  for (const CUpti_CallbackId call : kRuntimeCalls) {
+    static_cast<void>(cupti_.ActivityEnableRuntimeApi(call, 0));
+  }
+  for (const CUpti_CallbackId call : kDriverCalls) {
+    static_cast<void>(cupti_.ActivityEnableDriverApi(call, 0));
+  }
+}
+
+FtStatus CudaCapture::Start(char* why, std::size_t n) noexcept {
+  try {
+    if (is_open_ && !Enable(why, n)) {
+      DisableAll();
+      return FT_FAILED;
+    }
+  } catch (...) {
+    std::snprintf(why, n, "CUPTI: out of host memory");
+    return FT_OUT_OF_MEMORY;
+  }
+  recording_ = is_open_;
+  // Tools that wait for a window; without one the call does nothing.
+  if (const int error = surroundings_.profiler_start(); error != 0) {
+    std::snprintf(why, n, "cudaProfilerStart failed with %d", error);
+    return FT_FAILED;
+  }
+  return FT_OK;
+}
+
+FtStatus CudaCapture::Stop(char* why, std::size_t n) noexcept {
+  recording_ = false;
+  DisableAll();
+  if (const int error = surroundings_.profiler_stop(); error != 0) {
+    std::snprintf(why, n, "cudaProfilerStop failed with %d", error);
+    return FT_FAILED;
+  }
+  return FT_OK;
+}
+
+FtStatus CudaCapture::Clock(std::int64_t* now_ns, char* why, std::size_t n) noexcept {
+  std::uint64_t now = 0;
+  if (!is_open_ || !Check(cupti_.GetTimestamp(&now), "read the clock", why, n)) return FT_FAILED;
+  *now_ns = static_cast<std::int64_t>(now);
+  return FT_OK;
+}
+
+FtStatus CudaCapture::Push(const FtOpTag& tag) noexcept {
+  ranges_.Push(tag.name);
+  at_work = {tag.op_id, tag.rank};
+  if (!recording_.load(std::memory_order_relaxed)) return FT_OK;
+  try {
+    const ExternalId id{labels_.Of(tag.op_id, tag.rank), tag.step};
+    const CUptiResult result = cupti_.ActivityPushExternalCorrelationId(
+        CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, id.Pack());
+    return result == CUPTI_SUCCESS ? FT_OK : FT_FAILED;
+  } catch (...) {
+    return FT_OUT_OF_MEMORY;
+  }
+}
+
+FtStatus CudaCapture::Pop() noexcept {
+  ranges_.Pop();
+  at_work = {};
+  if (!is_open_) return FT_OK;
+  std::uint64_t last = 0;
+  const CUptiResult result =
+      cupti_.ActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
+  // The window may have opened or shut since the push.
+  return result == CUPTI_SUCCESS || result == CUPTI_ERROR_QUEUE_EMPTY ? FT_OK : FT_FAILED;
+}
+
+void CudaCapture::AddNode(std::uint64_t node, const LabelTable::Label& label) {
+  if (label.op_id < 0) return;
+  const std::lock_guard<std::mutex> lock(nodes_mutex_);
+  nodes_[node] = label;
+  new_nodes_.push_back(node);
+}
+
+void CudaCapture::CopyNode(std::uint64_t node, std::uint64_t original) {
+  const std::lock_guard<std::mutex> lock(nodes_mutex_);
+  const auto found = nodes_.find(original);
+  if (found == nodes_.end()) return;
+  const LabelTable::Label label = found->second;
+  nodes_[node] = label;
+  new_nodes_.push_back(node);
+}
+
+}  // namespace foretrain

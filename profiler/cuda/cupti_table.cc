@@ -1,0 +1,59 @@
+#include "profiler/cuda/cupti_table.h"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdio>
+
+namespace foretrain {
+namespace {
+
+constexpr std::uint32_t kMajor = CUPTI_API_VERSION / 10'000;
+
+template <class Entry>
+bool Find(void* library, const char* name, Entry& entry, char* why, std::size_t n) {
+  entry = reinterpret_cast<Entry>(dlsym(library, name));
+  if (entry != nullptr) return true;
+  std::snprintf(why, n, "libcupti has no function %s", name);
+  return false;
+}
+
+}  // namespace
+
+bool LoadCupti(const char* const* libraries, std::size_t count, CuptiTable& table, char* why,
+               std::size_t n) {
+  void* library = nullptr;
+  for (std::size_t i = 0; i < count && library == nullptr; ++i) {
+    library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) {
+    std::snprintf(why, n,
+                  "%s was not found; it comes with the CUDA toolkit, and its folder belongs into "
+                  "LD_LIBRARY_PATH",
+                  count > 0 ? libraries[0] : "libcupti");
+    return false;
+  }
+#define FT_CUPTI_FIND(name) \
+  if (!Find(library, "cupti" #name, table.name, why, n)) return false;
+  FT_CUPTI_ENTRIES(FT_CUPTI_FIND)
+#undef FT_CUPTI_FIND
+  std::uint32_t version = 0;
+  const CUptiResult result = table.GetVersion(&version);
+  if (result != CUPTI_SUCCESS || version / 10'000 != kMajor) {
+    std::snprintf(why, n, "libcupti has version %u, this plugin was built with %u",
+                  static_cast<unsigned>(version), static_cast<unsigned>(CUPTI_API_VERSION));
+    return false;
+  }
+  return true;
+}
+
+const char* CuptiText(const CuptiTable& table, CUptiResult result) {
+  const char* text = nullptr;
+  if (table.GetResultString == nullptr) return "libcupti gave no reason";
+  if (table.GetResultString(result, &text) != CUPTI_SUCCESS || text == nullptr) {
+    return "libcupti gave no reason";
+  }
+  return text;
+}
+
+}  // namespace foretrain

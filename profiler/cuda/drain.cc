@@ -1,0 +1,107 @@
+// CudaCapture's reading of what CUPTI has filled.
+#include <cxxabi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "profiler/cuda/cuda_capture.h"
+
+namespace foretrain {
+
+// Kernels' names as they are written in C++, one copy of each: the library's may go with a module.
+const char* CudaCapture::Kept(const char* name) {
+  if (name == nullptr) return nullptr;
+  const auto found = known_names_.find(name);
+  if (found != known_names_.end()) return found->second;
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+  const char* const kept = names_.insert(plain != nullptr ? plain.get() : name).first->c_str();
+  known_names_[name] = kept;
+  return kept;
+}
+
+bool CudaCapture::AddRecord(const CUpti_Activity& record, FtActivity& out) {
+  ExternalId external;
+  switch (ParseRecord(record, out, external)) {
+    case ParsedRecord::kNothing:
+      return false;
+    case ParsedRecord::kTag: {
+      LabelTable::Label label;
+      if (!labels_.Find(external.label, label)) return false;
+      out.op_id = label.op_id;
+      out.rank = label.rank;
+      out.step = external.step;
+      return true;
+    }
+    case ParsedRecord::kActivity:
+      out.name = Kept(out.name);
+      return true;
+  }
+  return false;
+}
+
+bool CudaCapture::NextBuffer() {
+  if (buffer_.memory != nullptr) buffers_.Return(buffer_.memory);
+  buffer_ = {};
+  record_ = nullptr;
+  return buffers_.Next(buffer_);
+}
+
+bool CudaCapture::Flush(bool idle, std::int64_t* dropped, char* why, std::size_t n) {
+  // Forced, buffers come with records that have not ended, which never come again: only where
+  // nothing runs.
+  const std::uint32_t how = idle ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0;
+  if (!Check(cupti_.ActivityFlushAll(how), "flush", why, n)) return false;
+  std::size_t lost = 0;
+  if (!Check(cupti_.ActivityGetNumDroppedRecords(nullptr, 0, &lost), "count lost records", why,
+             n)) {
+    return false;
+  }
+  *dropped = static_cast<std::int64_t>(lost);
+  return true;
+}
+
+FtStatus CudaCapture::Drain(bool idle, FtActivity* out, std::int64_t capacity, std::int64_t* count,
+                            std::int64_t* dropped, char* why, std::size_t n) noexcept {
+  *count = *dropped = 0;
+  if (!is_open_) return FT_OK;
+  try {
+    if (idle || (buffer_.memory == nullptr && !NextBuffer())) {
+      if (!Flush(idle, dropped, why, n)) return FT_FAILED;
+    }
+    {
+      const std::lock_guard<std::mutex> lock(nodes_mutex_);
+      for (; *count < capacity && !new_nodes_.empty(); new_nodes_.pop_back()) {
+        FtActivity& node = out[(*count)++];
+        node = FtActivity{};
+        node.kind = FT_ACTIVITY_GRAPH_NODE;
+        node.graph_node = new_nodes_.back();
+        node.op_id = nodes_[node.graph_node].op_id;
+        node.rank = nodes_[node.graph_node].rank;
+      }
+    }
+    while (*count < capacity) {
+      if (buffer_.memory == nullptr && !NextBuffer()) break;
+      const CUptiResult result =
+          cupti_.ActivityGetNextRecord(buffer_.memory, buffer_.bytes, &record_);
+      if (result == CUPTI_SUCCESS) {
+        *count += AddRecord(*record_, out[*count]) ? 1 : 0;
+      } else if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) {
+        buffers_.Return(buffer_.memory);  // read to its end
+        buffer_ = {};
+        record_ = nullptr;
+      } else {
+        Check(result, "read a record", why, n);
+        return FT_FAILED;
+      }
+    }
+    return FT_OK;
+  } catch (...) {
+    std::snprintf(why, n, "CUPTI: out of host memory");
+    return FT_OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace foretrain

@@ -1,0 +1,71 @@
+// Makes spans of what a device did: each op's span as the host saw it gives way to the times at
+// which the device worked on it. Leaves out whose work a record is (profiler/activity_join.h).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "profiler/activity_join.h"
+#include "profiler/capture.h"
+#include "traces/metrics/intervals.h"
+#include "traces/timeline.h"
+
+namespace foretrain {
+
+// One thread at a time.
+class DeviceSpans {
+ public:
+  // An op's records are waited for until `settle_ns` after its host span came.
+  explicit DeviceSpans(CaptureWindow window, std::int64_t settle_ns = 10'000'000'000)
+      : window_(std::move(window)), settle_ns_(settle_ns) {}
+
+  // `now_ns`: any clock that does not go back, the same in all calls. Times of activities are the
+  // host's.
+  void AddHost(const Span& span, std::int64_t now_ns);
+  void AddActivity(const OwnedActivity& activity);
+
+  // Appends the spans of ops that have settled, or of all:
+  //
+  //   compute, copies   one span for each piece of the union of its records; the first has the
+  //   bytes communication     one from the first record's start to the last one's end launches one
+  //   on the host queue from the first call's start to the last one's end no records        the
+  //   host's span as it is no op             a span with kNoOp of the first recorded rank, whose
+  //   step is not known: -1
+  //
+  // An op whose host span never comes did not end and has none. Pieces of one queue overlap where
+  // kernels of a stream do.
+  void Release(std::int64_t now_ns, std::vector<Span>& out);
+  void ReleaseAll(std::vector<Span>& out);
+
+  // Records of ops that were released before, or that did not end.
+  std::int64_t late() const { return late_; }
+  // Records of steps and ranks outside the window.
+  std::int64_t outside() const { return outside_; }
+
+ private:
+  using Key = std::tuple<std::int32_t, std::int32_t, OpId>;  // step, rank, op
+  struct Pending {
+    std::optional<Span> host;
+    std::vector<Interval> work;
+    std::optional<Interval> launch;
+    std::int64_t records = 0;
+  };
+
+  void AddUnknown(const FtActivity& activity);
+  void Emit(const Pending& pending, std::vector<Span>& out) const;
+
+  const CaptureWindow window_;
+  const std::int64_t settle_ns_;
+  std::map<Key, Pending> pending_;
+  std::deque<std::pair<std::int64_t, Key>> order_;  // of host spans, by when they came
+  std::vector<Span> unknown_;                       // spans of no op, not yet released
+  std::int32_t settled_step_ = -1;                  // newest step of which an op was released
+  std::int64_t late_ = 0;
+  std::int64_t outside_ = 0;
+};
+
+}  // namespace foretrain

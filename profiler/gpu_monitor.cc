@@ -1,0 +1,207 @@
+#include "profiler/gpu_monitor.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+namespace foretrain {
+namespace {
+
+// Of NVML's and the driver's interface, as their documentation gives it; neither header is needed.
+constexpr int kSuccess = 0;
+constexpr unsigned kSmClock = 1, kMemoryClock = 2;
+constexpr unsigned kGpuSensor = 0;
+using Gpu = void*;
+
+struct LibraryClose {
+  void operator()(void* library) const { dlclose(library); }
+};
+using LibraryHandle = std::unique_ptr<void, LibraryClose>;
+
+Result<LibraryHandle> Load(const std::string& name) {
+  LibraryHandle library(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (library == nullptr) return Fail(ErrorCode::kUnsupported, name + " was not found");
+  return library;
+}
+
+template <class Function>
+bool Find(const LibraryHandle& library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library.get(), name));
+  return function != nullptr;
+}
+
+Error Lacks(const std::string& library, const char* name) {
+  return {ErrorCode::kUnsupported, library + " has no function " + name};
+}
+
+// The PCI bus ids of CUDA's devices, in CUDA's order, whatever CUDA_VISIBLE_DEVICES hides.
+Result<std::string> BusIdOf(const std::string& driver, int device) {
+  FT_ASSIGN(const LibraryHandle library, Load(driver));
+  int (*init)(unsigned) = nullptr;
+  int (*get)(int*, int) = nullptr;
+  int (*bus_id)(char*, int, int) = nullptr;
+  if (!Find(library, "cuInit", init)) return tl::unexpected<Error>(Lacks(driver, "cuInit"));
+  if (!Find(library, "cuDeviceGet", get)) {
+    return tl::unexpected<Error>(Lacks(driver, "cuDeviceGet"));
+  }
+  if (!Find(library, "cuDeviceGetPCIBusId", bus_id)) {
+    return tl::unexpected<Error>(Lacks(driver, "cuDeviceGetPCIBusId"));
+  }
+  int handle = 0;
+  std::array<char, 32> text{};
+  if (init(0) != kSuccess || get(&handle, device) != kSuccess ||
+      bus_id(text.data(), static_cast<int>(text.size()), handle) != kSuccess) {
+    return Fail(ErrorCode::kUnsupported,
+                driver + " does not tell where device " + std::to_string(device) + " is");
+  }
+  return std::string(text.data());
+}
+
+}  // namespace
+
+// The monitor's functions, between its start and its end.
+class GpuMonitor::Library {
+ public:
+  static Result<std::unique_ptr<Library>> Open(const std::string& name) {
+    std::unique_ptr<Library> out(new Library);
+    FT_ASSIGN(out->library_, Load(name));
+    int (*init)() = nullptr;
+    if (!Find(out->library_, "nvmlInit_v2", init)) {
+      return tl::unexpected<Error>(Lacks(name, "nvmlInit_v2"));
+    }
+    if (!Find(out->library_, "nvmlShutdown", out->shutdown_)) {
+      return tl::unexpected<Error>(Lacks(name, "nvmlShutdown"));
+    }
+    if (!Find(out->library_, "nvmlDeviceGetHandleByPciBusId_v2", out->by_bus_id_)) {
+      return tl::unexpected<Error>(Lacks(name, "nvmlDeviceGetHandleByPciBusId_v2"));
+    }
+    Find(out->library_, "nvmlErrorString", out->error_text_);
+    out->FindReadings();
+    if (const int result = init(); result != kSuccess) {
+      out->shutdown_ = nullptr;
+      return Fail(ErrorCode::kUnsupported, name + ": " + out->TextOf(result));
+    }
+    return out;
+  }
+  ~Library() {
+    if (shutdown_ != nullptr) shutdown_();
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  Result<Gpu> GpuAt(const std::string& bus_id) const {
+    Gpu gpu = nullptr;
+    if (const int result = by_bus_id_(bus_id.c_str(), &gpu); result != kSuccess) {
+      return Fail(ErrorCode::kUnsupported, "the GPU at " + bus_id + ": " + TextOf(result));
+    }
+    return gpu;
+  }
+
+  // Functions that a driver lacks, or that a GPU does not answer, leave their series out.
+  void Read(Gpu gpu, int rank, std::int64_t time_ns, std::vector<Counter>& out) const {
+    const auto add = [&](const char* name, int result, double value) {
+      if (result == kSuccess) out.push_back({name, rank, -1, time_ns, value});
+    };
+    unsigned value = 0;
+    if (clock_ != nullptr) {
+      add("gpu_sm_clock_hz", clock_(gpu, kSmClock, &value), 1e6 * value);
+      add("gpu_memory_clock_hz", clock_(gpu, kMemoryClock, &value), 1e6 * value);
+    }
+    if (power_ != nullptr) add("gpu_power_w", power_(gpu, &value), 1e-3 * value);
+    if (temperature_ != nullptr) {
+      add("gpu_temperature_c", temperature_(gpu, kGpuSensor, &value), value);
+    }
+    if (reasons_ != nullptr) {
+      unsigned long long bits = 0;
+      const int result = reasons_(gpu, &bits);
+      add("gpu_throttle_reasons", result, static_cast<double>(bits));
+    }
+    if (generation_ != nullptr) add("gpu_pcie_generation", generation_(gpu, &value), value);
+    if (width_ != nullptr) add("gpu_pcie_width", width_(gpu, &value), value);
+  }
+
+ private:
+  using ReadOne = int (*)(Gpu, unsigned*);
+
+  Library() = default;
+
+  void FindReadings() {
+    Find(library_, "nvmlDeviceGetClockInfo", clock_);
+    Find(library_, "nvmlDeviceGetPowerUsage", power_);
+    Find(library_, "nvmlDeviceGetTemperature", temperature_);
+    // The name of drivers from 535 on, and the one before it.
+    if (!Find(library_, "nvmlDeviceGetCurrentClocksEventReasons", reasons_)) {
+      Find(library_, "nvmlDeviceGetCurrentClocksThrottleReasons", reasons_);
+    }
+    Find(library_, "nvmlDeviceGetCurrPcieLinkGeneration", generation_);
+    Find(library_, "nvmlDeviceGetCurrPcieLinkWidth", width_);
+  }
+
+  std::string TextOf(int result) const {
+    const char* const text = error_text_ != nullptr ? error_text_(result) : nullptr;
+    return text != nullptr ? text : "error " + std::to_string(result);
+  }
+
+  LibraryHandle library_;
+  int (*shutdown_)() = nullptr;
+  int (*by_bus_id_)(const char*, Gpu*) = nullptr;
+  const char* (*error_text_)(int) = nullptr;
+  int (*clock_)(Gpu, unsigned, unsigned*) = nullptr;
+  ReadOne power_ = nullptr;
+  int (*temperature_)(Gpu, unsigned, unsigned*) = nullptr;
+  int (*reasons_)(Gpu, unsigned long long*) = nullptr;
+  ReadOne generation_ = nullptr, width_ = nullptr;
+};
+
+GpuMonitor::GpuMonitor(std::unique_ptr<Library> library, std::vector<MonitoredRank> ranks,
+                       std::vector<void*> gpus)
+    : library_(std::move(library)), ranks_(std::move(ranks)), gpus_(std::move(gpus)) {}
+
+GpuMonitor::~GpuMonitor() { Stop(); }
+
+Result<std::unique_ptr<GpuMonitor>> GpuMonitor::Open(const MonitorLibraries& libraries,
+                                                     std::vector<MonitoredRank> ranks) {
+  FT_ASSIGN(auto library, Library::Open(libraries.monitor));
+  std::vector<void*> gpus;
+  for (const MonitoredRank& rank : ranks) {
+    FT_ASSIGN(const std::string bus_id, BusIdOf(libraries.driver, rank.device));
+    FT_ASSIGN(const Gpu gpu, library->GpuAt(bus_id));
+    gpus.push_back(gpu);
+  }
+  return std::unique_ptr<GpuMonitor>(
+      new GpuMonitor(std::move(library), std::move(ranks), std::move(gpus)));
+}
+
+std::vector<Counter> GpuMonitor::Read(std::int64_t time_ns) const {
+  std::vector<Counter> counters;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    library_->Read(gpus_[i], ranks_[i].rank, time_ns, counters);
+  }
+  return counters;
+}
+
+void GpuMonitor::Start(std::function<std::int64_t()> now,
+                       std::function<void(std::vector<Counter>)> take, std::int64_t interval_ns) {
+  thread_ = std::thread([this, now = std::move(now), take = std::move(take), interval_ns] {
+    std::unique_lock<std::mutex> lock(mutex_);
+    do {
+      lock.unlock();
+      take(Read(now()));
+      lock.lock();
+    } while (!woken_.wait_for(lock, std::chrono::nanoseconds(interval_ns),
+                              [this] { return stopping_; }));
+  });
+}
+
+void GpuMonitor::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  woken_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace foretrain

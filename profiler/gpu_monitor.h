@@ -1,0 +1,69 @@
+// Reads clocks, power, temperature, throttling and the PCIe link of GPUs by the driver's monitor
+// (NVML), which is looked for when it is asked for. Leaves out what the figures mean
+// (traces/metrics/throttling.h).
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "traces/run.h"
+
+namespace foretrain {
+
+// Libraries to load. Tests name others.
+struct MonitorLibraries {
+  std::string monitor = "libnvidia-ml.so.1";
+  std::string driver = "libcuda.so.1";  // knows which GPU a device number is
+};
+
+// A rank and the device it computes on, by CUDA's number.
+struct MonitoredRank {
+  int rank = 0;
+  int device = 0;
+};
+
+// Series of a rank, of no step: gpu_sm_clock_hz, gpu_memory_clock_hz, gpu_power_w,
+// gpu_temperature_c, gpu_throttle_reasons (the monitor's bits), gpu_pcie_generation,
+// gpu_pcie_width. What a GPU does not tell has no series.
+class GpuMonitor {
+ public:
+  // Errors: kUnsupported: a library or function is missing, or the driver's own words.
+  static Result<std::unique_ptr<GpuMonitor>> Open(const MonitorLibraries& libraries,
+                                                  std::vector<MonitoredRank> ranks);
+  ~GpuMonitor();  // Stop
+  GpuMonitor(const GpuMonitor&) = delete;
+  GpuMonitor& operator=(const GpuMonitor&) = delete;
+
+  // One reading of each rank's GPU. One thread at a time.
+  std::vector<Counter> Read(std::int64_t time_ns) const;
+
+  // Reads at once and then each `interval_ns` on a thread of its own, and hands the readings to
+  // `take` there.
+  void Start(std::function<std::int64_t()> now, std::function<void(std::vector<Counter>)> take,
+             std::int64_t interval_ns = 1'000'000'000);
+  // Returns when the thread has ended.
+  void Stop();
+
+ private:
+  class Library;
+  GpuMonitor(std::unique_ptr<Library> library, std::vector<MonitoredRank> ranks,
+             std::vector<void*> gpus);
+
+  const std::unique_ptr<Library> library_;
+  const std::vector<MonitoredRank> ranks_;
+  const std::vector<void*> gpus_;  // the library's handles, by rank
+
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  bool stopping_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,289 @@
+// The CUDA device's capture against a CUPTI of the test's own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#if FORETRAIN_HAVE_CUPTI
+#include <array>
+#include <thread>
+
+#include "fake_cupti.h"
+
+namespace foretrain {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+struct CudaCaptureTest : testing::Test {
+  void SetUp() override { ResetFakeCupti(); }
+
+  std::vector<FtActivity> Drained(bool idle = false, std::int64_t capacity = 100) {
+    std::vector<FtActivity> all, part(static_cast<std::size_t>(capacity));
+    for (std::int64_t count = capacity; count == capacity;) {
+      std::int64_t lost = 0;
+      EXPECT_EQ(capture.Drain(idle, part.data(), capacity, &count, &lost, why, sizeof why), FT_OK)
+          << why;
+      dropped += lost;
+      all.insert(all.end(), part.begin(), part.begin() + count);
+    }
+    return all;
+  }
+  void OpenAndStart(std::int32_t level = FT_CAPTURE_FULL) {
+    ASSERT_EQ(capture.Open(level, why, sizeof why), FT_OK) << why;
+    ASSERT_EQ(capture.Start(why, sizeof why), FT_OK) << why;
+  }
+  // The kernel that a launch between push and pop makes, as CUPTI records it.
+  void Launch(std::uint32_t correlation, const FtOpTag& tag) {
+    ASSERT_EQ(capture.Push(tag), FT_OK);
+    CUpti_ActivityExternalCorrelation external{};
+    external.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+    external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
+    external.externalId = fake.stack.back();
+    external.correlationId = correlation;
+    fake.Add(external);
+    CUpti_ActivityKernel10 kernel{};
+    kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    kernel.correlationId = correlation;
+    kernel.start = 1000 * correlation;
+    kernel.end = 1000 * correlation + 500;
+    kernel.name = "_ZN9foretrain4NormEPKf";
+    kernel.streamId = 7;
+    fake.Add(kernel);
+    ASSERT_EQ(capture.Pop(), FT_OK);
+  }
+
+  FakeCupti& fake = TheFakeCupti();
+  CudaCapture capture{FakeSurroundings()};
+  char why[512] = "";
+  std::int64_t dropped = 0;
+};
+
+TEST_F(CudaCaptureTest, TellsKernelsAndTheOpsTheyWereLaunchedFor) {
+  OpenAndStart();
+  Launch(1, {.op_id = 0x7000'0000'0000'0001, .step = 1'000'000, .rank = 3, .name = nullptr});
+  Launch(2, {.op_id = 42, .step = 0, .rank = 0, .name = nullptr});
+  const auto records = Drained();
+  ASSERT_EQ(records.size(), 4U);
+  EXPECT_EQ(records[0].kind, FT_ACTIVITY_TAG);
+  EXPECT_EQ(records[0].op_id, 0x7000'0000'0000'0001);
+  EXPECT_EQ(records[0].step, 1'000'000);
+  EXPECT_EQ(records[0].rank, 3);
+  EXPECT_EQ(records[0].correlation, 1U);
+  EXPECT_EQ(records[1].kind, FT_ACTIVITY_KERNEL);
+  EXPECT_EQ(records[1].start_ns, 1000);
+  EXPECT_EQ(records[1].end_ns, 1500);
+  EXPECT_EQ(records[1].stream, 7);
+  EXPECT_STREQ(records[1].name, "foretrain::Norm(float const*)");
+  EXPECT_EQ(records[2].op_id, 42);
+  EXPECT_EQ(records[2].step, 0);
+}
+
+TEST_F(CudaCaptureTest, ReadsManyBuffersInAnySizeOfParts) {
+  fake.records_a_buffer = 3;
+  OpenAndStart();
+  for (std::uint32_t i = 1; i <= 20; ++i) {
+    Launch(i, {.op_id = i, .step = 0, .rank = 0, .name = nullptr});
+  }
+  EXPECT_EQ(Drained(false, /*capacity=*/7).size(), 40U);
+  EXPECT_THAT(Drained(), IsEmpty());
+}
+
+TEST_F(CudaCaptureTest, HandsInvalidTimesOnForTheCount) {
+  OpenAndStart();
+  CUpti_ActivityKernel10 kernel{};
+  kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  fake.Add(kernel);
+  const auto records = Drained();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].start_ns, 0);
+  EXPECT_EQ(records[0].end_ns, 0);
+}
+
+TEST_F(CudaCaptureTest, CountsWhatWasDroppedOnce) {
+  OpenAndStart();
+  fake.dropped = 9;
+  Drained();
+  Drained();
+  EXPECT_EQ(dropped, 9);
+}
+
+TEST_F(CudaCaptureTest, LeavesOthersIdsAndUnknownKindsOut) {
+  OpenAndStart();
+  CUpti_ActivityExternalCorrelation external{};
+  external.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+  external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1;  // another library's
+  fake.Add(external);
+  external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
+  external.externalId = std::uint64_t{99} << 32;  // a label that was never given
+  fake.Add(external);
+  CUpti_ActivityDevice5 device{};
+  device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
+  fake.Add(device);
+  EXPECT_THAT(Drained(), IsEmpty());
+}
+
+TEST_F(CudaCaptureTest, RecordsByLevelAndWithinTheWindowAlone) {
+  ASSERT_EQ(capture.Open(FT_CAPTURE_LAUNCHES, why, sizeof why), FT_OK);
+  EXPECT_THAT(fake.enabled, IsEmpty());
+  // Outside of the window nothing is told to CUPTI.
+  ASSERT_EQ(capture.Push({.op_id = 1, .step = 0, .rank = 0, .name = nullptr}), FT_OK);
+  EXPECT_THAT(fake.pushed, IsEmpty());
+  ASSERT_EQ(capture.Pop(), FT_OK);
+  ASSERT_EQ(capture.Start(why, sizeof why), FT_OK);
+  EXPECT_EQ(fake.starts, 1);
+  EXPECT_THAT(fake.enabled, Not(Contains(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)));
+  EXPECT_THAT(fake.enabled, Contains(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION));
+  EXPECT_GT(fake.calls_enabled, 10);
+  ASSERT_EQ(capture.Stop(why, sizeof why), FT_OK);
+  EXPECT_EQ(fake.stops, 1);
+  EXPECT_THAT(fake.enabled, IsEmpty());
+  EXPECT_EQ(fake.calls_enabled, 0);
+  // A second run of the process.
+  ASSERT_EQ(capture.Open(FT_CAPTURE_FULL, why, sizeof why), FT_OK);
+  ASSERT_EQ(capture.Start(why, sizeof why), FT_OK);
+  EXPECT_THAT(fake.enabled, Contains(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+  // Kernels one by one would change what is measured; whole graphs would hide their nodes.
+  EXPECT_THAT(fake.enabled, Not(Contains(CUPTI_ACTIVITY_KIND_KERNEL)));
+  EXPECT_THAT(fake.enabled, Not(Contains(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)));
+  EXPECT_EQ(fake.timestamp_registrations, 1);
+  EXPECT_EQ(fake.subscriptions, 1);
+}
+
+TEST_F(CudaCaptureTest, ForcesBuffersOutOnlyWhereNothingRuns) {
+  OpenAndStart();
+  Drained(false);
+  EXPECT_THAT(fake.flushes, Each(0U));
+  Drained(true);
+  EXPECT_EQ(fake.flushes.back(), static_cast<std::uint32_t>(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+}
+
+TEST_F(CudaCaptureTest, TellsTheNodesOfGraphsAndTheirCopies) {
+  OpenAndStart();
+  const auto node = [](std::uintptr_t id) { return reinterpret_cast<CUgraphNode>(id); };
+  CUpti_GraphData graph{};
+  CUpti_ResourceData data{};
+  data.resourceDescriptor = &graph;
+  const auto tell = [&](CUpti_CallbackId id) {
+    fake.resource(nullptr, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
+  };
+  ASSERT_EQ(capture.Push({.op_id = 77, .step = 0, .rank = 2, .name = nullptr}), FT_OK);
+  graph.node = node(5);
+  tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+  // Another thread is at no op.
+  std::thread([&] {
+    graph.node = node(9);
+    tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+  }).join();
+  ASSERT_EQ(capture.Pop(), FT_OK);
+  graph.node = node(6);
+  graph.originalNode = node(5);
+  tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+  std::vector<std::uint64_t> nodes;
+  for (const FtActivity& record : Drained()) {
+    EXPECT_EQ(record.kind, FT_ACTIVITY_GRAPH_NODE);
+    EXPECT_EQ(record.op_id, 77);
+    EXPECT_EQ(record.rank, 2);
+    nodes.push_back(record.graph_node);
+  }
+  EXPECT_THAT(nodes, testing::UnorderedElementsAre(5U, 6U));
+}
+
+TEST_F(CudaCaptureTest, SaysInOneSentenceWhyThereAreNoRecords) {
+  const auto expect = [&](const char* text) {
+    CudaCapture other{FakeSurroundings()};
+    char said[512] = "";
+    EXPECT_EQ(other.Open(FT_CAPTURE_FULL, said, sizeof said), FT_UNSUPPORTED) << text;
+    EXPECT_THAT(said, HasSubstr(text));
+    // Windows and ranges work all the same, and nothing is asked of CUPTI.
+    EXPECT_EQ(other.Start(said, sizeof said), FT_OK);
+    EXPECT_EQ(other.Push({.op_id = 1, .step = 0, .rank = 0, .name = "forward"}), FT_OK);
+    EXPECT_EQ(other.Pop(), FT_OK);
+    EXPECT_EQ(other.Stop(said, sizeof said), FT_OK);
+    EXPECT_THAT(fake.pushed, IsEmpty());
+    EXPECT_THAT(fake.enabled, IsEmpty());
+  };
+  fake.loads = false;
+  expect("libcupti was not found");
+  fake.loads = true;
+  fake.environment = {{"NSYS_PROFILING_SESSION_ID", "12"}};
+  expect("NSYS_PROFILING_SESSION_ID");
+  fake.environment = {{"CUDA_INJECTION64_PATH", "/tool.so"}};
+  expect("CUDA_INJECTION64_PATH");
+  fake.environment.clear();
+  fake.failing = "Subscribe";
+  fake.failure = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  expect("another tool uses CUPTI");
+  fake.failure = CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
+  expect("CUPTI_ERROR_OF_THE_TEST");
+}
+
+TEST_F(CudaCaptureTest, GivesTheLibrarysWordsForWhatFails) {
+  for (const char* entry : {"ActivityEnable", "ActivityEnableRuntimeApi", "EnableCallback"}) {
+    ResetFakeCupti();
+    fake.failing = entry;
+    CudaCapture other{FakeSurroundings()};
+    ASSERT_EQ(other.Open(FT_CAPTURE_FULL, why, sizeof why), FT_OK);
+    EXPECT_EQ(other.Start(why, sizeof why), FT_FAILED) << entry;
+    EXPECT_THAT(why, HasSubstr("CUPTI_ERROR_OF_THE_TEST"));
+    EXPECT_THAT(fake.enabled, IsEmpty()) << entry;
+  }
+  ResetFakeCupti();
+  CudaCapture other{FakeSurroundings()};
+  ASSERT_EQ(other.Open(FT_CAPTURE_FULL, why, sizeof why), FT_OK);
+  fake.failing = "ActivityFlushAll";
+  std::array<FtActivity, 4> room{};
+  std::int64_t count = 0;
+  EXPECT_EQ(other.Drain(false, room.data(), 4, &count, &dropped, why, sizeof why), FT_FAILED);
+  EXPECT_EQ(count, 0);
+}
+
+TEST_F(CudaCaptureTest, LoadsTheRealLibraryOrSaysThatItIsMissing) {
+  CuptiTable table;
+  const char* const missing[] = {"libcupti-that-is-not.so"};
+  EXPECT_FALSE(LoadCupti(missing, 1, table, why, sizeof why));
+  EXPECT_THAT(why, HasSubstr("libcupti-that-is-not.so was not found"));
+  const char* const other[] = {"libc.so.6"};
+  EXPECT_FALSE(LoadCupti(other, 1, table, why, sizeof why));
+  EXPECT_THAT(why, HasSubstr("has no function cupti"));
+  const char* const real[] = {"libcupti.so.13"};
+  if (!LoadCupti(real, 1, table, why, sizeof why)) {
+    GTEST_SKIP() << "libcupti.so.13 does not load here: " << why
+                 << "; with the CUDA toolkit's libraries in LD_LIBRARY_PATH it would";
+  }
+  std::uint64_t now = 0;
+  EXPECT_EQ(table.GetTimestamp(&now), CUPTI_SUCCESS);
+  EXPECT_GT(now, 0U);
+}
+
+TEST(ActivityBuffers, GiveNoMoreThanTheyMayAndHandOutZeros) {
+  ActivityBuffers buffers(/*most=*/2);
+  std::uint8_t* const first = buffers.Request();
+  std::uint8_t* const second = buffers.Request();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(buffers.Request(), nullptr);
+  EXPECT_EQ(buffers.refused(), 1);
+  first[0] = 1;
+  buffers.Complete(second, 10);
+  buffers.Complete(first, 20);
+  ActivityBuffers::Filled filled;
+  ASSERT_TRUE(buffers.Next(filled));
+  EXPECT_EQ(filled.memory, second);
+  ASSERT_TRUE(buffers.Next(filled));
+  EXPECT_EQ(filled.bytes, 20U);
+  EXPECT_FALSE(buffers.Next(filled));
+  buffers.Return(first);
+  EXPECT_EQ(buffers.Request(), first);
+  EXPECT_EQ(first[0], 0);
+}
+
+}  // namespace
+}  // namespace foretrain
+#else
+TEST(CudaCapture, IsLeftOut) {
+  GTEST_SKIP() << "this build found no cupti.h of CUDA 13: configure where the toolkit is";
+}
+#endif

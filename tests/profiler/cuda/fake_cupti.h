@@ -1,0 +1,54 @@
+// A CUPTI without a GPU: keeps what it is asked for, fills buffers with records that a test lays
+// in, and fails a call on demand.
+#pragma once
+
+#if FORETRAIN_HAVE_CUPTI
+#include <cupti.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "profiler/cuda/cuda_capture.h"
+
+namespace foretrain {
+
+struct FakeCupti {
+  // Records that lie ready, copied whole: the next flush hands them over, in buffers.
+  template <class Record>
+  void Add(const Record& record) {
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&record);
+    records.emplace_back(bytes, bytes + sizeof record);
+  }
+
+  std::vector<std::vector<std::uint8_t>> records;
+  std::size_t records_a_buffer = 1000;
+  std::size_t dropped = 0;
+  std::string failing;  // the name of the entry that fails, "ActivityEnable"
+  CUptiResult failure = CUPTI_ERROR_UNKNOWN;
+  bool loads = true;
+  std::vector<std::pair<std::string, std::string>> environment;
+
+  std::set<CUpti_ActivityKind> enabled;
+  int calls_enabled = 0;  // of runtime and driver, enabled less disabled
+  std::vector<std::uint64_t> stack;
+  std::vector<std::uint64_t> pushed;
+  std::vector<std::uint32_t> flushes;  // their flags
+  int timestamp_registrations = 0;
+  int subscriptions = 0;
+  int starts = 0, stops = 0;  // of profiler windows
+  std::int64_t now_ns = 0;
+  CUpti_CallbackFunc resource = nullptr;
+};
+
+// Static, as CUPTI's entries have no argument of ours; each test begins with a fresh one.
+FakeCupti& TheFakeCupti();
+void ResetFakeCupti();
+
+// What a capture takes for CUPTI, its environment and the CUDA runtime.
+CaptureSurroundings FakeSurroundings();
+
+}  // namespace foretrain
+#endif

@@ -1,0 +1,113 @@
+#include "traces/metrics/throttling.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace foretrain {
+namespace {
+
+// nvmlClocksEventReasons of NVML's documentation.
+constexpr std::uint64_t kSwPowerCap = 0x4, kHwSlowdown = 0x8, kSwThermal = 0x20, kHwThermal = 0x40,
+                        kHwPowerBrake = 0x80;
+constexpr std::int64_t kLongestReadingNs = 2'000'000'000;
+
+struct Reading {
+  std::optional<std::uint64_t> reasons;
+  std::optional<double> clock_hz;
+};
+using Readings = std::map<std::int64_t, Reading>;  // by time
+
+std::map<int, Readings> ReadingsByRank(std::span<const Counter> counters) {
+  std::map<int, Readings> ranks;
+  for (const Counter& counter : counters) {
+    if (counter.name == "gpu_throttle_reasons" && counter.value >= 0 && counter.value < 0x1p53) {
+      ranks[counter.rank][counter.time_ns].reasons = static_cast<std::uint64_t>(counter.value);
+    } else if (counter.name == "gpu_sm_clock_hz") {
+      ranks[counter.rank][counter.time_ns].clock_hz = counter.value;
+    }
+  }
+  return ranks;
+}
+
+// A sum over time of what may be unknown.
+struct Mean {
+  double seconds = 0, weighted = 0;
+  void Add(double of_seconds, std::optional<double> value) {
+    if (!value) return;
+    seconds += of_seconds;
+    weighted += of_seconds * *value;
+  }
+  std::optional<double> Value() const {
+    return seconds > 0 ? std::optional(weighted / seconds) : std::nullopt;
+  }
+};
+
+void AddRank(int rank, const Readings& readings, std::int64_t start_ns, std::int64_t end_ns,
+             std::vector<Throttling>& out) {
+  double covered = 0;
+  std::array<double, kThrottleReasonCount> held{};
+  std::array<Mean, kThrottleReasonCount> then{}, else_{};
+  for (auto at = readings.begin(); at != readings.end(); ++at) {
+    if (!at->second.reasons) continue;
+    const auto next = std::next(at);
+    const std::int64_t until = std::min(
+        {end_ns, at->first + kLongestReadingNs, next == readings.end() ? end_ns : next->first});
+    const auto length = static_cast<double>(until - std::max(start_ns, at->first));
+    if (length <= 0) continue;
+    covered += length;
+    for (std::size_t i = 0; i < kThrottleReasonCount; ++i) {
+      const bool holds = HasReason(*at->second.reasons, static_cast<ThrottleReason>(i));
+      if (holds) held[i] += length;
+      (holds ? then : else_)[i].Add(length, at->second.clock_hz);
+    }
+  }
+  for (std::size_t i = 0; i < kThrottleReasonCount; ++i) {
+    if (held[i] <= 0) continue;
+    out.push_back({rank, static_cast<ThrottleReason>(i), held[i] / covered, then[i].Value(),
+                   else_[i].Value()});
+  }
+}
+
+}  // namespace
+
+std::string_view Describe(ThrottleReason reason) {
+  switch (reason) {
+    case ThrottleReason::kPowerCap:
+      return "power-capped";
+    case ThrottleReason::kHeat:
+      return "slowed down by heat";
+    case ThrottleReason::kPowerBrake:
+      return "slowed down by its power supply";
+    case ThrottleReason::kHardware:
+      break;
+  }
+  return "slowed down by its hardware";
+}
+
+bool HasReason(std::uint64_t bits, ThrottleReason reason) {
+  const bool heat = (bits & (kSwThermal | kHwThermal)) != 0;
+  const bool brake = (bits & kHwPowerBrake) != 0;
+  switch (reason) {
+    case ThrottleReason::kPowerCap:
+      return (bits & kSwPowerCap) != 0;
+    case ThrottleReason::kHeat:
+      return heat;
+    case ThrottleReason::kPowerBrake:
+      return brake;
+    case ThrottleReason::kHardware:
+      break;
+  }
+  return (bits & kHwSlowdown) != 0 && !heat && !brake;
+}
+
+std::vector<Throttling> ThrottledRanks(std::span<const Counter> counters, std::int64_t start_ns,
+                                       std::int64_t end_ns) {
+  std::vector<Throttling> out;
+  for (const auto& [rank, readings] : ReadingsByRank(counters)) {
+    AddRank(rank, readings, start_ns, end_ns, out);
+  }
+  return out;
+}
+
+}  // namespace foretrain
