@@ -1,6 +1,7 @@
 #include "app/compared_runs.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/units.h"
 
@@ -19,8 +20,33 @@ int FirstStep(const Timeline& timeline) {
   return first;
 }
 
+std::set<int> RecordedRanks(const Timeline& timeline) {
+  std::set<int> ranks;
+  for (const StepWindow& window : timeline.steps) ranks.insert(window.rank);
+  return ranks;
+}
+
+// Leaves the forecast of the ranks that were recorded.
+void KeepRanks(const std::set<int>& ranks, Timeline& timeline) {
+  const auto other = [&ranks](const auto& of) { return !ranks.contains(of.rank); };
+  std::erase_if(timeline.spans, other);
+  std::erase_if(timeline.memory, other);
+  std::erase_if(timeline.steps, other);
+}
+
 // Compiles the run's program again and replays it. Any failure is a note, not an end.
 void Attribute(const StoreReader& reader, ComparedRuns& runs) {
+  if (const auto recorded = RecordedRanks(runs.measured.timeline);
+      static_cast<int>(recorded.size()) < runs.measured.info.world) {
+    runs.view.notes.push_back("gap not attributed: " + std::to_string(recorded.size()) + " of " +
+                              std::to_string(runs.measured.info.world) +
+                              " ranks were recorded (--profile-ranks), and these are compared");
+    return;
+  }
+  if (runs.measured.timeline.spans.empty()) {
+    runs.view.notes.push_back("gap not attributed: no ops were recorded (--capture off)");
+    return;
+  }
   const auto stored = ContextOf(reader, runs.predicted);
   if (!stored.has_value()) {
     runs.view.notes.push_back("gap not attributed: " + stored.error().message);
@@ -66,9 +92,11 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   ComparedRuns out;
   out.predicted = *std::move(pair.predicted);
   out.measured = *std::move(pair.measured);
-  const Timeline& forecast = out.predicted.timeline;
+  Timeline& forecast = out.predicted.timeline;
   const Timeline& measured = out.measured.timeline;
-  const auto step = MedianStep(measured, FirstStep(measured) + 1);
+  if (!measured.steps.empty()) KeepRanks(RecordedRanks(measured), forecast);
+  const int warmup = WarmupSteps(measured);
+  const auto step = MedianStep(measured, FirstStep(measured) + warmup);
   if (!step || forecast.steps.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "run " + std::to_string(out.measured.info.id) +
@@ -76,11 +104,11 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   }
   FT_ASSIGN(const StoredContext stored, ContextOf(reader, out.predicted));
   out.view.join = JoinRuns(forecast, LastStep(forecast), measured, *step);
-  const auto metrics_of = [&](const Timeline& timeline, int warmup) {
-    return ComputeMetrics(timeline, MetricOptionsFor(stored.context, stored.plan, warmup));
+  const auto metrics_of = [&](const Timeline& timeline, int left_out) {
+    return ComputeMetrics(timeline, MetricOptionsFor(stored.context, stored.plan, left_out));
   };
   const Metrics predicted_metrics = metrics_of(forecast, LastStep(forecast) - FirstStep(forecast));
-  const Metrics measured_metrics = metrics_of(measured, 1);
+  const Metrics measured_metrics = metrics_of(measured, warmup);
   out.view.title = "run " + std::to_string(out.measured.info.id) + ": " + Describe(stored.plan);
   out.view.predicted = *predicted_metrics.overall;
   out.view.measured = *measured_metrics.overall;

@@ -1,5 +1,6 @@
 #include "app/forecasting.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/file_system.h"
@@ -76,6 +77,11 @@ MetricOptions MetricOptionsFor(const ForecastContext& context, const Plan& plan,
   options.hardware_flops_per_step = flops.hardware;
   options.peak_flop_per_s = peak * plan.World();
   return options;
+}
+
+int WarmupSteps(const Timeline& timeline) {
+  const auto first = [](const StepWindow& window) { return window.step == 0; };
+  return std::any_of(timeline.steps.begin(), timeline.steps.end(), first) ? 1 : 0;
 }
 
 Metrics ForecastMetrics(const ForecastContext& context, const Forecast& forecast) {

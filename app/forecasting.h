@@ -37,6 +37,10 @@ Result<DeviceProfile> LoadProfile(const ClusterFlags& flags, const ClusterSpec& 
 // is the device's for fp32 or, where none is published, the profile's best GEMM.
 MetricOptions MetricOptionsFor(const ForecastContext& context, const Plan& plan, int warmup_steps);
 
+// How many first steps of a measured timeline warm up: the run's own first step, where it was
+// recorded.
+int WarmupSteps(const Timeline& timeline);
+
 // Metrics of the last, steady step of a simulated timeline.
 Metrics ForecastMetrics(const ForecastContext& context, const Forecast& forecast);
 

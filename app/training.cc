@@ -84,7 +84,7 @@ class Progress {
 class StoreSink final : public RunSink {
  public:
   StoreSink(RunRecorder& recorder, const TrainingOptions& options)
-      : recorder_(recorder), progress_(options) {}
+      : options_(options), recorder_(recorder), progress_(options) {}
 
   void OnSpans(std::span<const Span> spans) override {
     spans_.assign(spans.begin(), spans.end());
@@ -108,6 +108,10 @@ class StoreSink final : public RunSink {
       counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
     Keep(recorder_.AddCounters(counters));
     if (report.step == 0) first_loss_ = report.loss;
+    if (report.step > 0) {
+      (options_.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)
+          .push_back(report.seconds);
+    }
     last_loss_ = report.loss;
     progress_.OnStep(report);
     StopPoint("train.step");
@@ -118,18 +122,27 @@ class StoreSink final : public RunSink {
   const std::optional<Error>& error() const { return error_; }
   double first_loss() const { return first_loss_; }
   double last_loss() const { return last_loss_; }
+  CaptureCost Cost(const RecordingCost& recording) const {
+    CaptureCost cost{.share = recording.Share()};
+    if (std::min(recorded_s_.size(), unrecorded_s_.size()) < 3) return cost;
+    cost.recorded_step_s = StatisticsOf(recorded_s_).median;
+    cost.unrecorded_step_s = StatisticsOf(unrecorded_s_).median;
+    return cost;
+  }
 
  private:
   void Keep(const Result<void>& result) {
     if (!result.has_value() && !error_) error_ = result.error();
   }
 
+  const TrainingOptions& options_;
   RunRecorder& recorder_;
   Progress progress_;
   std::vector<Span> spans_;  // given to the recorder, which gives an empty one back
   std::vector<MemorySample> samples_;
   std::optional<Error> error_;
   double first_loss_ = 0, last_loss_ = 0;
+  std::vector<double> recorded_s_, unrecorded_s_;  // times of steps
 };
 
 Result<std::unique_ptr<TokenData>> OpenData(const TrainingOptions& options, const ModelSpec& model,
@@ -197,8 +210,9 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.executor.nvme.folder = options.nvme_folder;
   job.executor.copy_caps = {options.cap_copy_bytes_per_s, options.cap_copy_bytes_per_s,
                             options.cap_nvme_bytes_per_s};
-  job.executor.record_spans = options.capture;
-  job.executor.record_memory = options.capture;
+  job.executor.record_spans = options.capture != CaptureLevel::kOff;
+  job.executor.record_memory = options.capture == CaptureLevel::kFull;
+  job.executor.window = options.window;
   job.executor.faults = AskedFaults();
   if (options.pattern_weights) job.weights = PatternWeights(context.model, options.seed);
   if (!options.init.empty()) {
@@ -207,6 +221,16 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
               WeightsFromSafetensors(files, options.init, context.model, options.seed));
   }
   return job;
+}
+
+// Under the names that docs/store.md lists.
+std::vector<MetricValue> FiguresOf(const CaptureCost& cost) {
+  std::vector<MetricValue> figures{{.name = "recording_share", .value = cost.share}};
+  if (cost.recorded_step_s) {
+    figures.push_back({.name = "recorded_step_s", .value = *cost.recorded_step_s});
+    figures.push_back({.name = "unrecorded_step_s", .value = *cost.unrecorded_step_s});
+  }
+  return figures;
 }
 
 // Trains, with the run's row in the store, and adds to `recorder` all but how it ended.
@@ -252,7 +276,13 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
     FT_TRY(recorder.AddCounters(std::span(&counter, 1)));
   }
   FT_ASSIGN(result.metrics,
-            MetricsOfRecording(store, recorder, MetricOptionsFor(context, plan, 1)));
+            MetricsOfRecording(
+                store, recorder,
+                MetricOptionsFor(context, plan, options.window.first_step == 0 ? 1 : 0)));
+  result.capture_cost = sink.Cost(summary->recording);
+  if (options.capture != CaptureLevel::kOff) {
+    FT_TRY(recorder.AddMetrics(FiguresOf(result.capture_cost)));
+  }
   if (summary->resident_growth_bytes > 0) {
     const Counter growth{"resident_growth_bytes", -1, -1, 0,
                          static_cast<double>(summary->resident_growth_bytes)};

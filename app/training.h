@@ -11,6 +11,7 @@
 #include "app/report.h"
 #include "app/stored_runs.h"
 #include "base/result.h"
+#include "profiler/capture.h"
 #include "runtime/trainer.h"
 
 namespace foretrain {
@@ -32,8 +33,17 @@ struct TrainingOptions {
   double cap_nvme_bytes_per_s = 0;            // of a rank's disk
   bool json_lines = false;                    // a line a step on stdout
   bool progress = true;  // a bar on stderr where that is a terminal, else a line now and then
-  bool capture = true;   // record spans and memory
+  CaptureLevel capture = CaptureLevel::kFull;
+  CaptureWindow window;
   const FtDeviceApi* device = nullptr;  // what computes; null: the CPU
+};
+
+// What recording cost. A run whose window leaves steps out measures it itself; the first step of a
+// run, which warms up, is left out of both medians.
+struct CaptureCost {
+  double share = 0;  // of the recording threads' CPU time
+  std::optional<double> recorded_step_s{};    // median of the window's steps
+  std::optional<double> unrecorded_step_s{};  // of the others; neither with fewer than 3 of each
 };
 
 struct TrainingResult {
@@ -46,6 +56,7 @@ struct TrainingResult {
   double first_loss = 0;
   double last_loss = 0;
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
+  CaptureCost capture_cost;
 };
 
 // Stores the forecast, commits the run's row, trains, and stores what was measured as it comes. A

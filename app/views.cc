@@ -13,8 +13,9 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   const bool forecast = run.info.kind == RunKind::kPredicted;
   const int steps = run.info.last_step.value_or(0);
   const RunId id = run.info.id;
-  RunView view = RunViewOf(std::move(run),
-                           MetricOptionsFor(stored.context, stored.plan, forecast ? steps : 1));
+  const int warmup = forecast ? steps : WarmupSteps(run.timeline);
+  RunView view =
+      RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
   view.label =
       "run " + std::to_string(id) + ": " + stored.context.model.name + " " + Describe(stored.plan);
   return view;

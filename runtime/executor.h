@@ -18,6 +18,7 @@
 
 #include "base/device_api.h"
 #include "base/result.h"
+#include "profiler/capture.h"
 #include "profiler/span_recorder.h"
 #include "runtime/arena.h"
 #include "runtime/data/batch_source.h"
@@ -52,6 +53,7 @@ struct ExecutorOptions {
   int run_ahead = kRunAheadOps;  // ops that a host issues beyond the oldest not ended; >= 1
   bool record_spans = true;
   bool record_memory = true;
+  CaptureWindow window;  // of what spans, samples and step windows are kept
   bool poison = false;  // see ArenaOptions
   NvmeOptions nvme;     // where buffers on a disk lie
   CopyCaps copy_caps;

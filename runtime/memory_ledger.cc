@@ -5,7 +5,8 @@
 
 namespace foretrain {
 
-MemoryLedger::MemoryLedger(const RankProgram& rank) : rank_(rank) {
+MemoryLedger::MemoryLedger(const RankProgram& rank, bool records)
+    : rank_(rank), records_(records) {
   for (const Buffer& buffer : rank.buffers) {
     if (!buffer.persistent) continue;
     const auto space = static_cast<std::size_t>(buffer.space);
@@ -13,6 +14,18 @@ MemoryLedger::MemoryLedger(const RankProgram& rank) : rank_(rank) {
     total_[space] += buffer.bytes;
   }
   peak_ = total_;
+  if (records_) AddLive();
+}
+
+void MemoryLedger::Record(bool records, std::int64_t time_ns) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (records == records_) return;
+  records_ = records;
+  time_ns_ = std::max(time_ns_, time_ns);
+  if (records_) AddLive();
+}
+
+void MemoryLedger::AddLive() {
   for (std::size_t space = 0; space < kSpaceCount; ++space) {
     for (std::size_t category = 0; category < kCategoryCount; ++category) {
       if (live_[space][category] > 0) AddSample(space, category);
@@ -36,7 +49,7 @@ void MemoryLedger::Change(std::int64_t time_ns, std::span<const std::int32_t> bu
   for (std::size_t space = 0; space < kSpaceCount; ++space) {
     peak_[space] = std::max(peak_[space], total_[space]);
     for (std::size_t category = 0; category < kCategoryCount; ++category) {
-      if (changed.test(space * kCategoryCount + category)) AddSample(space, category);
+      if (records_ && changed.test(space * kCategoryCount + category)) AddSample(space, category);
     }
   }
 }

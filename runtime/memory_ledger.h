@@ -17,8 +17,12 @@ namespace foretrain {
 // additions, about 40 ns.
 class MemoryLedger {
  public:
-  // Persistent buffers are live from time 0 on.
-  explicit MemoryLedger(const RankProgram& rank);
+  // Persistent buffers are live from time 0 on. Where it does not record, it counts bytes and peaks
+  // but makes no samples.
+  explicit MemoryLedger(const RankProgram& rank, bool records = true);
+
+  // Makes samples from `time_ns` on, the first of all that is live then, or makes none any more.
+  void Record(bool records, std::int64_t time_ns);
 
   // The buffers became live (sign 1) or dead (sign -1) at `time_ns`, which is taken for the time of
   // the newest change before where it is less: samples are in order.
@@ -32,6 +36,7 @@ class MemoryLedger {
 
  private:
   void AddSample(std::size_t space, std::size_t category);  // mutex_ held
+  void AddLive();                                           // a sample of each; mutex_ held
 
   const RankProgram& rank_;
   mutable std::mutex mutex_;
@@ -40,6 +45,7 @@ class MemoryLedger {
   std::array<std::int64_t, kSpaceCount> total_{};                             // guarded by mutex_
   std::array<std::int64_t, kSpaceCount> peak_{};                              // guarded by mutex_
   std::vector<MemorySample> samples_;                                         // guarded by mutex_
+  bool records_;                                                             // guarded by mutex_
 };
 
 }  // namespace foretrain

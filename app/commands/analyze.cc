@@ -34,7 +34,8 @@ class Analyze final : public Command {
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
     FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
     const bool forecast = run.info.kind == RunKind::kPredicted;
-    const int steps = forecast ? 100 : 1;  // a forecast is its last, steady step
+    // A forecast is its last, steady step.
+    const int steps = forecast ? 100 : WarmupSteps(run.timeline);
     const Metrics metrics =
         ComputeMetrics(run.timeline, MetricOptionsFor(stored.context, stored.plan, steps));
     if (!metrics.overall) {
@@ -76,7 +77,9 @@ class Analyze final : public Command {
       std::puts("  neither ops nor memory were recorded (--capture off)");
       return;
     }
-    std::fputs(MemoryText(PeaksOf(metrics)).c_str(), stdout);
+    std::fputs(run.timeline.memory.empty() ? "  memory was not recorded (--capture launches)\n"
+                                           : MemoryText(PeaksOf(metrics)).c_str(),
+               stdout);
     std::puts("");
     const int step = step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "app/capture_flags.h"
 #include "app/commands/commands.h"
 #include "app/device_choice.h"
 #include "app/report.h"
@@ -47,7 +48,7 @@ class TrainCommand final : public Command {
     arguments.Option("--cap-nvme", cap_nvme_, "RATE", "The same for reads and writes of the disk");
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Store that the run is recorded in");
-    arguments.Option("--capture", capture_, "off|full", "What is recorded of each step");
+    capture_.Declare(arguments);
     DeclareJson(arguments);
     arguments.Footer(
         "  foretrain train --data book.txt --dp 2 --steps 50\n"
@@ -68,16 +69,14 @@ class TrainCommand final : public Command {
     }
     FT_TRY(CheckNumbers());
     FT_ASSIGN(options_.device, device_.Choose());
-    if (capture_ != "off" && capture_ != "full") {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--capture: \"" + capture_ + "\" is none of off, full");
-    }
+    FT_ASSIGN(options_.capture, capture_.Level());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
     }
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
+    FT_ASSIGN(options_.window, capture_.Window(options_.steps, plan.World()));
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -94,7 +93,6 @@ class TrainCommand final : public Command {
     }
     options_.timeout_ns = NsFromSeconds(timeout_s);
     options_.seed = static_cast<std::uint64_t>(seed_);
-    options_.capture = capture_ == "full";
     options_.json_lines = json_;
     options_.learning_rate.steps = options_.steps;
     if (!json_) {
@@ -141,18 +139,30 @@ class TrainCommand final : public Command {
     return {};
   }
 
+  // What recording cost, where anything was recorded.
+  std::string RecordingText(const CaptureCost& cost) const {
+    if (options_.capture == CaptureLevel::kOff) return "";
+    std::string text = FormatPercent(cost.share) + " of the threads' time";
+    if (cost.recorded_step_s) {
+      text += ", steps with it " + FormatSeconds(*cost.recorded_step_s) + ", without " +
+              FormatSeconds(*cost.unrecorded_step_s);
+    }
+    return FigureLine("recording", text);
+  }
+
   void Print(const TrainingResult& result, const ParameterCounts& counts) const {
     const std::int64_t steps = result.summary.steps;
     std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
     if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
     std::puts(result.summary.stopped ? " (stopped)" : "");
     if (result.metrics.overall)
-      std::fputs(StepText(*result.metrics.overall, options_.capture).c_str(), stdout);
+      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(), stdout);
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
     std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::fputs(OffloadText(result.offload).c_str(), stdout);
+    std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
     std::printf(
         "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
         "--run %lld\n",
@@ -182,6 +192,11 @@ class TrainCommand final : public Command {
       json.Field("step_time_s", result.metrics.overall->time_s);
       json.Field("tokens_per_s", result.metrics.overall->tokens_per_s.value_or(0));
     }
+    json.Field("recording_share", result.capture_cost.share);
+    if (result.capture_cost.recorded_step_s) {
+      json.Field("recorded_step_s", *result.capture_cost.recorded_step_s);
+      json.Field("unrecorded_step_s", *result.capture_cost.unrecorded_step_s);
+    }
     std::puts(json.Field("stopped", result.summary.stopped).EndObject().Take().c_str());
   }
 
@@ -194,7 +209,7 @@ class TrainCommand final : public Command {
   std::string budget_;
   std::string cap_copy_;
   std::string cap_nvme_;
-  std::string capture_ = "full";
+  CaptureFlags capture_;
   std::string timeout_ = "10min";
   std::int64_t seed_ = 0;
 };

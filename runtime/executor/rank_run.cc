@@ -19,7 +19,8 @@ constexpr std::int64_t kIssueBatch = 32;
 RankRun::RankRun(RunShared& shared, int rank_index)
     : shared_(shared),
       program_(shared.program->ranks[static_cast<std::size_t>(rank_index)]),
-      ledger_(program_),
+      recorded_(shared.options.window.CoversRank(program_.rank)),
+      ledger_(program_, recorded_ && shared.options.window.CoversStep(shared.options.first_step)),
       ops_(static_cast<std::size_t>(program_.op_count)),
       buffers_(program_.buffers.size()),
       rounds_(
@@ -83,12 +84,20 @@ Result<void> RankRun::RunHost() {
     const bool begins = call_->limit.Begin(round);
     if (!begins && (fill_ == 0 || round == 0)) break;
     if (!begins) last_round_.store(round);
+    if (begins) BeginStep(call_->first_step + round);
     FT_TRY(IssueRound(worker, round));
     Drain();
     if (!begins) break;
   }
   Close();
   return {};
+}
+
+// Where the window opens, the ops of steps before may still run: a few samples more.
+void RankRun::BeginStep(std::int64_t step) {
+  if (step == shared_.options.window.first_step && recorded_) {
+    ledger_.Record(true, shared_.clock.Now());
+  }
 }
 
 Result<void> RankRun::IssueRound(Worker& worker, std::int64_t round) {
@@ -176,10 +185,13 @@ void RankRun::EndRound(std::int64_t round, std::int64_t end_ns) {
   slot.left.store(program_.op_count);
   slot.end_ns.store(0);
   if (round < fill_) return;  // counts with the first step
+  const std::int64_t step = call_->first_step + round - fill_;
+  if (step + 1 >= shared_.options.window.end_step) ledger_.Record(false, end_ns);
   const std::lock_guard<std::mutex> lock(mutex_);
-  windows_.push_back({window_start_ns_, end_ns,
-                      static_cast<std::int32_t>(call_->first_step + round - fill_),
-                      static_cast<std::int16_t>(plan_.rank)});
+  if (Records(step)) {
+    windows_.push_back({window_start_ns_, end_ns, static_cast<std::int32_t>(step),
+                        static_cast<std::int16_t>(plan_.rank)});
+  }
   window_start_ns_ = end_ns;
 }
 

@@ -84,6 +84,10 @@ class RankRun {
   bool IsLeftOut(const PlannedOp& op, std::int64_t round) const {
     return op.ahead ? round == last_round_.load(std::memory_order_relaxed) : round < fill_;
   }
+  // Whether what happens in a step of the training is recorded.
+  bool Records(std::int64_t step) const {
+    return recorded_ && shared_.options.window.CoversStep(step);
+  }
   // The step of this run that an op of a round serves.
   std::int64_t StepOf(const PlannedOp& op, std::int64_t round) const {
     return round - fill_ + (op.ahead ? 1 : 0);
@@ -102,6 +106,7 @@ class RankRun {
   }
 
   // The host's part.
+  void BeginStep(std::int64_t step);
   Result<void> IssueRound(Worker& worker, std::int64_t round);
   Result<void> WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published);
   void Publish(std::int64_t from, std::int64_t to);
@@ -117,6 +122,7 @@ class RankRun {
   const RankProgram& program_;
   std::unique_ptr<RankArena> arena_;
   RankPlan plan_;
+  const bool recorded_;  // the rank is one of the window's
   SpanRecorder recorder_;
   MemoryLedger ledger_;
   RunCall* call_ = nullptr;

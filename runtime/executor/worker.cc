@@ -116,10 +116,11 @@ Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::i
   free_ns_ = span.end_ns;
   rank_.activity_ns_.store(span.end_ns, std::memory_order_relaxed);
   // Before the end is told: memory may be used again after it.
-  if (tracks_buffers_ || shared.options.record_spans) {
+  const bool records = shared.options.record_spans && rank_.Records(span.step);
+  if (tracks_buffers_ || records) {
     lane_->Record([&] {
       if (tracks_buffers_) Bury(op, span.end_ns);
-      if (shared.options.record_spans) lane_->Add(span);
+      if (records) lane_->Add(span);
     });
   }
   shared.flight.SetPhase(rank_.plan_.rank, queue_, FlightPhase::kEnded);

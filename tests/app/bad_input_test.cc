@@ -122,7 +122,7 @@ TEST(BadInput, NamesOptionAndValueThatIsNoNumber) {
        {std::pair{"--steps x", "--steps: \"x\" is not a number"}, std::pair{"--steps 0", "below 1"},
         std::pair{"--lr -1", "--lr: -1"}, std::pair{"--lr nan", "--lr: nan"},
         std::pair{"--warmup -4", "--warmup: -4"}, std::pair{"--timeout 0s", "--timeout: \"0s\""},
-        std::pair{"--capture some", "off, full"}, std::pair{"--init", "--init: FILE is missing"}}) {
+        std::pair{"--capture some", "off, launches, full"}, std::pair{"--init", "--init: FILE is missing"}}) {
     const ProgramEnd end = RunForetrain(folder.path(), train + option);
     EXPECT_EQ(end.code, 2) << option;
     EXPECT_THAT(end.errors, HasSubstr(says)) << option;
