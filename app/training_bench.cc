@@ -180,7 +180,8 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
               MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
     result.predicted =
         FiguresOf(ForecastMetrics(context, forecast), FullestArena(forecast.program));
-    training.capture = SpansOfStep(forecast.program) * training.steps <= options.most_spans;
+    const bool few = SpansOfStep(forecast.program) * training.steps <= options.most_spans;
+    training.capture = few ? CaptureLevel::kFull : CaptureLevel::kOff;
   }
   training.text = MadeUpText();
   training.data_name = "made-up bytes";

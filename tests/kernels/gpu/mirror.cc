@@ -18,6 +18,9 @@ namespace {
 // A number on the stack has no size that can be looked up: enough for any.
 constexpr std::size_t kStackBytes = 64;
 constexpr int kGuard = 0xA5;
+// Programs and libraries of 64 bits lie above; what is mapped below is the driver's, and numbers
+// side by side may look like addresses there.
+constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 46;
 
 const FtDeviceApi* device = nullptr;  // of the one table
 MirrorOptions mirror_options;
@@ -65,7 +68,7 @@ class Images {
     // One past the end belongs to an empty tensor, or to the next allocation.
     if (range.bytes == 0) range = StackFrom(address, kStackBytes);
     if (range.bytes == 0) {
-      if (address > 4096 && IsMapped(address)) {
+      if (address >= kLowest && IsMapped(address)) {
         ADD_FAILURE() << "an argument points to memory that is neither of new nor of the stack, "
                          "which a device cannot read";
       }

@@ -13,6 +13,10 @@
 #include "sim/cost/profile_json.h"
 #include "sim/program/program.h"
 
+#if FORETRAIN_HAVE_CUDA_SHIM
+#include "kernels/cuda/shim_device.h"
+#endif
+
 namespace foretrain {
 namespace {
 
@@ -203,6 +207,50 @@ TEST(Calibrate, RefusesOptionsThatMeasureNothing) {
   hasty.seconds = 0;
   EXPECT_EQ(Calibrate(hasty, CpuDeviceApi(), clock).error().code, ErrorCode::kInvalidArgument);
 }
+
+FtStatus LittleMemory(std::int32_t /*device*/, FtMemory* out, char* /*why*/, std::size_t /*n*/) {
+  *out = {std::int64_t{64} << 20, std::int64_t{64} << 20};
+  return FT_OK;
+}
+
+// A batch whose logits alone take 512 MiB, beside one that fits.
+TEST(Calibrate, MeasuresWhatFitsWhereItMayLeaveOutTheRest) {
+  FtDeviceApi small = CpuDeviceApi();
+  small.memory = &LittleMemory;
+  Plan large = Split(1, 1, 1);
+  const std::int64_t logits_bytes = TinyGpt().vocab * large.sequence * 4;
+  large.micro_batch = (std::int64_t{512} << 20) / logits_bytes;
+  large.global_batch = large.micro_batch;
+  CalibrateOptions options = Options({large, Split(1, 1, 1)});
+  RealClock clock;
+  const auto refused = Calibrate(options, small, clock);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInfeasible);
+  options.skip_what_does_not_fit = true;
+  const auto profile = Calibrate(options, small, clock);
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  const auto program = Compile(TinyGpt(), Split(1, 1, 1));
+  ASSERT_TRUE(program.has_value());
+  ExpectCovered(*program, *profile);
+}
+
+#if FORETRAIN_HAVE_CUDA_SHIM
+// The CUDA device's own kernels, executed on the host: all ops of a step in both formats.
+TEST(Calibrate, TimesTheKernelsOfTheCudaDevice) {
+  Plan half = Split(1, 1, 1);
+  half.precision = Precision::kBf16;
+  CalibrateOptions options = Options({Split(1, 1, 1), half});
+  options.seconds = 0.1;
+  RealClock clock;
+  const auto profile = Calibrate(options, ShimDeviceApi(), clock);
+  ASSERT_TRUE(profile.has_value()) << profile.error().message;
+  for (const CalibrationTarget& target : options.targets) {
+    const auto program = Compile(target.model, target.plan);
+    ASSERT_TRUE(program.has_value());
+    ExpectCovered(*program, *profile);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace foretrain
