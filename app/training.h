@@ -25,6 +25,7 @@ struct TrainingOptions {
   std::string data_name;
   std::string init;                           // safetensors; empty: fresh weights
   std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
+  int sm_share = 0;  // multiprocessors of a rank; 0: all
   bool pin = false;  // ranks to the cores of their slots
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers
   std::string nvme_folder = "/tmp";           // of what is offloaded to a disk

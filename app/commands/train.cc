@@ -39,6 +39,8 @@ class TrainCommand final : public Command {
                      "How long a rank waits for its peers before the run fails");
     arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
     device_.Declare(arguments);
+    arguments.Option("--sm-share", sm_share_, "N",
+                     "Multiprocessors of the device that each rank has for itself");
     arguments.Flag("--pin", options_.pin,
                    "Keep each rank on cores of its own, neighbours by --rank-order side by side");
     arguments.Option("--nvme", options_.nvme_folder, "DIR",
@@ -77,6 +79,11 @@ class TrainCommand final : public Command {
     }
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     FT_ASSIGN(options_.window, capture_.Window(options_.steps, plan.World()));
+    if (sm_share_ < 0 || sm_share_ > 10000) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--sm-share: " + std::to_string(sm_share_) + " is outside 0 to 10000");
+    }
+    options_.sm_share = static_cast<int>(sm_share_);
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -206,6 +213,7 @@ class TrainCommand final : public Command {
   TrainingOptions options_;
   DeviceFlag device_;
   std::string store_ = kDefaultStore;
+  std::int64_t sm_share_ = 0;
   std::string budget_;
   std::string cap_copy_;
   std::string cap_nvme_;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "runtime/data/batch_source.h"
+#include "runtime/device.h"
 #include "runtime/executor.h"
 #include "runtime/flight.h"
 #include "runtime/gate.h"
@@ -61,6 +62,7 @@ struct RunShared {
   FlightRecorder flight;
   Gate stall_gate;  // where threads that an injected fault stalls or delays sleep
   std::mutex sink_mutex;
+  DeviceShares shares;  // one a rank, by its place in the program; made before the ranks
 
   RunShared(std::shared_ptr<const Program> the_program, const FtDeviceApi& the_api,
             RunClock& the_clock, ExecutorOptions the_options, int world)

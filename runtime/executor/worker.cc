@@ -28,7 +28,12 @@ Worker::Worker(RankRun& rank, Queue queue)
 
 Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   std::unique_ptr<Worker> worker(new Worker(rank, queue));
-  FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.shared_.options.device));
+  FtShare* const share = queue == Queue::kCpu ? nullptr : rank.shared_.shares.At(rank.index_);
+  if (share != nullptr) {
+    FT_ASSIGN(worker->device_queue_, DeviceQueue::MakeIn(worker->api_, share));
+  } else {
+    FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.shared_.options.device));
+  }
   worker->lane_ = &rank.recorder_.AddLane();
   const ExecutorOptions& options = rank.shared_.options;
   worker->tracks_buffers_ = options.record_memory || options.poison;
