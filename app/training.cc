@@ -208,6 +208,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.executor.budget_bytes = options.budget_bytes;
   job.executor.timeout_ns = options.timeout_ns;
   job.executor.sm_share = options.sm_share;
+  job.executor.take_turns = options.virtual_time;
   job.executor.pin = options.pin;
   job.executor.nvme.folder = options.nvme_folder;
   job.executor.copy_caps = {options.cap_copy_bytes_per_s, options.cap_copy_bytes_per_s,
@@ -350,6 +351,9 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
   FT_TRY(FinishRun(*recorder, options, result->summary));
+  if (options.virtual_time && !result->summary.stopped) {
+    FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run));
+  }
   return result;
 }
 

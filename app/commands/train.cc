@@ -41,6 +41,9 @@ class TrainCommand final : public Command {
     device_.Declare(arguments);
     arguments.Option("--sm-share", sm_share_, "N",
                      "Multiprocessors of the device that each rank has for itself");
+    arguments.Flag("--virtual-time", options_.virtual_time,
+                   "Ranks compute one at a time; adds the step of a device each, emulated: "
+                   "measured compute, modelled network");
     arguments.Flag("--pin", options_.pin,
                    "Keep each rank on cores of its own, neighbours by --rank-order side by side");
     arguments.Option("--nvme", options_.nvme_folder, "DIR",
@@ -72,6 +75,10 @@ class TrainCommand final : public Command {
     FT_TRY(CheckNumbers());
     FT_ASSIGN(options_.device, device_.Choose());
     FT_ASSIGN(options_.capture, capture_.Level());
+    if (options_.virtual_time && options_.capture == CaptureLevel::kOff) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--virtual-time: it emulates from what is recorded; leave --capture off out");
+    }
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu) {
       return Fail(ErrorCode::kUnsupported,
@@ -170,6 +177,14 @@ class TrainCommand final : public Command {
     std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::fputs(OffloadText(result.offload).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
+    if (result.emulated.run != 0) {
+      std::fputs(FigureLine("step, emulated", FormatSeconds(result.emulated.step_s) +
+                                                  " with a device a rank: compute as measured "
+                                                  "alone, network modelled; run " +
+                                                  std::to_string(result.emulated.run))
+                     .c_str(),
+                 stdout);
+    }
     std::printf(
         "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
         "--run %lld\n",
@@ -195,6 +210,11 @@ class TrainCommand final : public Command {
     WriteParameters(json, counts);
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
+    if (result.emulated.run != 0) {
+      json.Name("emulated").BeginObject().Field("run", result.emulated.run);
+      json.Field("step_time_s", result.emulated.step_s).Field("covered", result.emulated.covered);
+      json.EndObject();
+    }
     if (result.metrics.overall) {
       json.Field("step_time_s", result.metrics.overall->time_s);
       json.Field("tokens_per_s", result.metrics.overall->tokens_per_s.value_or(0));

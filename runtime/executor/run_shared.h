@@ -8,6 +8,7 @@
 
 #include "runtime/data/batch_source.h"
 #include "runtime/device.h"
+#include "runtime/executor/compute_turns.h"
 #include "runtime/executor.h"
 #include "runtime/flight.h"
 #include "runtime/gate.h"
@@ -61,6 +62,7 @@ struct RunShared {
   RunControl control;
   FlightRecorder flight;
   Gate stall_gate;  // where threads that an injected fault stalls or delays sleep
+  ComputeTurns turns;
   std::mutex sink_mutex;
   DeviceShares shares;  // one a rank, by its place in the program; made before the ranks
 
@@ -71,7 +73,8 @@ struct RunShared {
         clock(the_clock),
         options(std::move(the_options)),
         flight(world),
-        stall_gate(clock, control) {}
+        stall_gate(clock, control),
+        turns(clock, control, options.take_turns) {}
 };
 
 // One call of Executor::Run.
