@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "app/fit_advice.h"
 #include "app/run_capture.h"
 #include "app/stop_signal.h"
 #include "base/json.h"
@@ -233,6 +234,8 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.learning_rate = options.learning_rate;
   job.executor.budget_bytes = options.budget_bytes;
   job.executor.timeout_ns = options.timeout_ns;
+  job.executor.sm_share = options.sm_share;
+  job.executor.take_turns = options.virtual_time;
   job.executor.pin = options.pin;
   job.executor.nvme.folder = options.nvme_folder;
   job.executor.copy_caps = {options.cap_copy_bytes_per_s, options.cap_copy_bytes_per_s,
@@ -335,6 +338,16 @@ std::int64_t ArenaBytes(const Program& program) {
   return all;
 }
 
+// What one rank may have; 0: not known.
+std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
+  if (options.budget_bytes > 0) return options.budget_bytes;
+  const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
+  FtMemory memory{};
+  std::array<char, 256> why{};
+  if (device.memory(0, &memory, why.data(), why.size()) != FT_OK) return 0;
+  return memory.free_bytes / ranks;
+}
+
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
                        const RunSummary& summary) {
   if (!summary.stopped) return recorder.Finish(RunStatus::kFinished);
@@ -362,6 +375,8 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   const StopSignals signals;
   auto result = TrainAndRecord(store.path(), context, job, *data, options, *recorder);
   if (!result.has_value()) {
+    result = tl::unexpected<Error>(
+        WithAdvice(result.error(), context, plan, MemoryOfRank(options, plan.World())));
     // Where the store fails, closing it tries once more to write this.
     (void)recorder->Finish(RunStatus::kFailed, result.error().message);
     return result;
@@ -370,6 +385,9 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   result->forecast = forecast_run;
   result->predicted_bytes = ArenaBytes(*job.program);
   FT_TRY(FinishRun(*recorder, options, result->summary));
+  if (options.virtual_time && !result->summary.stopped) {
+    FT_ASSIGN(result->emulated, StoreEmulated(store, context, *job.program, result->run));
+  }
   return result;
 }
 

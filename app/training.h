@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/emulated_run.h"
 #include "app/forecasting.h"
 #include "app/report.h"
 #include "app/stored_runs.h"
@@ -26,6 +27,8 @@ struct TrainingOptions {
   std::string init;                           // safetensors; empty: fresh weights
   bool pattern_weights = false;  // fresh ones that repeat, made in a fraction of the time
   std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
+  int sm_share = 0;  // multiprocessors of a rank; 0: all
+  bool virtual_time = false;  // ranks take turns, and what they would take apart is emulated
   bool pin = false;  // ranks to the cores of their slots
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers
   std::string nvme_folder = "/tmp";           // of what is offloaded to a disk
@@ -55,6 +58,7 @@ struct TrainingResult {
   OffloadFigures offload;            // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
+  EmulatedRun emulated;              // of virtual time
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
   CaptureCost capture_cost;
 };

@@ -30,6 +30,14 @@ void FillNan(std::byte* at, std::int64_t bytes) {
   for (std::int64_t i = 0; i + 4 <= bytes; i += 4) std::memcpy(at + i, &kSignallingNan, 4);
 }
 
+// ", free are 1 GiB of 80 GiB", where the device says.
+std::string FreeText(const FtDeviceApi& api, int device) {
+  std::array<char, 256> why{};
+  FtMemory memory{};
+  if (api.memory(device, &memory, why.data(), why.size()) != FT_OK) return "";
+  return ", free are " + Gib(memory.free_bytes) + " of " + Gib(memory.total_bytes);
+}
+
 constexpr const char* kRemedy =
     "; try a smaller --micro-batch, --recompute full, or more ranks with --zero 3, --pp or --tp";
 
@@ -119,7 +127,8 @@ Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, cons
     const LinkedPeakMemory peak = LinkedPeak(rank, Space::kDevice);
     return Fail(memory.error().code, "rank " + std::to_string(rank.rank) + ": the arena of " +
                                          Gib(device_bytes) + " (" + CategoryText(peak.bytes) +
-                                         ") was refused: " + memory.error().message + kRemedy);
+                                         ") was refused: " + memory.error().message +
+                                         FreeText(api, options.device) + kRemedy);
   }
   arena->device_memory_ = *std::move(memory);
   arena->base_[Index(static_cast<int>(Space::kDevice))] = arena->device_memory_.data();

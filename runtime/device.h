@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/device_api.h"
 #include "base/result.h"
@@ -24,6 +25,15 @@ class DeviceQueue {
     queue.api_ = &api;
     return queue;
   }
+  // In a share, whose device has such.
+  static Result<DeviceQueue> MakeIn(const FtDeviceApi& api, FtShare* share) {
+    DeviceQueue queue;
+    std::array<char, 256> why{};
+    FT_TRY(Checked(api.queue_create_in(share, &queue.queue_, why.data(), why.size()),
+                   "make a queue in a share", why.data()));
+    queue.api_ = &api;
+    return queue;
+  }
   DeviceQueue(DeviceQueue&& other) noexcept
       : api_(std::exchange(other.api_, nullptr)), queue_(std::exchange(other.queue_, nullptr)) {}
   DeviceQueue& operator=(DeviceQueue&& other) noexcept {
@@ -40,6 +50,53 @@ class DeviceQueue {
  private:
   const FtDeviceApi* api_ = nullptr;
   FtQueue* queue_ = nullptr;
+};
+
+// Shares of a device's multiprocessors, given back with this.
+class DeviceShares {
+ public:
+  DeviceShares() = default;
+  // `count` of at least `multiprocessors` each. Errors: kUnsupported, the device makes no shares,
+  // or not as many.
+  static Result<DeviceShares> Make(const FtDeviceApi& api, int device, int count,
+                                   int multiprocessors) {
+    if (api.shares_create == nullptr) {
+      return Fail(ErrorCode::kUnsupported,
+                  std::string(api.name) + ": this device cannot share out its multiprocessors");
+    }
+    DeviceShares made;
+    std::vector<FtShare*> shares(static_cast<std::size_t>(count), nullptr);
+    std::array<char, 256> why{};
+    std::int32_t each = 0;
+    FT_TRY(Checked(api.shares_create(device, count, multiprocessors, shares.data(), &each,
+                                     why.data(), why.size()),
+                   "share out the device's multiprocessors", why.data()));
+    made.shares_ = std::move(shares);
+    made.each_ = each;
+    made.api_ = &api;
+    return made;
+  }
+  DeviceShares(DeviceShares&& other) noexcept { *this = std::move(other); }
+  DeviceShares& operator=(DeviceShares&& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(shares_, other.shares_);
+    std::swap(each_, other.each_);
+    return *this;
+  }
+  ~DeviceShares() {
+    for (FtShare* share : shares_) api_->share_destroy(share);
+  }
+
+  // Null where there are none.
+  FtShare* At(int index) const {
+    return shares_.empty() ? nullptr : shares_[static_cast<std::size_t>(index)];
+  }
+  int each() const { return each_; }  // multiprocessors
+
+ private:
+  const FtDeviceApi* api_ = nullptr;
+  std::vector<FtShare*> shares_;
+  int each_ = 0;
 };
 
 // An event of an asynchronous device, destroyed with this.

@@ -44,6 +44,11 @@ class RoutingScript;
 struct ExecutorOptions {
   int device = 0;
   std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
+  // Multiprocessors of the device that each rank's queues run on, apart from the other ranks', so
+  // that ranks on one device do not take turns; 0: all ranks on all.
+  int sm_share = 0;
+  // Compute ops of all ranks run one at a time: each is measured alone, the run takes longer.
+  bool take_turns = false;
   std::int64_t first_step = 0;    // number of the first step: the data's, AdamW's and the spans'
   OptimizerSettings optimizer;
   std::uint64_t seed = 0;  // of dropout

@@ -39,6 +39,11 @@ class TrainCommand final : public Command {
                      "How long a rank waits for its peers before the run fails");
     arguments.Option("--budget", budget_, "SIZE", "Memory of each rank; a plan over it is refused");
     device_.Declare(arguments);
+    arguments.Option("--sm-share", sm_share_, "N",
+                     "Multiprocessors of the device that each rank has for itself");
+    arguments.Flag("--virtual-time", options_.virtual_time,
+                   "Ranks compute one at a time; adds the step of a device each, emulated: "
+                   "measured compute, modelled network");
     arguments.Flag("--pin", options_.pin,
                    "Keep each rank on cores of its own, neighbours by --rank-order side by side");
     arguments.Option("--nvme", options_.nvme_folder, "DIR",
@@ -70,6 +75,10 @@ class TrainCommand final : public Command {
     FT_TRY(CheckNumbers());
     FT_ASSIGN(options_.device, device_.Choose());
     FT_ASSIGN(options_.capture, capture_.Level());
+    if (options_.virtual_time && options_.capture == CaptureLevel::kOff) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--virtual-time: it emulates from what is recorded; leave --capture off out");
+    }
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu) {
       return Fail(ErrorCode::kUnsupported,
@@ -77,6 +86,11 @@ class TrainCommand final : public Command {
     }
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     FT_ASSIGN(options_.window, capture_.Window(options_.steps, plan.World()));
+    if (sm_share_ < 0 || sm_share_ > 10000) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--sm-share: " + std::to_string(sm_share_) + " is outside 0 to 10000");
+    }
+    options_.sm_share = static_cast<int>(sm_share_);
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -163,6 +177,14 @@ class TrainCommand final : public Command {
     std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::fputs(OffloadText(result.offload).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
+    if (result.emulated.run != 0) {
+      std::fputs(FigureLine("step, emulated", FormatSeconds(result.emulated.step_s) +
+                                                  " with a device a rank: compute as measured "
+                                                  "alone, network modelled; run " +
+                                                  std::to_string(result.emulated.run))
+                     .c_str(),
+                 stdout);
+    }
     std::printf(
         "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
         "--run %lld\n",
@@ -188,6 +210,11 @@ class TrainCommand final : public Command {
     WriteParameters(json, counts);
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
+    if (result.emulated.run != 0) {
+      json.Name("emulated").BeginObject().Field("run", result.emulated.run);
+      json.Field("step_time_s", result.emulated.step_s).Field("covered", result.emulated.covered);
+      json.EndObject();
+    }
     if (result.metrics.overall) {
       json.Field("step_time_s", result.metrics.overall->time_s);
       json.Field("tokens_per_s", result.metrics.overall->tokens_per_s.value_or(0));
@@ -206,6 +233,7 @@ class TrainCommand final : public Command {
   TrainingOptions options_;
   DeviceFlag device_;
   std::string store_ = kDefaultStore;
+  std::int64_t sm_share_ = 0;
   std::string budget_;
   std::string cap_copy_;
   std::string cap_nvme_;

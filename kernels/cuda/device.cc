@@ -8,6 +8,7 @@
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
+#include "kernels/cuda/share.h"
 
 namespace foretrain {
 namespace {
@@ -95,10 +96,13 @@ void QueueDestroy(FtQueue* queue) {
 
 FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
   queue.device = device;
-  cudaStream_t stream = nullptr;
-  FtStatus status = Told(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream",
-                         device, why, n);
-  queue.stream = stream;
+  FtStatus status = FT_OK;
+  if (queue.stream == nullptr) {
+    cudaStream_t stream = nullptr;
+    status = Told(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream",
+                  device, why, n);
+    queue.stream = stream;
+  }
   if (status != FT_OK) return status;
   void* workspace = nullptr;
   status = Allocate(device, kWorkspaceBytes, &workspace, why, n);
@@ -112,20 +116,7 @@ FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
 }
 
 FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
-  *out = nullptr;
-  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
-  auto* const queue = new (std::nothrow) CudaQueue;
-  if (queue == nullptr) {
-    std::snprintf(why, n, "cuda: no host memory for a queue");
-    return FT_OUT_OF_MEMORY;
-  }
-  const FtStatus status = FillQueue(*queue, device, why, n);
-  if (status == FT_OK) {
-    *out = reinterpret_cast<FtQueue*>(queue);
-  } else {
-    QueueDestroy(reinterpret_cast<FtQueue*>(queue));
-  }
-  return status;
+  return MakeCudaQueue(device, nullptr, out, why, n);
 }
 
 const char* QueueError(const FtQueue* queue) { return QueueOf(queue).error; }
@@ -266,8 +257,27 @@ FtDeviceApi MakeCudaTable() {
   api.host_allocate = &HostAllocate;
   api.host_release = &HostRelease;
   api.native_queue = &NativeQueue;
+  SetCudaShares(api);
   SetCudaKernels(api);
   return api;
+}
+
+FtStatus MakeCudaQueue(int32_t device, void* stream, FtQueue** out, char* why, size_t n) {
+  *out = nullptr;
+  if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
+  auto* const queue = new (std::nothrow) CudaQueue;
+  if (queue == nullptr) {
+    std::snprintf(why, n, "cuda: no host memory for a queue");
+    return FT_OUT_OF_MEMORY;
+  }
+  queue->stream = stream;
+  const FtStatus status = FillQueue(*queue, device, why, n);
+  if (status == FT_OK) {
+    *out = reinterpret_cast<FtQueue*>(queue);
+  } else {
+    QueueDestroy(reinterpret_cast<FtQueue*>(queue));
+  }
+  return status;
 }
 
 FtStatus UseDevice(FtQueue* queue) {

@@ -109,6 +109,11 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   const int world = WorldOf(*program);
   auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
   state->next_step = state->shared.options.first_step;
+  if (const int share = state->shared.options.sm_share; share > 0) {
+    FT_ASSIGN(state->shared.shares,
+              DeviceShares::Make(api, state->shared.options.device,
+                                 static_cast<int>(state->shared.program->ranks.size()), share));
+  }
   state->slots = SlotsOf(*state->shared.program, UsableCores());
   for (std::size_t i = 0; i < state->shared.program->ranks.size(); ++i) {
     CommunicatorSet& set = state->world.Rank(state->shared.program->ranks[i].rank);

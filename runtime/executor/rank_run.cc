@@ -20,6 +20,7 @@ constexpr std::int64_t kIssueBatch = 32;
 
 RankRun::RankRun(RunShared& shared, int rank_index)
     : shared_(shared),
+      index_(rank_index),
       program_(shared.program->ranks[static_cast<std::size_t>(rank_index)]),
       recorded_(shared.options.window.CoversRank(program_.rank)),
       ledger_(program_, recorded_ && shared.options.window.CoversStep(shared.options.first_step)),

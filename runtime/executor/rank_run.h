@@ -141,6 +141,7 @@ class RankRun {
   Error Stuck() const;
 
   RunShared& shared_;
+  const int index_;  // of the rank in the program
   const RankProgram& program_;
   std::unique_ptr<RankArena> arena_;
   RankPlan plan_;

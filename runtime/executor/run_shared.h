@@ -7,6 +7,8 @@
 #include <mutex>
 
 #include "runtime/data/batch_source.h"
+#include "runtime/device.h"
+#include "runtime/executor/compute_turns.h"
 #include "runtime/executor.h"
 #include "runtime/flight.h"
 #include "runtime/gate.h"
@@ -60,7 +62,9 @@ struct RunShared {
   RunControl control;
   FlightRecorder flight;
   Gate stall_gate;  // where threads that an injected fault stalls or delays sleep
+  ComputeTurns turns;
   std::mutex sink_mutex;
+  DeviceShares shares;  // one a rank, by its place in the program; made before the ranks
 
   RunShared(std::shared_ptr<const Program> the_program, const FtDeviceApi& the_api,
             RunClock& the_clock, ExecutorOptions the_options, int world)
@@ -69,7 +73,8 @@ struct RunShared {
         clock(the_clock),
         options(std::move(the_options)),
         flight(world),
-        stall_gate(clock, control) {}
+        stall_gate(clock, control),
+        turns(clock, control, options.take_turns) {}
 };
 
 // One call of Executor::Run.

@@ -28,7 +28,12 @@ Worker::Worker(RankRun& rank, Queue queue)
 
 Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   std::unique_ptr<Worker> worker(new Worker(rank, queue));
-  FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.shared_.options.device));
+  FtShare* const share = queue == Queue::kCpu ? nullptr : rank.shared_.shares.At(rank.index_);
+  if (share != nullptr) {
+    FT_ASSIGN(worker->device_queue_, DeviceQueue::MakeIn(worker->api_, share));
+  } else {
+    FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.shared_.options.device));
+  }
   worker->lane_ = &rank.recorder_.AddLane();
   const ExecutorOptions& options = rank.shared_.options;
   worker->tracks_buffers_ = options.record_memory || options.poison;
@@ -96,6 +101,7 @@ Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t round) {
 Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round) {
   RunShared& shared = rank_.shared_;
   SetStep(rank_.call_->first_step + rank_.StepOf(op, round));
+  FT_ASSIGN(const ComputeTurns::Turn turn, TakeTurn(op));
   Span span;
   span.start_ns = shared.clock.Now();
   span.op = op.id;
@@ -161,7 +167,8 @@ Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
       FT_TRY(Settle());
       // To a deadline that counts from when it could start: what a thread wakes late does not add
       // up.
-      const std::int64_t ready_ns = std::max(span.ready_ns, free_ns_);
+      const std::int64_t ready_ns =
+          TakesTurns(op) ? span.start_ns : std::max(span.ready_ns, free_ns_);
       const std::int64_t end_ns = ready_ns + rank_.plan_.durations_ns[detail];
       const std::int64_t left_ns = end_ns - rank_.shared_.clock.Now();
       if (left_ns <= 0) return {};

@@ -45,6 +45,9 @@ class Worker {
   // The queue has done all that it was given: for the host to read what it wrote.
   Result<void> Settle();
   Result<void> Await(const DeviceEvent& event);
+  // The turn to compute, where ranks take turns and the op computes; waits for all it needs before.
+  Result<ComputeTurns::Turn> TakeTurn(const PlannedOp& op);
+  bool TakesTurns(const PlannedOp& op) const;
   // Room for a batch on its way to the device.
   Result<void> MakeStaging();
   Result<std::span<std::int32_t>> StageBatch();

@@ -107,6 +107,7 @@ Result<void> Worker::RunOnDevice(std::int32_t number, const PlannedOp& op, std::
                       {op.id, span.start_ns, span.step, queue_, FlightPhase::kRunning});
   rank_.activity_ns_.store(span.start_ns, std::memory_order_relaxed);
   FT_TRY(HoldUpQueue(op, round));
+  FT_ASSIGN(const ComputeTurns::Turn turn, TakeTurn(op));
   if (device_lane_->timed()) {
     entry.waits = op.work == Work::kCommunication;
     FT_TRY((entry.waits ? entry.arrived : entry.start).RecordOn(device_queue_.get()));
@@ -115,11 +116,37 @@ Result<void> Worker::RunOnDevice(std::int32_t number, const PlannedOp& op, std::
   entry.span = span;
   entry.has_end = EndsInSight(op, number);
   if (entry.has_end) FT_TRY(entry.end.RecordOn(device_queue_.get()));
+  if (TakesTurns(op)) FT_TRY(Settle());
   const std::int64_t place = device_lane_->pushed();
   device_lane_->Push();
   shared.flight.SetPhase(rank_.plan_.rank, queue_, FlightPhase::kEnded);
   rank_.Launched(number, round, place);
   return {};
+}
+
+bool Worker::TakesTurns(const PlannedOp& op) const {
+  return rank_.shared_.turns.on() && queue_ != Queue::kHost &&
+         (op.work == Work::kKernel || op.work == Work::kOpaque);
+}
+
+Result<ComputeTurns::Turn> Worker::TakeTurn(const PlannedOp& op) {
+  ComputeTurns::Turn turn;
+  if (!TakesTurns(op)) return turn;
+  // Whoever has the turn waits for nobody: what the op waits for on its queue comes first.
+  FT_TRY(Settle());
+  RunShared& shared = rank_.shared_;
+  const std::int64_t who =
+      std::int64_t{rank_.plan_.rank} * kQueueCount + static_cast<std::int64_t>(queue_) + 1;
+  const std::int64_t limit_ns = shared.options.timeout_ns + shared.options.timeout_ns / 4;
+  switch (shared.turns.Take(who, shared.clock.Now() + limit_ns, turn)) {
+    case WaitEnd::kReady:
+      return turn;
+    case WaitEnd::kTimeout:
+      return tl::unexpected<Error>(rank_.Stuck());
+    case WaitEnd::kAborted:
+      break;
+  }
+  return tl::unexpected<Error>(shared.control.AbortedError());
 }
 
 bool Worker::EndsInSight(const PlannedOp& op, std::int32_t number) const {

@@ -186,6 +186,26 @@ FtStatus QueueCreate(std::int32_t device, FtQueue** out, char* why, std::size_t 
   ++Later().queues;
   return FT_OK;
 }
+FtStatus SharesCreate(std::int32_t, std::int32_t count, std::int32_t multiprocessors, FtShare** out,
+                      std::int32_t* each, char* why, std::size_t n) {
+  if (Fails()) return Say(why, n);
+  *each = (multiprocessors + 7) / 8 * 8;
+  if (*each * count > 132) {
+    std::snprintf(why, n, "132 multiprocessors do not make %d shares", static_cast<int>(count));
+    return FT_UNSUPPORTED;
+  }
+  for (int i = 0; i < count; ++i) out[i] = reinterpret_cast<FtShare*>(new int(i));
+  Later().shares += count;
+  return FT_OK;
+}
+void ShareDestroy(FtShare* share) {
+  delete reinterpret_cast<int*>(share);
+  --Later().shares;
+}
+FtStatus QueueCreateIn(FtShare*, FtQueue** out, char* why, std::size_t n) {
+  ++Later().shared_queues;
+  return QueueCreate(0, out, why, n);
+}
 void QueueDestroy(FtQueue* queue) {
   delete &QueueOf(queue);
   --Later().queues;
@@ -377,6 +397,9 @@ FtDeviceApi MakeApi() {
   api.event_elapsed = EventElapsed;
   api.host_allocate = HostAllocate;
   api.host_release = HostRelease;
+  api.shares_create = SharesCreate;
+  api.share_destroy = ShareDestroy;
+  api.queue_create_in = QueueCreateIn;
   api.supports = Supports;
   SetKernels(api);
   if (inner->sum_ranks != nullptr) api.sum_ranks = SumRanks;

@@ -89,6 +89,33 @@ TEST(OnLaterDevice, SpansAreThoseOfTheDevicesClock) {
   EXPECT_EQ(trained.timeline.steps.size(), expected.timeline.steps.size());
 }
 
+TEST(OnLaterDevice, EachRankHasItsShareOfMultiprocessors) {
+  Plan plan = TinyPlan();
+  plan.pp = 4;
+  const Trained expected = TrainTiny(TinyGpt(), plan);
+  TrainingOptions options;
+  options.api = &LaterDeviceApi(CpuDeviceApi());
+  options.sm_share = 30;  // 32 by the grain of 8: four are 128 of 132
+  Later().Reset();
+  EXPECT_TRUE(SameBits(expected, TrainTiny(TinyGpt(), plan, options)));
+  EXPECT_GE(Later().shared_queues, 4 * 2);  // a host's and a compute queue at least
+  EXPECT_EQ(Later().Live(), 0);
+
+  auto program = Compile(TinyGpt(), plan);
+  ASSERT_TRUE(program.has_value());
+  const auto shared = std::make_shared<const Program>(*std::move(program));
+  RealClock clock;
+  ExecutorOptions too_many;
+  too_many.sm_share = 40;
+  auto made = Executor::Make(shared, *options.api, clock, too_many);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(made.error().message, testing::HasSubstr("132 multiprocessors"));
+  made = Executor::Make(shared, CpuDeviceApi(), clock, too_many);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_THAT(made.error().message, testing::HasSubstr("cpu: this device cannot share out"));
+}
+
 TEST(OnLaterDevice, PeakIsThePlans) {
   const Trained expected = TrainTiny(TinyGpt(), TinyPlan());
   TrainingOptions options;

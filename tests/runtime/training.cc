@@ -106,6 +106,8 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   const FtDeviceApi& api = options.api != nullptr ? *options.api : CpuDeviceApi();
   executor_options.poison = options.poison && api.asynchronous == 0;
   executor_options.record_spans = executor_options.record_memory = options.record;
+  executor_options.sm_share = options.sm_share;
+  executor_options.take_turns = options.take_turns;
   executor_options.faults = options.faults;
   executor_options.routing = options.routing;
   executor_options.learning_rate = [rate = options.learning_rate](std::int64_t) { return rate; };

@@ -48,6 +48,8 @@ struct TrainingOptions {
   bool poison = true;                // where the device works at once
   const FtDeviceApi* api = nullptr;  // null: the CPU's
   bool record = true;                // spans and memory
+  int sm_share = 0;
+  bool take_turns = false;
   FaultInjector* faults = nullptr;
   TensorSource weights;  // null: InitialWeights of the seed
   RoutingScript* routing = nullptr;

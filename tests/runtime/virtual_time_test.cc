@@ -1,0 +1,102 @@
+// Ranks that take turns on one device, and what is made of their times: the schedule's own.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cpu/cpu_device.h"
+#include "later_device.h"
+#include "mock_device.h"
+#include "recording_sink.h"
+#include "runtime/executor.h"
+#include "sim/compare/emulate.h"
+#include "sim/program/opaque.h"
+#include "tests/golden_schedules.h"
+#include "training.h"
+
+namespace foretrain {
+namespace {
+
+// Whether no two compute ops ran at once, on whatever rank.
+void ExpectOneAtATime(const Timeline& timeline) {
+  std::vector<const Span*> compute;
+  for (const Span& span : timeline.spans) {
+    if (span.queue == Queue::kCompute) compute.push_back(&span);
+  }
+  ASSERT_FALSE(compute.empty());
+  std::sort(compute.begin(), compute.end(),
+            [](const Span* a, const Span* b) { return a->start_ns < b->start_ns; });
+  for (std::size_t i = 1; i < compute.size(); ++i) {
+    EXPECT_GE(compute[i]->start_ns, compute[i - 1]->end_ns);
+  }
+}
+
+// Every op costs nothing, each rank has a machine of its own.
+ProgramCosts NoCosts(const Program& program) {
+  ProgramCosts costs;
+  costs.seconds = costs.launch_s = costs.load = costs.measured_threads = costs.error = {0.0};
+  costs.provenance.resize(1);
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    costs.row_of.emplace_back(static_cast<std::size_t>(program.ranks[rank].op_count), 0);
+    costs.domain.push_back(static_cast<std::int32_t>(rank));
+    costs.weight.push_back(1.0);
+  }
+  return costs;
+}
+
+// On one device the stages of a pipeline run one after the other; with a device each they take what
+// is published.
+TEST(VirtualTime, TurnsGiveTheGoldenTimesOfSchedules) {
+  for (const GoldenSchedule& golden : GoldenSchedules()) {
+    if (golden.shape.p > 4) continue;
+    const SlotTimes times{1, golden.input_s, golden.weight_s};
+    const auto program = std::make_shared<const Program>(
+        OpaquePipeline(golden.schedule, golden.shape, times, false));
+    VirtualClock clock;
+    ExecutorOptions options;
+    options.take_turns = true;
+    options.timeout_ns = 3'600'000'000'000;
+    auto executor = Executor::Make(program, MockDeviceApi(), clock, options);
+    ASSERT_TRUE(executor.has_value()) << executor.error().message;
+    RecordingSink sink;
+    CountingBatches batches;
+    auto summary = (*executor)->Run(1, batches, sink);
+    ASSERT_TRUE(summary.has_value()) << summary.error().message;
+    SortTimeline(sink.timeline);
+    ExpectOneAtATime(sink.timeline);
+    // F + I + W of each micro-batch on each rank.
+    const double work = golden.shape.p * golden.shape.m * (1 + golden.input_s + golden.weight_s);
+    EXPECT_GE(summary->seconds, work * (1 - 1e-9)) << NameOf(golden);
+    const auto emulated = EmulateRanks(*program, NoCosts(*program), sink.timeline, 0,
+                                       {.min_steps = 1, .max_steps = 1, .timeline = false});
+    ASSERT_TRUE(emulated.has_value()) << emulated.error().message;
+    EXPECT_EQ(emulated->covered, 1.0);
+    EXPECT_NEAR(emulated->simulation.first_step_s, golden.makespan_s, 1e-6) << NameOf(golden);
+  }
+}
+
+TEST(VirtualTime, ChangesNoBitAndRunsOneOpAtATime) {
+  Plan plan = TinyPlan();
+  plan.dp = plan.pp = 2;
+  const Trained expected = TrainTiny(TinyGpt(), plan);
+  TrainingOptions options;
+  options.take_turns = true;
+  Later().Reset();
+  Later().delays = 7;
+  for (const FtDeviceApi* api : {&CpuDeviceApi(), &LaterDeviceApi(CpuDeviceApi())}) {
+    options.api = api;
+    const Trained trained = TrainTiny(TinyGpt(), plan, options);
+    EXPECT_TRUE(SameBits(expected, trained)) << api->name;
+    ExpectOneAtATime(trained.timeline);
+  }
+}
+
+TEST(VirtualTime, EmulatesNothingWithoutMeasuredSteps) {
+  const Program program = OpaquePipeline(ScheduleKind::k1f1b, {2, 2}, {1, 1, 1}, false);
+  const auto emulated = EmulateRanks(program, NoCosts(program), Timeline{}, 0);
+  ASSERT_FALSE(emulated.has_value());
+  EXPECT_EQ(emulated.error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace foretrain
