@@ -265,8 +265,8 @@ std::vector<MetricValue> FiguresOf(const CaptureCost& cost) {
 
 // Trains, with the run's row in the store, and adds to `recorder` all but how it ended.
 Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
-                                      TrainJob job, TokenData& data,
-                                      const TrainingOptions& options, RunRecorder& recorder) {
+                                      TrainJob job, TokenData& data, const TrainingOptions& options,
+                                      RunRecorder& recorder) {
   const Plan& plan = job.program->plan;
   FT_TRY(recorder.AddOpNames(OpNamesOf(*job.program)));
   FT_TRY(recorder.Attach("device_profile", ProfileToJson(context.costs.profile())));
@@ -281,8 +281,9 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (has_reference) {
     FT_ASSIGN(drift_before, drift());
   }
-  const auto capture = OpenCapture(device, *job.program, clock, options.capture, options.window);
-  job.executor.capture = capture.get();
+  const std::shared_ptr<CaptureSession> capture =
+      OpenCapture(device, *job.program, clock, options.capture, options.window);
+  job.executor.capture = capture;
   StoreSink sink(recorder, options, capture.get());
   const auto monitor = options.capture == CaptureLevel::kOff
                            ? nullptr

@@ -58,8 +58,9 @@ struct ExecutorOptions {
   int run_ahead = kRunAheadOps;  // ops that a host issues beyond the oldest not ended; >= 1
   bool record_spans = true;
   bool record_memory = true;
-  CaptureWindow window;          // of what spans, samples and step windows are kept
-  OpCapture* capture = nullptr;  // a device's own recording; borrowed; null: none
+  CaptureWindow window;  // of what spans, samples and step windows are kept
+  // A device's own recording; null: none. Shared with threads that outlive a failed run.
+  std::shared_ptr<OpCapture> capture;
   bool poison = false;  // see ArenaOptions
   NvmeOptions nvme;     // where buffers on a disk lie
   CopyCaps copy_caps;

@@ -143,7 +143,7 @@ void Worker::SetStep(std::int64_t step) {
 
 Result<void> Worker::Do(const PlannedOp& op, std::int32_t number, Span& span) {
   const auto detail = static_cast<std::size_t>(op.detail);
-  const OpScope scope(rank_.shared_.options.capture, rank_.plan_.rank, span.step, op.id);
+  const OpScope scope(rank_.shared_.options.capture.get(), rank_.plan_.rank, span.step, op.id);
   if (op.work == Work::kCommunication) {
     return Communicate(rank_.plan_.comm_calls[detail], number, span);
   }

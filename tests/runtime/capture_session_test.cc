@@ -76,9 +76,9 @@ Captured TrainCaptured(bool device_records, CaptureLevel level = CaptureLevel::k
   options.name_of = [](int rank, OpId op) { return std::to_string(rank) + " " + Describe(op); };
   options.interval_ns = 1'000'000;
   const FtDeviceApi api = device_records ? WithCapture(CpuDeviceApi()) : CpuDeviceApi();
-  const auto session = CaptureSession::Open(api, options);
+  const std::shared_ptr<CaptureSession> session = CaptureSession::Open(api, options);
   EXPECT_EQ(session != nullptr, device_records && level != CaptureLevel::kOff);
-  job.executor.capture = session.get();
+  job.executor.capture = session;
   CapturedSink sink;
   sink.session = session.get();
   const auto summary = Train(job, api, clock, **data, sink);
