@@ -13,7 +13,7 @@ foreach(plugin "good ${version} 3" "empty ${version} 0" "old 1 3" "other -1 0")
 endforeach()
 # Libraries of the driver that tests load in its place: source, name, definition.
 foreach(library "nvml pair FAKE_LINKS=1" "nvml switches FAKE_LINKS=2" "nvml stopped FAKE_LINKS=0"
-                "driver one FAKE_GPUS=1" "driver stopped FAKE_GPUS=0")
+                "driver one FAKE_GPUS=1" "driver two FAKE_GPUS=2" "driver stopped FAKE_GPUS=0")
   separate_arguments(library)
   list(GET library 0 source)
   list(GET library 1 name)
@@ -32,13 +32,3 @@ target_link_libraries(fake_nccl PRIVATE foretrain_options)
 target_include_directories(fake_nccl PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/plugins)
 set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
 add_dependencies(foretrain_test_paths fake_nccl)
-
-# The driver's monitor, as profiler/gpu_monitor.h loads it: one that answers, and one whose start fails.
-foreach(result 0 9)
-  set(name fake_nvml_${result})
-  add_library(${name} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_gpu_monitor.cc)
-  target_link_libraries(${name} PRIVATE foretrain_options)
-  target_compile_definitions(${name} PRIVATE FAKE_INIT=${result})
-  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
-  add_dependencies(foretrain_test_paths ${name})
-endforeach()

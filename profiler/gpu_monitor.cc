@@ -6,14 +6,16 @@
 #include <chrono>
 #include <utility>
 
+#include "profiler/nvml.h"
+
 namespace foretrain {
 namespace {
 
-// Of NVML's and the driver's interface, as their documentation gives it; neither header is needed.
+// Of NVML's and the driver's interface, as their documentation gives it.
 constexpr int kSuccess = 0;
 constexpr unsigned kSmClock = 1, kMemoryClock = 2;
 constexpr unsigned kGpuSensor = 0;
-using Gpu = void*;
+using Gpu = NvmlDevice*;
 
 struct LibraryClose {
   void operator()(void* library) const { dlclose(library); }
@@ -61,40 +63,23 @@ Result<std::string> BusIdOf(const std::string& driver, int device) {
 
 }  // namespace
 
-// The monitor's functions, between its start and its end.
+// The monitor's readings.
 class GpuMonitor::Library {
  public:
   static Result<std::unique_ptr<Library>> Open(const std::string& name) {
     std::unique_ptr<Library> out(new Library);
-    FT_ASSIGN(out->library_, Load(name));
-    int (*init)() = nullptr;
-    if (!Find(out->library_, "nvmlInit_v2", init)) {
-      return tl::unexpected<Error>(Lacks(name, "nvmlInit_v2"));
-    }
-    if (!Find(out->library_, "nvmlShutdown", out->shutdown_)) {
-      return tl::unexpected<Error>(Lacks(name, "nvmlShutdown"));
-    }
-    if (!Find(out->library_, "nvmlDeviceGetHandleByPciBusId_v2", out->by_bus_id_)) {
+    FT_ASSIGN(out->nvml_, Nvml::Open(name));
+    if (!out->Find("nvmlDeviceGetHandleByPciBusId_v2", out->by_bus_id_)) {
       return tl::unexpected<Error>(Lacks(name, "nvmlDeviceGetHandleByPciBusId_v2"));
     }
-    Find(out->library_, "nvmlErrorString", out->error_text_);
     out->FindReadings();
-    if (const int result = init(); result != kSuccess) {
-      out->shutdown_ = nullptr;
-      return Fail(ErrorCode::kUnsupported, name + ": " + out->TextOf(result));
-    }
     return out;
   }
-  ~Library() {
-    if (shutdown_ != nullptr) shutdown_();
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
 
   Result<Gpu> GpuAt(const std::string& bus_id) const {
     Gpu gpu = nullptr;
-    if (const int result = by_bus_id_(bus_id.c_str(), &gpu); result != kSuccess) {
-      return Fail(ErrorCode::kUnsupported, "the GPU at " + bus_id + ": " + TextOf(result));
+    if (const int status = by_bus_id_(bus_id.c_str(), &gpu); status != kSuccess) {
+      return tl::unexpected<Error>(nvml_->Failed("the GPU at " + bus_id, status));
     }
     return gpu;
   }
@@ -127,27 +112,26 @@ class GpuMonitor::Library {
 
   Library() = default;
 
+  template <class Function>
+  bool Find(const char* name, Function& function) const {
+    function = reinterpret_cast<Function>(nvml_->Find(name));
+    return function != nullptr;
+  }
+
   void FindReadings() {
-    Find(library_, "nvmlDeviceGetClockInfo", clock_);
-    Find(library_, "nvmlDeviceGetPowerUsage", power_);
-    Find(library_, "nvmlDeviceGetTemperature", temperature_);
+    Find("nvmlDeviceGetClockInfo", clock_);
+    Find("nvmlDeviceGetPowerUsage", power_);
+    Find("nvmlDeviceGetTemperature", temperature_);
     // The name of drivers from 535 on, and the one before it.
-    if (!Find(library_, "nvmlDeviceGetCurrentClocksEventReasons", reasons_)) {
-      Find(library_, "nvmlDeviceGetCurrentClocksThrottleReasons", reasons_);
+    if (!Find("nvmlDeviceGetCurrentClocksEventReasons", reasons_)) {
+      Find("nvmlDeviceGetCurrentClocksThrottleReasons", reasons_);
     }
-    Find(library_, "nvmlDeviceGetCurrPcieLinkGeneration", generation_);
-    Find(library_, "nvmlDeviceGetCurrPcieLinkWidth", width_);
+    Find("nvmlDeviceGetCurrPcieLinkGeneration", generation_);
+    Find("nvmlDeviceGetCurrPcieLinkWidth", width_);
   }
 
-  std::string TextOf(int result) const {
-    const char* const text = error_text_ != nullptr ? error_text_(result) : nullptr;
-    return text != nullptr ? text : "error " + std::to_string(result);
-  }
-
-  LibraryHandle library_;
-  int (*shutdown_)() = nullptr;
+  std::unique_ptr<Nvml> nvml_;
   int (*by_bus_id_)(const char*, Gpu*) = nullptr;
-  const char* (*error_text_)(int) = nullptr;
   int (*clock_)(Gpu, unsigned, unsigned*) = nullptr;
   ReadOne power_ = nullptr;
   int (*temperature_)(Gpu, unsigned, unsigned*) = nullptr;
@@ -156,7 +140,7 @@ class GpuMonitor::Library {
 };
 
 GpuMonitor::GpuMonitor(std::unique_ptr<Library> library, std::vector<MonitoredRank> ranks,
-                       std::vector<void*> gpus)
+                       std::vector<NvmlDevice*> gpus)
     : library_(std::move(library)), ranks_(std::move(ranks)), gpus_(std::move(gpus)) {}
 
 GpuMonitor::~GpuMonitor() { Stop(); }
@@ -164,7 +148,7 @@ GpuMonitor::~GpuMonitor() { Stop(); }
 Result<std::unique_ptr<GpuMonitor>> GpuMonitor::Open(const MonitorLibraries& libraries,
                                                      std::vector<MonitoredRank> ranks) {
   FT_ASSIGN(auto library, Library::Open(libraries.monitor));
-  std::vector<void*> gpus;
+  std::vector<NvmlDevice*> gpus;
   for (const MonitoredRank& rank : ranks) {
     FT_ASSIGN(const std::string bus_id, BusIdOf(libraries.driver, rank.device));
     FT_ASSIGN(const Gpu gpu, library->GpuAt(bus_id));

@@ -17,6 +17,8 @@
 
 namespace foretrain {
 
+struct NvmlDevice;
+
 // Libraries to load. Tests name others.
 struct MonitorLibraries {
   std::string monitor = "libnvidia-ml.so.1";
@@ -54,11 +56,11 @@ class GpuMonitor {
  private:
   class Library;
   GpuMonitor(std::unique_ptr<Library> library, std::vector<MonitoredRank> ranks,
-             std::vector<void*> gpus);
+             std::vector<NvmlDevice*> gpus);
 
   const std::unique_ptr<Library> library_;
   const std::vector<MonitoredRank> ranks_;
-  const std::vector<void*> gpus_;  // the library's handles, by rank
+  const std::vector<NvmlDevice*> gpus_;  // the library's handles, by rank
 
   std::mutex mutex_;
   std::condition_variable woken_;

@@ -1,4 +1,4 @@
-// A driver of the tests: one GPU with the figures of an H200, or none that starts (FAKE_GPUS 0).
+// A driver of the tests: FAKE_GPUS of them with the figures of an H200; where there is none it does not start.
 #include <cstddef>
 #include <cstdio>
 
@@ -14,6 +14,11 @@ int cuDeviceGetCount(int* count) {
 }
 int cuDeviceGet(int* device, int ordinal) {
   *device = ordinal;
+  return ordinal < FAKE_GPUS ? 0 : 101;
+}
+// CUDA's device 0 is the GPU that NVML (fake_nvml.cc) lists second.
+int cuDeviceGetPCIBusId(char* text, int n, int device) {
+  std::snprintf(text, static_cast<std::size_t>(n), "0000:%02X:00.0", 0x1C - device);
   return 0;
 }
 int cuDeviceGetName(char* name, int n, int) {

@@ -16,9 +16,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-MonitorLibraries Fake(const std::string& result = "0") {
-  const std::string file = TestPlugin("nvml_" + result);
-  return {file, file};
+MonitorLibraries Fake(const std::string& monitor = "nvml_pair") {
+  return {TestPlugin(monitor), TestPlugin("driver_two")};
 }
 
 std::map<std::string, double> ByName(const std::vector<Counter>& counters, int rank) {
@@ -80,8 +79,8 @@ TEST(GpuMonitor, SaysWhyThereIsNone) {
   EXPECT_THAT(missing.error().message, HasSubstr("libno-monitor.so was not found"));
   const auto other = GpuMonitor::Open({"libc.so.6", "libc.so.6"}, {});
   ASSERT_FALSE(other.has_value());
-  EXPECT_THAT(other.error().message, HasSubstr("no function nvmlInit_v2"));
-  const auto failing = GpuMonitor::Open(Fake("9"), {});
+  EXPECT_THAT(other.error().message, HasSubstr("has no nvmlInit_v2"));
+  const auto failing = GpuMonitor::Open(Fake("nvml_stopped"), {});
   ASSERT_FALSE(failing.has_value());
   EXPECT_THAT(failing.error().message, HasSubstr("Driver Not Loaded"));
   const auto device = GpuMonitor::Open(Fake(), {{.rank = 0, .device = 7}});
