@@ -104,9 +104,9 @@ TEST(ReservedPeak, CopiesGradientsOfTheOwnPartForTheUpdate) {
 }
 
 // Gradients of the same model summed in fp32, 4 N bytes, are copied for that in pieces of more than
-// 1,000,000 elements, each closed by one tensor: the table of 8192 x 1024 is the largest. 64 bits
-// of its gradient are more than the 3 N bytes of both copies of the part that is updated, but no
-// more than that part has.
+// 1,000,000 elements, each closed by one tensor: the table of 8192 x 1024 is the largest. Of 16
+// ranks one updates N / 16, less than the table: the norm's copy has 8 N / 16 bytes, and those of
+// the update 2 + 4 for 8.
 TEST(ReservedPeak, CopiesGradientsForTheirSumAndNorm) {
   ModelSpec model = Wide();
   Plan plan = Bf16(1);
@@ -122,10 +122,12 @@ TEST(ReservedPeak, CopiesGradientsForTheirSumAndNorm) {
   const ReservedMemory summed = PredictReserved(model, plan, {}, sums, 0);
   EXPECT_NEAR(static_cast<double>(summed.allocated), (2 + 4 + 6) * n + 4 * (1e6 + table), 0.05 * n);
   plan.gradients = GradientFormat::kCompute;
+  plan.dp = 16;
+  plan.global_batch = 16;
   SystemOptions norm;
   norm.flat_update = norm.wide_norm = true;
   const ReservedMemory normed = PredictReserved(model, plan, {}, norm, 0);
-  EXPECT_NEAR(static_cast<double>(normed.allocated), (2 + 2 + 6) * n + 8 * table, 0.05 * n);
+  EXPECT_NEAR(static_cast<double>(normed.allocated), (4 + (12 + 8) / 16.0) * n, 0.05 * n);
 }
 
 // 1024 rows of 8192 logits: 4 bytes and a gradient of 2 beside in the program, 2 and 2 or 2 alone
