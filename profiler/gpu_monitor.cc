@@ -86,25 +86,27 @@ class GpuMonitor::Library {
 
   // Functions that a driver lacks, or that a GPU does not answer, leave their series out.
   void Read(Gpu gpu, int rank, std::int64_t time_ns, std::vector<Counter>& out) const {
-    const auto add = [&](const char* name, int result, double value) {
-      if (result == kSuccess) out.push_back({name, rank, -1, time_ns, value});
-    };
     unsigned value = 0;
+    // Each call fills `value` before it is read here.
+    const auto add = [&](const char* name, double unit, int result) {
+      if (result == kSuccess) out.push_back({name, rank, -1, time_ns, unit * value});
+    };
     if (clock_ != nullptr) {
-      add("gpu_sm_clock_hz", clock_(gpu, kSmClock, &value), 1e6 * value);
-      add("gpu_memory_clock_hz", clock_(gpu, kMemoryClock, &value), 1e6 * value);
+      add("gpu_sm_clock_hz", 1e6, clock_(gpu, kSmClock, &value));
+      add("gpu_memory_clock_hz", 1e6, clock_(gpu, kMemoryClock, &value));
     }
-    if (power_ != nullptr) add("gpu_power_w", power_(gpu, &value), 1e-3 * value);
+    if (power_ != nullptr) add("gpu_power_w", 1e-3, power_(gpu, &value));
     if (temperature_ != nullptr) {
-      add("gpu_temperature_c", temperature_(gpu, kGpuSensor, &value), value);
+      add("gpu_temperature_c", 1, temperature_(gpu, kGpuSensor, &value));
     }
     if (reasons_ != nullptr) {
       unsigned long long bits = 0;
-      const int result = reasons_(gpu, &bits);
-      add("gpu_throttle_reasons", result, static_cast<double>(bits));
+      if (reasons_(gpu, &bits) == kSuccess) {
+        out.push_back({"gpu_throttle_reasons", rank, -1, time_ns, static_cast<double>(bits)});
+      }
     }
-    if (generation_ != nullptr) add("gpu_pcie_generation", generation_(gpu, &value), value);
-    if (width_ != nullptr) add("gpu_pcie_width", width_(gpu, &value), value);
+    if (generation_ != nullptr) add("gpu_pcie_generation", 1, generation_(gpu, &value));
+    if (width_ != nullptr) add("gpu_pcie_width", 1, width_(gpu, &value));
   }
 
  private:
