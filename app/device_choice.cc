@@ -7,7 +7,7 @@ namespace foretrain {
 
 void DeviceFlag::Declare(Arguments& arguments) {
   arguments.Option("--device", name_, "cpu|cuda",
-                   "What computes; forecasts stay those of the profile");
+                   "What computes, and what the run is forecast for");
 }
 
 Result<const FtDeviceApi*> DeviceFlag::Choose() const {

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/file_system.h"
 #include "runtime/cuda_driver.h"
+#include "sim/cost/derive_profile.h"
 
 namespace foretrain {
 namespace {
@@ -71,6 +73,26 @@ Result<ClusterSpec> LocalGpuCluster(const Catalogue& catalogue, int ranks) {
                                         "1x1xH100-80GB-SXM (`foretrain clusters`)");
   }
   return ParseCluster("1x" + std::to_string(ranks) + "x" + entry->name, catalogue);
+}
+
+Result<ForecastContext> MakeGpuContext(const ModelFlags& model_flags,
+                                       const ClusterFlags& cluster_flags) {
+  FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+  FT_ASSIGN(const ModelSpec model, model_flags.Resolve(catalogue));
+  const int ranks = static_cast<int>(std::clamp<std::int64_t>(cluster_flags.ranks, 1, kMaxRanks));
+  const bool named = cluster_flags.cluster != "local";
+  FT_ASSIGN(const ClusterSpec cluster,
+            named ? cluster_flags.Resolve(catalogue) : LocalGpuCluster(catalogue, ranks));
+  ClusterFlags profile_flags = cluster_flags;
+  PosixFileSystem files;
+  FT_ASSIGN(const FileInfo info, files.Stat(LocalProfilePath(true)));
+  if (profile_flags.device_profile.empty() && info.kind == FileKind::kRegular) {
+    profile_flags.device_profile = LocalProfilePath(true);
+  }
+  std::string origin;
+  FT_ASSIGN(const DeviceProfile profile, LoadProfile(profile_flags, cluster, origin));
+  FT_ASSIGN(CostModel costs, CostModel::Make(cluster, profile));
+  return ForecastContext{model, cluster, std::move(costs), origin};
 }
 
 }  // namespace foretrain

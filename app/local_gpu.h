@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "app/forecasting.h"
 #include "base/result.h"
 #include "sim/spec/catalogue.h"
 
@@ -23,5 +24,11 @@ Result<GpuEntry> FindGpuOfDriver(const Catalogue& catalogue, const std::string& 
 // A node with `ranks` GPUs like the first of this machine. Errors: those of AskCudaDriver and of
 // FindGpuOfDriver, with how to name the GPU.
 Result<ClusterSpec> LocalGpuCluster(const Catalogue& catalogue, int ranks);
+
+// What is forecast on the GPUs of this machine, `cluster.ranks` of them and at least one: by the
+// profile named there, else the one that `calibrate --device cuda` keeps, else published peaks. A
+// cluster that is named says which GPU stands for this machine's. Errors: those of MakeContext and
+// LocalGpuCluster.
+Result<ForecastContext> MakeGpuContext(const ModelFlags& model, const ClusterFlags& cluster);
 
 }  // namespace foretrain

@@ -7,12 +7,9 @@
 
 #include "app/local_gpu.h"
 #include "app/training.h"
-#include "base/file_system.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "kernels/cpu/cpu_device.h"
-#include "sim/cost/derive_profile.h"
 
 namespace foretrain {
 namespace {
@@ -120,19 +117,7 @@ Result<ForecastContext> ContextOf(const TableRow& row, const TableOptions& optio
   flags.device_profile = options.device_profile;
   flags.ranks = RanksOf(row);
   flags.cluster = options.cluster.empty() ? "local" : options.cluster;
-  if (!options.cuda || !options.cluster.empty()) return MakeContext(row.model, flags);
-  FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
-  FT_ASSIGN(const ModelSpec model, row.model.Resolve(catalogue));
-  FT_ASSIGN(const ClusterSpec cluster, LocalGpuCluster(catalogue, RanksOf(row)));
-  PosixFileSystem files;
-  FT_ASSIGN(const FileInfo info, files.Stat(LocalProfilePath(true)));
-  if (flags.device_profile.empty() && info.kind == FileKind::kRegular) {
-    flags.device_profile = LocalProfilePath(true);
-  }
-  std::string origin;
-  FT_ASSIGN(const DeviceProfile profile, LoadProfile(flags, cluster, origin));
-  FT_ASSIGN(CostModel costs, CostModel::Make(cluster, profile));
-  return ForecastContext{model, cluster, std::move(costs), origin};
+  return options.cuda ? MakeGpuContext(row.model, flags) : MakeContext(row.model, flags);
 }
 
 TableFigures FiguresOf(const Metrics& metrics, double peak_bytes) {

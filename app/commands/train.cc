@@ -4,6 +4,7 @@
 #include "app/capture_flags.h"
 #include "app/commands/commands.h"
 #include "app/device_choice.h"
+#include "app/local_gpu.h"
 #include "app/report.h"
 #include "app/stop_signal.h"
 #include "app/training.h"
@@ -79,8 +80,9 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--virtual-time: it emulates from what is recorded; leave --capture off out");
     }
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
-    if (!context.cluster.is_cpu) {
+    FT_ASSIGN(const ForecastContext context, device_.IsCuda() ? MakeGpuContext(model_, cluster_)
+                                                              : MakeContext(model_, cluster_));
+    if (!context.cluster.is_cpu && !device_.IsCuda()) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
     }
