@@ -57,7 +57,7 @@ FT_DEVICE void AddScores(const float (&scores)[kScores], const float (&factors)[
 }
 
 template <int kDims>
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock, 2)
     AttentionForwardKernel(AttentionCall g, ForwardOutputs o, std::int64_t key_tiles) {
   FT_DYN_SHARED(float, shared);
   const int width = PaddedDim(g.head_dim), value_width = PaddedDim(g.value_dim);
