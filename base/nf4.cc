@@ -1,33 +1,15 @@
 #include "base/nf4.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "base/number_formats.h"
 
 namespace foretrain {
 namespace {
-
-// Dettmers et al. 2023, appendix E.
-constexpr std::array<float, 16> kQuantiles = {-1.0F,
-                                              -0.6961928009986877F,
-                                              -0.5250730514526367F,
-                                              -0.39491748809814453F,
-                                              -0.28444138169288635F,
-                                              -0.18477343022823334F,
-                                              -0.09105003625154495F,
-                                              0.0F,
-                                              0.07958029955625534F,
-                                              0.16093020141124725F,
-                                              0.24611230194568634F,
-                                              0.33791524171829224F,
-                                              0.44070982933044434F,
-                                              0.5626170039176941F,
-                                              0.7229568362236023F,
-                                              1.0F};
 
 float LargestOf(const float* x, std::int64_t n) {
   float largest = 0.0F;
@@ -62,12 +44,12 @@ void QuantizeLargest(const Nf4Layout& at, std::vector<float>& largest, std::uint
 
 }  // namespace
 
-float FloatOfNf4(std::uint32_t code) { return kQuantiles[code & 15U]; }
+float FloatOfNf4(std::uint32_t code) { return kNf4Quantiles[code & 15U]; }
 
 std::uint32_t Nf4OfFloat(float x) {
   std::uint32_t code = 0;
-  for (std::uint32_t next = 1; next < kQuantiles.size(); ++next) {
-    if (x > (kQuantiles[next - 1] + kQuantiles[next]) / 2) code = next;
+  for (std::uint32_t next = 1; next < std::size(kNf4Quantiles); ++next) {
+    if (x > (kNf4Quantiles[next - 1] + kNf4Quantiles[next]) / 2) code = next;
   }
   return code;
 }
@@ -99,7 +81,7 @@ void DequantizeNf4(const std::uint8_t* packed, std::int64_t elements, float* out
     const std::int64_t begin = block * kNf4Block;
     for (std::int64_t i = begin; i < std::min(begin + kNf4Block, elements); ++i) {
       const std::uint32_t codes = packed[i / 2];
-      out[i] = kQuantiles[(i % 2 == 0 ? codes >> 4 : codes) & 15U] * largest;
+      out[i] = kNf4Quantiles[(i % 2 == 0 ? codes >> 4 : codes) & 15U] * largest;
     }
   }
 }

@@ -20,6 +20,24 @@ namespace foretrain {
 inline constexpr std::int64_t kNf4Block = 64;
 inline constexpr std::int64_t kNf4OuterBlock = 256;
 
+// What the codes stand for, rising (Dettmers et al. 2023, appendix E).
+inline constexpr float kNf4Quantiles[16] = {-1.0F,
+                                            -0.6961928009986877F,
+                                            -0.5250730514526367F,
+                                            -0.39491748809814453F,
+                                            -0.28444138169288635F,
+                                            -0.18477343022823334F,
+                                            -0.09105003625154495F,
+                                            0.0F,
+                                            0.07958029955625534F,
+                                            0.16093020141124725F,
+                                            0.24611230194568634F,
+                                            0.33791524171829224F,
+                                            0.44070982933044434F,
+                                            0.5626170039176941F,
+                                            0.7229568362236023F,
+                                            1.0F};
+
 // Where the parts of a tensor of `elements` >= 0 numbers lie, in bytes from its start.
 struct Nf4Layout {
   explicit Nf4Layout(std::int64_t elements)

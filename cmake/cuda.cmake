@@ -60,6 +60,7 @@ add_library(foretrain_cuda MODULE ${cuda_sources})
 target_compile_options(foretrain_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
 # Updates and codes of 8 bits have the CPU's bits; they are as fast as memory without fused multiply-adds too.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/update.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/exchange.cu
+  ${CMAKE_SOURCE_DIR}/kernels/cuda/nf4.cu
   PROPERTIES COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 target_link_libraries(foretrain_cuda PRIVATE foretrain_options foretrain_base CUDA::cudart CUDA::cublasLt CUDA::nvtx3)
 # Never CUDA::cuda_driver: it would need the driver's library at load time.

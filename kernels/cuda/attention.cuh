@@ -1,20 +1,22 @@
 // What forward and backward attention share: the call in the words of parts (queries and keys as
-// runs of rows), tiles of rows in shared memory, and scores.
+// runs of rows), and for CUDA cores tiles of rows in shared memory and scores.
 //
-// All sums are in fp32 on CUDA cores: correct everywhere, far below the rate of tensor cores. A
-// block of 256 threads works on 32 queries and 32 keys; 8 neighbouring lanes share a row.
+// Sums on CUDA cores are in fp32: correct everywhere, far below the rate of tensor cores
+// (tensor_attention.cuh). There a block of 256 threads works on 32 queries and 32 keys; 8
+// neighbouring lanes share a row.
 #pragma once
 
 #include <type_traits>
 
+#include "kernels/cuda/attention_path.h"
 #include "kernels/cuda/positions.cuh"
 #include "kernels/cuda/random.cuh"
 
 namespace foretrain {
 
-constexpr int kRows = 32;               // queries and keys of a tile
-constexpr int kLanes = kBlock / kRows;  // threads of a row
-constexpr int kCols = kRows / kLanes;   // scores of a thread
+constexpr int kRows = 32;                // queries and keys of a tile
+constexpr int kLanes = kBlock / kRows;   // threads of a row
+constexpr int kScores = kRows / kLanes;  // of a thread
 constexpr std::int64_t kMostAttentionDim = 256;
 
 struct AttentionCall {
@@ -30,29 +32,53 @@ struct AttentionCall {
   std::int32_t drops;
 };
 
+// What the forward pass writes; merge != 0: joined with what is there.
+struct ForwardOutputs {
+  void* out;
+  float* lse;
+  std::int32_t merge;
+};
+
+// What the backward pass reads beside the call, and writes.
+struct BackwardTensors {
+  const void* out;
+  const float* lse;
+  const void* dout;
+  void* dq;
+  void* dk;
+  void* dv;
+  std::int64_t dq_stride, dkv_stride;
+  std::int32_t accumulate_dq;
+  float* delta;  // [rows, heads]: dout . out, made with dq
+};
+
 // Rows of one run, of the first sample.
 struct RowTile {
   std::int64_t row, position;
   int rows;
 };
 
+FT_DEVICE RowTile TileOfRun(const FtRun& run, std::int64_t tile, int tile_rows) {
+  const std::int64_t first = tile * tile_rows, left = run.rows - first;
+  return {run.row + first, run.position + first,
+          static_cast<int>(left < tile_rows ? left : tile_rows)};
+}
+
 // Tile number `tile` of the runs; each run begins a new one.
-FT_DEVICE RowTile TileOf(const Runs& runs, std::int64_t tile) {
+FT_DEVICE RowTile TileOf(const Runs& runs, std::int64_t tile, int tile_rows = kRows) {
   for (std::int32_t r = 0; r < runs.count; ++r) {
-    const FtRun& run = runs.at[r];
-    const std::int64_t tiles = (run.rows + kRows - 1) / kRows;
-    if (tile < tiles) {
-      const std::int64_t first = tile * kRows, left = run.rows - first;
-      return {run.row + first, run.position + first, static_cast<int>(left < kRows ? left : kRows)};
-    }
+    const std::int64_t tiles = (runs.at[r].rows + tile_rows - 1) / tile_rows;
+    if (tile < tiles) return TileOfRun(runs.at[r], tile, tile_rows);
     tile -= tiles;
   }
   return {0, 0, 0};
 }
 
-inline std::int64_t TilesOf(const Runs& runs) {
+inline std::int64_t TilesOf(const Runs& runs, int tile_rows = kRows) {
   std::int64_t tiles = 0;
-  for (std::int32_t r = 0; r < runs.count; ++r) tiles += (runs.at[r].rows + kRows - 1) / kRows;
+  for (std::int32_t r = 0; r < runs.count; ++r) {
+    tiles += (runs.at[r].rows + tile_rows - 1) / tile_rows;
+  }
   return tiles;
 }
 

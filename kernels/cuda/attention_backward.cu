@@ -1,23 +1,12 @@
 // Flash attention backward (Dao et al. 2022) in two kernels without atomics: one follows the
 // queries and makes dq, the other follows the keys and makes dk and dv. Both compute the weights
-// anew from the logarithm of their sum.
+// anew from the logarithm of their sum. Here on CUDA cores.
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/tensor_attention.cuh"
 
 namespace foretrain {
 namespace {
-
-struct BackwardTensors {
-  const void* out;
-  const float* lse;
-  const void* dout;
-  void* dq;
-  void* dk;
-  void* dv;
-  std::int64_t dq_stride, dkv_stride;
-  std::int32_t accumulate_dq;
-  float* delta;  // [rows, heads]: dout . out, made with dq
-};
 
 // What a score gives: the weight that its value has, and its own gradient.
 struct ScoreGradient {
@@ -204,6 +193,10 @@ FtStatus Backward(FtQueue* queue, CudaCheck& check, const char* name, const Atte
   tensors.delta =
       reinterpret_cast<float*>(check.Workspace(rows * call.heads * std::int64_t{sizeof(float)}));
   if (!check.ok()) return check.status();
+  if (PathOf(NeedsOf(queue, call, {tensors.out, tensors.dout, tensors.dq, tensors.dk, tensors.dv},
+                     tensors.dkv_stride)) == AttentionPath::kTensorCores) {
+    return TensorAttentionBackward(queue, check, name, call, tensors, batch);
+  }
   const std::int64_t tiles = kRows * (2 * PaddedDim(call.head_dim) + 2 * PaddedDim(call.value_dim));
   const std::int64_t scores = kRows * (kRows + 1);
   const std::int64_t of_query = (tiles + scores) * std::int64_t{sizeof(float)};

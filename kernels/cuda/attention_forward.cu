@@ -1,18 +1,13 @@
 // Flash attention forward (Dao et al. 2022): tiles of keys one after the other, with a running
-// maximum and sum, so that no matrix of scores is stored.
+// maximum and sum, so that no matrix of scores is stored. Here on CUDA cores.
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/tensor_attention.cuh"
 
 namespace foretrain {
 namespace {
 
 constexpr float kNone = -INFINITY;
-
-struct ForwardOutputs {
-  void* out;
-  float* lse;
-  std::int32_t merge;
-};
 
 // A query's softmax so far. `most` is alike in all lanes of its row, which add up the sum; each
 // lane has every kLanes-th element.
@@ -40,17 +35,17 @@ FT_DEVICE RunningRow<kDims> BeginRow(const AttentionCall& g, const ForwardOutput
 // The scores of one tile of keys. weights: [kRows][kRows + 1] of shared memory, of which lanes of a
 // row use that row alone.
 template <int kDims>
-FT_DEVICE void AddScores(const float (&scores)[kCols], const float (&factors)[kCols],
+FT_DEVICE void AddScores(const float (&scores)[kScores], const float (&factors)[kScores],
                          float* weights, int y, int lane, RunningRow<kDims>& row) {
   float most = row.most;
 #pragma unroll
-  for (int i = 0; i < kCols; ++i) most = Most{}(most, scores[i]);
+  for (int i = 0; i < kScores; ++i) most = Most{}(most, scores[i]);
   most = JoinRow(most, Most{});
   if (most == kNone) return;  // for all lanes of the row; no barrier follows that others would miss
   const float shrink = expf(row.most - most);
   float sum = 0.0F;
 #pragma unroll
-  for (int i = 0; i < kCols; ++i) {
+  for (int i = 0; i < kScores; ++i) {
     const float weight = expf(scores[i] - most);
     sum += weight;
     weights[y * (kRows + 1) + lane + i * kLanes] = weight * factors[i];
@@ -62,7 +57,7 @@ FT_DEVICE void AddScores(const float (&scores)[kCols], const float (&factors)[kC
 }
 
 template <int kDims>
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock, 2)
     AttentionForwardKernel(AttentionCall g, ForwardOutputs o, std::int64_t key_tiles) {
   FT_DYN_SHARED(float, shared);
   const int width = PaddedDim(g.head_dim), value_width = PaddedDim(g.value_dim);
@@ -86,9 +81,9 @@ __global__ void __launch_bounds__(kBlock)
     LoadRows(g.k, g.dtype, tile, shift, g.kv_stride, kv_head * g.head_dim, g.head_dim, keys);
     LoadRows(g.v, g.dtype, tile, shift, g.kv_stride, kv_head * g.value_dim, g.value_dim, values);
     __syncthreads();
-    float scores[kCols], factors[kCols];
+    float scores[kScores], factors[kScores];
 #pragma unroll
-    for (int i = 0; i < kCols; ++i) {
+    for (int i = 0; i < kScores; ++i) {
       const int j = lane + i * kLanes;
       const std::int64_t key = tile.position + j;
       const bool seen = y < mine.rows && j < tile.rows && Sees(g, query, key);
@@ -125,6 +120,9 @@ FtStatus Forward(FtQueue* queue, CudaCheck& check, const char* name, const Atten
                  const ForwardOutputs& outputs, std::int64_t batch) {
   const std::int64_t query_tiles = TilesOf(call.queries);
   if (!check.ok() || batch == 0 || query_tiles == 0) return check.status();
+  if (PathOf(NeedsOf(queue, call, {outputs.out})) == AttentionPath::kTensorCores) {
+    return TensorAttentionForward(queue, check, name, call, outputs, batch);
+  }
   const std::int64_t floats = 2 * kRows * PaddedDim(call.head_dim) +
                               kRows * PaddedDim(call.value_dim) + kRows * (kRows + 1);
   const std::int64_t bytes = floats * std::int64_t{sizeof(float)};

@@ -94,6 +94,18 @@ void QueueDestroy(FtQueue* queue) {
   delete q;
 }
 
+FtStatus AskCapability(CudaQueue& queue, char* why, size_t n) {
+  int major = 0, minor = 0;
+  FtStatus status =
+      Told(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, queue.device),
+           "ask for its capability", queue.device, why, n);
+  if (status != FT_OK) return status;
+  status = Told(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, queue.device),
+                "ask for its capability", queue.device, why, n);
+  queue.capability = 10 * major + minor;
+  return status;
+}
+
 FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
   queue.device = device;
   FtStatus status = FT_OK;
@@ -112,6 +124,7 @@ FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
   status = Told(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
                 "ask for shared memory", device, why, n);
   queue.shared_bytes = shared;
+  if (status == FT_OK) status = AskCapability(queue, why, n);
   return status != FT_OK ? status : MakeGemmLibrary(&queue.gemm, why, n);
 }
 

@@ -1,6 +1,7 @@
 // What is sent between ranks: numbers in other formats, and sums over ranks.
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/nf4.cuh"
 
 namespace foretrain {
 namespace {
@@ -94,7 +95,7 @@ bool CheckQuantize(CudaCheck& check, const FtQuantize& g) {
   check.Float("dtype", g.dtype).Size("elements", g.elements).AtLeast("pieces", g.pieces, 1);
   check.Tensor("x", g.x, g.elements).Tensor("out", g.out, g.elements);
   if (!HasScales(g.format) && g.format != FT_BF16 && g.format != FT_F16) {
-    check.Refuse(FT_UNSUPPORTED, "format %d: only bf16, f16, fp8 and i8",
+    check.Refuse(FT_UNSUPPORTED, "format %d: only bf16, f16, fp8, i8 and nf4",
                  static_cast<int>(g.format));
   } else if (check.ok() && HasScales(g.format) && g.elements % (4 * g.pieces) != 0) {
     check.Refuse(FT_FAILED, "%lld elements in %lld pieces: each must be a multiple of 4",
@@ -112,6 +113,7 @@ std::int64_t BlocksOfPiece(const FtQuantize& g) {
 
 FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
   CudaCheck check(queue, "quantize");
+  if (g->format == FT_NF4) return QuantizeNf4(queue, check, *g);
   if (!CheckQuantize(check, *g)) return check.status();
   const std::int64_t blocks = BlocksOfPiece(*g);
   FT_LAUNCH(QuantizeKernel, dim3(Blocks(g->pieces * blocks * kWarp, kBlock)), dim3(kBlock), 0,
@@ -121,6 +123,7 @@ FtStatus Quantize(FtQueue* queue, const FtQuantize* g) {
 
 FtStatus Dequantize(FtQueue* queue, const FtQuantize* g) {
   CudaCheck check(queue, "dequantize");
+  if (g->format == FT_NF4) return DequantizeNf4(queue, check, *g);
   if (!CheckQuantize(check, *g)) return check.status();
   const std::int64_t blocks = BlocksOfPiece(*g);
   FT_LAUNCH(DequantizeKernel, dim3(Blocks(g->pieces * blocks * kWarp, kBlock)), dim3(kBlock), 0,

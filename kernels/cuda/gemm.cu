@@ -1,8 +1,10 @@
-// GEMM: by cuBLASLt where it has an algorithm, else by tiles in shared memory, which also serve
-// products of experts and run on the host.
+// GEMM: by cuBLASLt where it has an algorithm, else on tensor cores (tensor_gemm.cu), else by tiles
+// in shared memory on CUDA cores. Products of experts: the latter two.
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/expert_runs.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/library_gemm.h"
+#include "kernels/cuda/tensor_gemm.cuh"
 
 namespace foretrain {
 namespace {
@@ -121,34 +123,12 @@ FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
     if (status != FT_UNSUPPORTED) return status;
   }
 #endif
+  if (TakesTensorCores(queue, *g)) return TensorGemm(queue, check, *g);
   LaunchTiles(queue, *g);
   return check.Launched();
 }
 
 // ---- products of experts, whose runs of rows lie in device memory
-
-// Rows of run `run`, and of all runs before it.
-struct GroupRows {
-  std::int64_t first, count;
-};
-template <class Arguments>
-FT_DEVICE std::int64_t RowsOfRun(const Arguments& g, std::int64_t run) {
-  if (g.counts == nullptr) return g.rows / g.groups;
-  if (g.count_stride == 0) return g.counts[run];
-  return g.counts[run / g.experts * g.count_stride + run % g.experts];
-}
-template <class Arguments>
-FT_DEVICE GroupRows RowsBefore(const Arguments& g, std::int64_t run) {
-  if (g.counts == nullptr) return {run * (g.rows / g.groups), g.rows / g.groups};
-  std::int64_t first = 0;
-  for (std::int64_t before = 0; before < run; ++before) first += RowsOfRun(g, before);
-  const std::int64_t count = RowsOfRun(g, run), room = g.rows - first;
-  return {first, count < room ? count : room};
-}
-
-FT_DEVICE const char* Shifted(const void* at, FtDtype dtype, std::int64_t elements) {
-  return static_cast<const char*>(at) + elements * (dtype == FT_F32 ? 4 : 2);
-}
 
 // Run blockIdx.z of FORWARD and INPUT; tiles past its rows have nothing to do.
 __global__ void __launch_bounds__(kBlock) GroupedRowsKernel(FtGroupedGemm g) {
@@ -218,6 +198,7 @@ FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
   check.Tensor("b", g->b, weight ? g->rows : g->experts * g->out, g->in);
   check.Tensor("c", g->c, weight ? g->experts * g->out : g->rows, g->in);
   if (!check.ok() || g->out == 0 || g->in == 0) return check.status();
+  if (TakesTensorCores(queue, *g)) return TensorGroupedGemm(queue, check, *g);
   if (weight) {
     FT_LAUNCH(GroupedWeightKernel,
               dim3(Blocks(g->in, kTile), Blocks(g->out, kTile), static_cast<unsigned>(g->experts)),

@@ -50,6 +50,8 @@ void Begin(Block& block) {
     fiber.thread = {i % block.block.x, i / block.block.x % block.block.y,
                     i / (block.block.x * block.block.y)};
     fiber.wait = Wait::kNone;
+    fiber.copies.clear();
+    fiber.groups = 0;
     fiber.stack_pointer = FreshStack(i);
   }
 }
@@ -69,12 +71,11 @@ bool ReleaseWarps(Block& block) {
   bool released = false;
   const auto count = static_cast<unsigned>(block.fibers.size());
   for (unsigned i = 0; i < count; ++i) {
-    const Fiber fiber = block.fibers[i];
-    const unsigned warp = i & ~31U;
-    if (fiber.wait != Wait::kWarp || !IsMet(block, warp, fiber)) continue;
+    const unsigned warp = i & ~31U, mask = block.fibers[i].mask;
+    if (block.fibers[i].wait != Wait::kWarp || !IsMet(block, warp, block.fibers[i])) continue;
     for (unsigned lane = 0; lane < 32 && warp + lane < count; ++lane) {
       Fiber& other = block.fibers[warp + lane];
-      if ((fiber.mask >> lane & 1U) != 0 && other.wait == Wait::kWarp) other.wait = Wait::kNone;
+      if ((mask >> lane & 1U) != 0 && other.wait == Wait::kWarp) other.wait = Wait::kNone;
     }
     released = true;
   }

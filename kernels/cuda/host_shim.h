@@ -3,12 +3,14 @@
 // other in the calling thread. x86-64 alone (the switch of fibers is assembly).
 //
 // It finds missing barriers (a fiber runs until it meets one, in three orders of threads), barriers
-// that not all threads of a block or not all lanes of a mask reach, and with AddressSanitizer
-// accesses past global and shared memory. It leaves out true concurrency, memory ordering, and all
-// hardware that is not a thread: tensor cores, asynchronous copies, clusters.
+// that not all threads of a block or not all lanes of a mask reach, copies that are read before
+// they were waited for, and with AddressSanitizer accesses past global and shared memory. Products
+// of tiles and asynchronous copies: host_tensor_core.h. It leaves out true concurrency, memory
+// ordering, and clusters.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -55,12 +57,29 @@ inline Order order = Order::kForward;
 inline int failures = 0;
 
 enum class Wait : std::uint8_t { kNone, kBlock, kWarp, kDone };
+
+// Of host_tensor_core.h: what lanes do together, what each hands to the others, and copies that are
+// under way.
+enum class Instruction : std::uint8_t { kNone, kLoad, kLoadTransposed, kMultiply };
+using LaneWords = std::array<std::uint32_t, 6>;
+struct AsyncCopy {
+  void* to;
+  const void* from;  // null: zeros
+  std::size_t bytes;
+  unsigned group;
+};
+
 struct Fiber {
   void* stack_pointer = nullptr;
   uint3 thread{};
   unsigned number = 0;  // in the block
   Wait wait = Wait::kNone;
   unsigned mask = 0;
+  unsigned turn = 0;
+  LaneWords words[2] = {};  // of this turn and of the one before
+  Instruction instruction[2] = {};
+  std::vector<AsyncCopy> copies;
+  unsigned groups = 0;
 };
 struct Block {
   std::vector<Fiber> fibers;

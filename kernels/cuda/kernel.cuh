@@ -38,9 +38,11 @@ constexpr float kLog2E = 1.4426950409F;
 // ---- numbers
 
 struct Bf16 {
+  static constexpr bool kIsBf16 = true;
   std::uint16_t bits;
 };
 struct Fp16 {
+  static constexpr bool kIsBf16 = false;
   std::uint16_t bits;
 };
 

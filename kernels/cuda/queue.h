@@ -18,6 +18,7 @@ struct CudaQueue {
   int device = 0;
   std::byte* workspace = nullptr;  // of the device, 256-byte aligned, free between entries
   std::int64_t shared_bytes = 0;   // most that a block may have
+  int capability = 0;              // of the device: 10 * major + minor
   GemmLibrary* gemm = nullptr;     // null where kernels run on the host
   char error[512] = {};
 };

@@ -39,6 +39,7 @@ FtStatus Release(int32_t /*device*/, void* pointer, char* /*why*/, size_t /*n*/)
 FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
   auto* const queue = new CudaQueue;
   queue->shared_bytes = 227 * 1024;  // as compute capability 9.0 has
+  queue->capability = 90;
   void* workspace = nullptr;
   const FtStatus status = Allocate(device, kWorkspaceBytes, &workspace, why, n);
   queue->workspace = static_cast<std::byte*>(workspace);

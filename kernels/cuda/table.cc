@@ -105,6 +105,9 @@ std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
 #undef FT_THERE
   static_assert(sizeof there == FT_KERNEL_COUNT);
   if (!there[kernel]) return 0;
+  if (dtype == FT_NF4) {
+    return kernel == FT_KERNEL_QUANTIZE || kernel == FT_KERNEL_DEQUANTIZE ? 1 : 0;
+  }
   if (dtype == FT_U8) return TakesMasks(kernel) ? 1 : 0;
   if (dtype == FT_BF16 || dtype == FT_F16) return TakesShortTensors(kernel) ? 1 : 0;
   return dtype == FT_F32 ? 1 : 0;

@@ -32,8 +32,9 @@ void AddSizes(double factor, const Tensor& x, std::size_t at_x, std::int64_t n, 
 class Bounder {
  public:
   Bounder(const reference::AttentionShape& s, const Tensor& q, const Tensor& k, const Tensor& v,
-          const Tensor& dout)
+          const Tensor& dout, const Rounding& rounding)
       : s_(s),
+        rounding_(rounding),
         q_(q),
         k_(k),
         v_(v),
@@ -88,10 +89,10 @@ class Bounder {
       const double probability = p[Index(j - first)];
       const double relative = error[Index(j - first)] + 8.0 * kUnit;
       const std::size_t value = Value(j, head);
-      AddSizes(probability * (relative + lse_error + Roundings(keys + 8)), v_, value, values,
+      AddSizes(Stored(probability, relative + lse_error + Roundings(keys + 8)), v_, value, values,
                bounds_.out, out);
-      AddSizes(probability * (relative + Roundings(queries + 4)), dout_, out, values, bounds_.v,
-               value);
+      AddSizes(Stored(probability, relative + Roundings(queries + 4)), dout_, out, values,
+               bounds_.v, value);
       const Sum dp = Multiply(dout_, out, v_, value, values);
       const double passed = scale * slope[Index(j - first)];
       const double through = std::abs(dp.value - delta.value) * probability;
@@ -104,9 +105,14 @@ class Bounder {
               : 0.0;
       const double ds_error = ds * (relative + 6.0 * kUnit) + cap_error +
                               passed * probability * Roundings(values + 2) * (dp.size + delta.size);
-      AddSizes(ds_error + ds * Roundings(keys + 4), k_, key, d, bounds_.q, query);
-      AddSizes(ds_error + ds * Roundings(queries + 4), q_, query, d, bounds_.k, key);
+      AddSizes(ds_error + Stored(ds, Roundings(keys + 4)), k_, key, d, bounds_.q, query);
+      AddSizes(ds_error + Stored(ds, Roundings(queries + 4)), q_, query, d, bounds_.k, key);
     }
+  }
+
+  // The error of a number of this size with a relative error, once it is rounded.
+  double Stored(double size, double relative) const {
+    return size * (relative + rounding_.unit) + rounding_.floor;
   }
 
   std::size_t Key(std::int64_t row, std::int64_t head) const {
@@ -118,6 +124,7 @@ class Bounder {
   }
 
   const reference::AttentionShape& s_;
+  const Rounding rounding_;
   const Tensor& q_;
   const Tensor& k_;
   const Tensor& v_;
@@ -129,8 +136,9 @@ class Bounder {
 }  // namespace
 
 AttentionBounds BoundAttention(const reference::AttentionShape& shape, const Tensor& q,
-                               const Tensor& k, const Tensor& v, const Tensor& dout) {
-  return Bounder(shape, q, k, v, dout).Run();
+                               const Tensor& k, const Tensor& v, const Tensor& dout,
+                               const Rounding& rounding) {
+  return Bounder(shape, q, k, v, dout, rounding).Run();
 }
 
 }  // namespace foretrain::test

@@ -21,7 +21,16 @@ struct AttentionBounds {
 //   out      sum over keys of p v:  p (relative + R(keys + 8)) |v|
 //   ds       scale p ((relative + 6 unit) |dp - delta| + R(head_dim + 2) (sum |dout||v| + sum
 //   |dout||out|)) dq, dk, dv   sums over keys, or over queries of all heads of a group
+//
+// `rounding`: how weights and gradients of scores are rounded before they are multiplied, as tensor
+// cores need it: p |v|, p |dout|, and ds |k| and ds |q| each cost a unit more, or a floor where the
+// number is smaller than the format's least.
+struct Rounding {
+  double unit = 0.0;   // relative
+  double floor = 0.0;  // half the least number
+};
 AttentionBounds BoundAttention(const reference::AttentionShape& shape, const Tensor& q,
-                               const Tensor& k, const Tensor& v, const Tensor& dout);
+                               const Tensor& k, const Tensor& v, const Tensor& dout,
+                               const Rounding& rounding = {});
 
 }  // namespace foretrain::test

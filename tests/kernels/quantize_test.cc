@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/nf4.h"
+#include "base/number_formats.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -97,6 +99,44 @@ TEST_P(QuantizeTest, RefusesOddPiecesAndOtherFormats) {
   EXPECT_EQ(api_.quantize(queue_.get(), &odd), FT_FAILED);
   const FtQuantize other{x.data(), out.data(), 8, 1, FT_F64, FT_F32};
   EXPECT_EQ(api_.dequantize(queue_.get(), &other), FT_UNSUPPORTED);
+}
+
+// To the bit what base/nf4.h makes: sums of this many fp32 numbers of like size are exact in fp64
+// in any order. Sizes with half a byte, part of a block, and a second scale.
+TEST_P(QuantizeTest, Nf4IsThatOfBase) {
+  for (const std::int64_t n : {1, 2, 63, 64, 65, 1000, 64 * 256 + 77}) {
+    const Floats x = Random(n, static_cast<std::uint32_t>(n), 0.02F);
+    const Nf4Layout layout(n);
+    std::vector<std::uint8_t> expected(static_cast<std::size_t>(layout.bytes)),
+        packed(expected.size(), 0xcd);
+    QuantizeNf4(x.data(), n, expected.data());
+    Run(api_.quantize, FtQuantize{x.data(), packed.data(), n, 1, FT_NF4, FT_F32});
+    EXPECT_EQ(packed, expected) << n;
+    Floats back(x.size()), out(x.size());
+    DequantizeNf4(expected.data(), n, back.data());
+    Run(api_.dequantize, FtQuantize{expected.data(), out.data(), n, 1, FT_NF4, FT_F32});
+    EXPECT_EQ(Bits(out), Bits(back)) << n;
+  }
+}
+
+TEST_P(QuantizeTest, Nf4BecomesShortNumbersRoundedOnce) {
+  const std::int64_t n = 200;
+  const Floats x = Random(n, 3);
+  std::vector<std::uint8_t> packed(static_cast<std::size_t>(Nf4Layout(n).bytes));
+  QuantizeNf4(x.data(), n, packed.data());
+  Floats back(x.size());
+  DequantizeNf4(packed.data(), n, back.data());
+  std::vector<std::uint16_t> expected(x.size()), out(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) expected[i] = Bf16OfFloat(back[i]);
+  Run(api_.dequantize, FtQuantize{packed.data(), out.data(), n, 1, FT_NF4, FT_BF16});
+  EXPECT_EQ(out, expected);
+}
+
+TEST_P(QuantizeTest, Nf4RefusesPieces) {
+  Floats x(128), out(128);
+  const FtQuantize pieces{x.data(), out.data(), 128, 2, FT_NF4, FT_F32};
+  EXPECT_EQ(api_.quantize(queue_.get(), &pieces), FT_UNSUPPORTED);
+  EXPECT_EQ(api_.dequantize(queue_.get(), &pieces), FT_UNSUPPORTED);
 }
 
 FT_TEST_ALL_VARIANTS(QuantizeTest);

@@ -1,0 +1,395 @@
+// Attention of 16-bit tensors whose rows are aligned, as tensor cores take it, against the
+// reference: heads of every padded width, windows, groups, ragged tiles, parts that merge.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/wide_copies.h"
+#include "tests/kernels/attention_bounds.h"
+#include "tests/kernels/support.h"
+
+namespace foretrain::test {
+namespace {
+
+using Codes = std::vector<std::uint16_t>;
+using reference::AttentionShape;
+
+// Numbers of 8 and of 11 bits: half a unit in the last place, and half the least of them.
+struct ShortFormat {
+  FtDtype dtype;
+  Rounding rounding;
+};
+constexpr ShortFormat kBf16{FT_BF16, {0x1p-8, 0x1p-134}};
+constexpr ShortFormat kFp16{FT_F16, {0x1p-11, 0x1p-25}};
+
+Codes Shortened(FtDtype dtype, const Floats& x) {
+  Codes codes(x.size());
+  Narrow(dtype, x.data(), codes.data(), static_cast<std::int64_t>(x.size()));
+  return codes;
+}
+Floats Longer(FtDtype dtype, const Codes& codes) {
+  Floats x(codes.size());
+  Widen(dtype, codes.data(), x.data(), static_cast<std::int64_t>(codes.size()));
+  return x;
+}
+
+// The bound of each element once it is stored.
+Tensor Stored(const Tensor& bounds, const Tensor& expected, const Rounding& rounding) {
+  Tensor stored = bounds;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    stored[i] += rounding.unit * (std::abs(expected[i]) + bounds[i]) + rounding.floor;
+  }
+  return stored;
+}
+
+// Rounded random inputs: what the codes hold.
+struct Inputs {
+  Inputs(const AttentionShape& s, FtDtype dtype)
+      : q(Rounded(dtype, Random(s.batch * s.sequence * s.heads * s.head_dim, 1, 2.0F))),
+        k(Rounded(dtype, Random(s.batch * s.sequence * s.kv_heads * s.head_dim, 2, 2.0F))),
+        v(Rounded(dtype, Random(s.batch * s.sequence * s.kv_heads * s.ValueDim(), 3))),
+        dout(Rounded(dtype, Random(s.batch * s.sequence * s.heads * s.ValueDim(), 4))) {}
+  static Tensor Rounded(FtDtype dtype, const Floats& x) {
+    return ToDouble(Longer(dtype, Shortened(dtype, x)));
+  }
+  Tensor q, k, v, dout;
+};
+
+Codes CodesOf(FtDtype dtype, const Tensor& x) {
+  return Shortened(dtype, Floats(x.begin(), x.end()));
+}
+
+// Rows [q | k | v | gap] whose gap, of 8 numbers so that rows stay aligned, holds NaN.
+struct Packed {
+  static constexpr std::int64_t kGap = 8;
+
+  Packed(const AttentionShape& s, FtDtype dtype)
+      : rows(s.batch * s.sequence),
+        widths{s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.ValueDim()},
+        stride(widths[0] + widths[1] + widths[2] + kGap),
+        nan(Shortened(dtype, {std::numeric_limits<float>::quiet_NaN()})[0]),
+        data(static_cast<std::size_t>(rows * stride), nan) {}
+
+  std::uint16_t* At(int part) {
+    return data.data() + (part > 0 ? widths[0] : 0) + (part > 1 ? widths[1] : 0);
+  }
+  void Put(int part, const Codes& x) {
+    for (std::int64_t i = 0; i < rows * widths[part]; ++i) {
+      At(part)[i / widths[part] * stride + i % widths[part]] = x[static_cast<std::size_t>(i)];
+    }
+  }
+  Codes Get(int part) {
+    Codes x;
+    for (std::int64_t i = 0; i < rows * widths[part]; ++i) {
+      x.push_back(At(part)[i / widths[part] * stride + i % widths[part]]);
+    }
+    return x;
+  }
+  void ExpectGapIsNan() const {
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if (static_cast<std::int64_t>(i) % stride < stride - kGap) continue;
+      ASSERT_EQ(data[i], nan) << "a number was written beside the slices";
+    }
+  }
+
+  std::int64_t rows, widths[3], stride;
+  std::uint16_t nan;
+  Codes data;
+};
+
+class ShortAttentionTest : public KernelTest {
+ protected:
+  template <class Arguments>
+  Arguments Sized(const AttentionShape& s, const ShortFormat& format, std::int64_t stride) {
+    Arguments g{};
+    g.batch = s.batch, g.sequence = s.sequence, g.row_stride = stride, g.window = s.window;
+    g.heads = static_cast<std::int32_t>(s.heads);
+    g.kv_heads = static_cast<std::int32_t>(s.kv_heads);
+    g.head_dim = static_cast<std::int32_t>(s.head_dim);
+    g.value_dim = static_cast<std::int32_t>(s.value_dim);
+    g.dtype = format.dtype;
+    return g;
+  }
+
+  void Check(const AttentionShape& s, const ShortFormat& format) {
+    SCOPED_TRACE("sequence " + std::to_string(s.sequence) + " heads " + std::to_string(s.heads) +
+                 "/" + std::to_string(s.kv_heads) + " head_dim " + std::to_string(s.head_dim) +
+                 "/" + std::to_string(s.ValueDim()) + " window " + std::to_string(s.window));
+    const Inputs in(s, format.dtype);
+    const auto bounds = BoundAttention(s, in.q, in.k, in.v, in.dout, format.rounding);
+    Packed packed(s, format.dtype);
+    packed.Put(0, CodesOf(format.dtype, in.q));
+    packed.Put(1, CodesOf(format.dtype, in.k));
+    packed.Put(2, CodesOf(format.dtype, in.v));
+    const auto forward = reference::AttentionForward(s, in.q, in.k, in.v);
+    CheckForward(s, format, packed, forward, bounds);
+    CheckBackward(s, format, packed, in, forward, bounds);
+  }
+
+  void CheckForward(const AttentionShape& s, const ShortFormat& format, Packed& packed,
+                    const reference::AttentionOutputs& expected, const AttentionBounds& bounds) {
+    Codes out(expected.out.size(), packed.nan);
+    Floats lse(expected.lse.size(), std::numeric_limits<float>::quiet_NaN());
+    auto g = Sized<FtAttentionForward>(s, format, packed.stride);
+    g.q = packed.At(0), g.k = packed.At(1), g.v = packed.At(2);
+    g.out = out.data(), g.lse = lse.data();
+    Run(api_.attention_forward, g);
+    ExpectClose(Longer(format.dtype, out), expected.out,
+                Stored(bounds.out, expected.out, format.rounding), "out");
+    ExpectClose(lse, expected.lse, bounds.lse, "lse");
+  }
+
+  void CheckBackward(const AttentionShape& s, const ShortFormat& format, Packed& packed,
+                     const Inputs& in, const reference::AttentionOutputs& forward,
+                     const AttentionBounds& bounds) {
+    const Codes out = CodesOf(format.dtype, forward.out), dout = CodesOf(format.dtype, in.dout);
+    const Floats lse(forward.lse.begin(), forward.lse.end());
+    const auto expected = reference::AttentionBackward(
+        s, in.q, in.k, in.v, ToDouble(Longer(format.dtype, out)), ToDouble(lse), in.dout);
+    Packed grads(s, format.dtype);
+    auto g = Sized<FtAttentionBackward>(s, format, packed.stride);
+    g.q = packed.At(0), g.k = packed.At(1), g.v = packed.At(2);
+    g.out = out.data(), g.lse = lse.data(), g.dout = dout.data();
+    g.dq = grads.At(0), g.dk = grads.At(1), g.dv = grads.At(2);
+    Run(api_.attention_backward, g);
+    grads.ExpectGapIsNan();
+    const auto close = [&](int part, const Tensor& to, const Tensor& bound, const char* what) {
+      ExpectClose(Longer(format.dtype, grads.Get(part)), to, Stored(bound, to, format.rounding),
+                  what);
+    };
+    close(0, expected.q, bounds.q, "dq");
+    close(1, expected.k, bounds.k, "dk");
+    close(2, expected.v, bounds.v, "dv");
+  }
+};
+
+AttentionShape Shape(std::int64_t sequence, std::int64_t head_dim) {
+  return {.batch = 1, .sequence = sequence, .heads = 1, .kv_heads = 1, .head_dim = head_dim};
+}
+
+// Of each kernel's width, and padded to it.
+TEST_P(ShortAttentionTest, EqualsTheReferenceForHeadsOfEveryWidth) {
+  for (const std::int64_t head_dim : {8, 64, 72, 80, 96, 120, 128}) {
+    Check(Shape(70, head_dim), kBf16);
+  }
+  for (const std::int64_t head_dim : {64, 128}) Check(Shape(33, head_dim), kFp16);
+}
+
+// Around the edges of tiles of 32, 64 and 128 rows.
+TEST_P(ShortAttentionTest, EqualsTheReferenceAtRaggedLengths) {
+  for (const std::int64_t sequence : {1, 15, 31, 32, 63, 64, 65, 127, 128, 129, 161}) {
+    Check(Shape(sequence, 64), kBf16);
+  }
+  Check(Shape(129, 128), kBf16);
+  Check(Shape(129, 96), kFp16);
+}
+
+TEST_P(ShortAttentionTest, SeesTheKeysOfItsWindowAlone) {
+  for (const std::int64_t window : {1, 7, 32, 64, 100, 200}) {
+    AttentionShape s = Shape(200, 64);
+    s.window = window;
+    Check(s, kBf16);
+  }
+}
+
+TEST_P(ShortAttentionTest, SharesKeyHeadsAmongGroupsOfSamples) {
+  for (const std::int64_t kv_heads : {1, 2, 4}) {
+    Check({.batch = 2, .sequence = 37, .heads = 4, .kv_heads = kv_heads, .head_dim = 64}, kBf16);
+  }
+}
+
+TEST_P(ShortAttentionTest, TakesHeadsOfValuesOfAnotherWidth) {
+  for (const std::int64_t value_dim : {8, 40, 96}) {
+    Check({.batch = 1,
+           .sequence = 70,
+           .heads = 2,
+           .kv_heads = 1,
+           .head_dim = 64,
+           .value_dim = value_dim},
+          kBf16);
+  }
+}
+
+// What later positions hold changes nothing, to the bit.
+TEST_P(ShortAttentionTest, IgnoresLaterPositions) {
+  const AttentionShape s = Shape(150, 64);
+  const Inputs in(s, FT_BF16);
+  Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, in.k), v = CodesOf(FT_BF16, in.v);
+  const auto forward = [&](Codes& out, Floats& lse) {
+    out.assign(q.size(), 0);
+    lse.assign(150, 0.0F);
+    auto g = Sized<FtAttentionForward>(s, kBf16, 64);
+    g.q = q.data(), g.k = k.data(), g.v = v.data(), g.out = out.data(), g.lse = lse.data();
+    Run(api_.attention_forward, g);
+  };
+  Codes out, changed;
+  Floats lse, changed_lse;
+  forward(out, lse);
+  const Codes large = Shortened(FT_BF16, {50.0F, -1e6F});
+  std::fill(k.begin() + 100 * 64, k.end(), large[0]);
+  std::fill(v.begin() + 100 * 64, v.end(), large[1]);
+  forward(changed, changed_lse);
+  EXPECT_TRUE(std::equal(out.begin(), out.begin() + 100 * 64, changed.begin()));
+  EXPECT_TRUE(std::equal(lse.begin(), lse.begin() + 100, changed_lse.begin()));
+  EXPECT_NE(out[100 * 64], changed[100 * 64]);
+}
+
+// A NaN in a key reaches every query that sees it and no other.
+TEST_P(ShortAttentionTest, CarriesNanOfAKeyToEveryLaterQuery) {
+  const AttentionShape s = Shape(70, 64);
+  const Inputs in(s, FT_BF16);
+  Tensor key = in.k;
+  key[3 * 64] = std::numeric_limits<double>::quiet_NaN();
+  const Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, key), v = CodesOf(FT_BF16, in.v);
+  Codes out(q.size());
+  Floats lse(70);
+  auto g = Sized<FtAttentionForward>(s, kBf16, 64);
+  g.q = q.data(), g.k = k.data(), g.v = v.data(), g.out = out.data(), g.lse = lse.data();
+  Run(api_.attention_forward, g);
+  const Floats found = Longer(FT_BF16, out);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(std::isnan(found[i]), i >= 3 * 64) << i;
+  }
+}
+
+// Two ranks' halves of a sequence in four pieces, the first and last one rank's: forward of all
+// pairs of queries and keys merges to the whole, backward adds up to it. A part's sums are rounded,
+// and are within the bounds of the whole.
+struct Rank {
+  FtRun runs[2];
+};
+constexpr std::int64_t kPiece = 40;
+constexpr Rank kRanks[] = {{{{0, 0, kPiece}, {kPiece, 3 * kPiece, kPiece}}},
+                           {{{0, kPiece, kPiece}, {kPiece, 2 * kPiece, kPiece}}}};
+
+class ShortAttentionPartTest : public ShortAttentionTest {
+ protected:
+  // The rank's rows of x [sequence, width]; and back.
+  static Codes Share(const Codes& x, std::int64_t width, const Rank& rank) {
+    Codes share;
+    for (const FtRun& run : rank.runs) {
+      const auto from = x.begin() + run.position * width;
+      share.insert(share.end(), from, from + run.rows * width);
+    }
+    return share;
+  }
+  template <class To, class From>
+  static void AddShare(const From& share, std::int64_t width, const Rank& rank, To& x) {
+    for (const FtRun& run : rank.runs) {
+      for (std::int64_t i = 0; i < run.rows * width; ++i) {
+        x[static_cast<std::size_t>(run.position * width + i)] +=
+            share[static_cast<std::size_t>(run.row * width + i)];
+      }
+    }
+  }
+  template <class Arguments>
+  Arguments Part(const AttentionShape& s, const Rank& queries, const Rank& keys) {
+    Arguments g{};
+    g.query_runs = queries.runs, g.key_runs = keys.runs;
+    g.query_run_count = g.key_run_count = 2;
+    g.batch = 1, g.sample_rows = 2 * kPiece, g.window = s.window;
+    g.q_stride = s.heads * s.head_dim, g.kv_stride = s.kv_heads * s.head_dim;
+    g.heads = static_cast<std::int32_t>(s.heads);
+    g.kv_heads = static_cast<std::int32_t>(s.kv_heads);
+    g.head_dim = static_cast<std::int32_t>(s.head_dim);
+    g.dtype = FT_BF16;
+    return g;
+  }
+  void CheckParts(const AttentionShape& s);
+};
+
+void ShortAttentionPartTest::CheckParts(const AttentionShape& s) {
+  const std::int64_t width = s.heads * s.head_dim, kv_width = s.kv_heads * s.head_dim;
+  const Inputs in(s, FT_BF16);
+  const Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, in.k), v = CodesOf(FT_BF16, in.v),
+              dout = CodesOf(FT_BF16, in.dout);
+  const auto forward = reference::AttentionForward(s, in.q, in.k, in.v);
+  const Codes out = CodesOf(FT_BF16, forward.out);
+  const Floats lse(forward.lse.begin(), forward.lse.end());
+  const auto grads = reference::AttentionBackward(
+      s, in.q, in.k, in.v, ToDouble(Longer(FT_BF16, out)), ToDouble(lse), in.dout);
+  AttentionBounds bounds = BoundAttention(s, in.q, in.k, in.v, in.dout, kBf16.rounding);
+  Floats merged(q.size()), merged_lse(lse.size()), dq(q.size()), dk(k.size()), dv(v.size());
+  for (const Rank& mine : kRanks) {
+    const Codes own_q = Share(q, width, mine), own_out = Share(out, width, mine),
+                own_dout = Share(dout, width, mine);
+    Floats own_lse(static_cast<std::size_t>(2 * kPiece * s.heads));
+    for (const FtRun& run : mine.runs) {
+      std::copy_n(lse.begin() + run.position * s.heads, run.rows * s.heads,
+                  own_lse.begin() + run.row * s.heads);
+    }
+    Codes part_out(own_q.size()), part_dq(own_q.size());
+    Floats part_lse(own_lse.size());
+    bool later = false;
+    for (const Rank& other : kRanks) {
+      const Codes own_k = Share(k, kv_width, other), own_v = Share(v, kv_width, other);
+      auto f = Part<FtAttentionPartForward>(s, mine, other);
+      f.q = own_q.data(), f.k = own_k.data(), f.v = own_v.data();
+      f.out = part_out.data(), f.lse = part_lse.data(), f.merge = later ? 1 : 0;
+      Run(api_.attention_part_forward, f);
+      Codes part_dk(own_k.size()), part_dv(own_v.size());
+      auto g = Part<FtAttentionPartBackward>(s, mine, other);
+      g.q = own_q.data(), g.k = own_k.data(), g.v = own_v.data();
+      g.out = own_out.data(), g.lse = own_lse.data(), g.dout = own_dout.data();
+      g.dq = part_dq.data(), g.dk = part_dk.data(), g.dv = part_dv.data();
+      g.dkv_stride = kv_width, g.accumulate_dq = later ? 1 : 0;
+      Run(api_.attention_part_backward, g);
+      AddShare(Longer(FT_BF16, part_dk), kv_width, other, dk);
+      AddShare(Longer(FT_BF16, part_dv), kv_width, other, dv);
+      later = true;
+    }
+    AddShare(Longer(FT_BF16, part_out), width, mine, merged);
+    AddShare(part_lse, s.heads, mine, merged_lse);
+    AddShare(Longer(FT_BF16, part_dq), width, mine, dq);
+  }
+  // A first part's output is rounded on the way: a mean of values, which are at most 1.
+  for (double& bound : bounds.out) bound += kBf16.rounding.unit;
+  for (Tensor* grad : {&bounds.q, &bounds.k, &bounds.v}) {
+    for (double& bound : *grad) bound *= 3.0;
+  }
+  for (double& bound : bounds.lse) bound += 16.0 * kUnit * 8.0;  // to base 2 and back
+  ExpectClose(merged, forward.out, Stored(bounds.out, forward.out, kBf16.rounding), "out");
+  ExpectClose(merged_lse, forward.lse, bounds.lse, "lse");
+  ExpectClose(dq, grads.q, Stored(bounds.q, grads.q, kBf16.rounding), "dq");
+  ExpectClose(dk, grads.k, Stored(bounds.k, grads.k, kBf16.rounding), "dk");
+  ExpectClose(dv, grads.v, Stored(bounds.v, grads.v, kBf16.rounding), "dv");
+}
+
+TEST_P(ShortAttentionPartTest, PartsMergeIntoTheWhole) {
+  for (const std::int64_t window : {0, 50}) {
+    AttentionShape s = Shape(4 * kPiece, 64);
+    s.heads = 2, s.window = window;
+    CheckParts(s);
+  }
+}
+
+// Queries that see no key: 0 and -inf, and with what was there, what was there.
+TEST_P(ShortAttentionPartTest, KeepsOutputsOfQueriesThatSeeNoKey) {
+  const AttentionShape s = Shape(2 * kPiece, 64);
+  const Inputs in(s, FT_BF16);
+  const Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, in.k), v = CodesOf(FT_BF16, in.v);
+  const Rank early{{{0, 0, kPiece}, {kPiece, kPiece, kPiece}}};
+  const Rank late{{{0, 5000, kPiece}, {kPiece, 6000, kPiece}}};
+  Codes out(q.size(), 0x7fff);
+  Floats lse(2 * kPiece, 7.0F);
+  auto g = Part<FtAttentionPartForward>(s, early, late);
+  g.q = q.data(), g.k = k.data(), g.v = v.data(), g.out = out.data(), g.lse = lse.data();
+  Run(api_.attention_part_forward, g);
+  EXPECT_EQ(out, Codes(q.size(), 0));
+  EXPECT_EQ(lse, Floats(2 * kPiece, -std::numeric_limits<float>::infinity()));
+  const Codes before = q;
+  out = before;
+  lse.assign(2 * kPiece, 2.5F);
+  g.merge = 1;
+  Run(api_.attention_part_forward, g);
+  EXPECT_EQ(out, before);
+  ExpectClose(lse, Tensor(2 * kPiece, 2.5), {8.0 * kUnit}, "lse");
+}
+
+FT_TEST_ALL_VARIANTS(ShortAttentionTest);
+FT_TEST_ALL_VARIANTS(ShortAttentionPartTest);
+
+}  // namespace
+}  // namespace foretrain::test
