@@ -13,6 +13,12 @@ Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const
                                  RankChoice ranks) {
   SimulateOptions options;
   options.timeline = false;
+  const auto whole = [&]() -> Result<Forecast> {
+    FT_ASSIGN(Program program, CompileUnverified(model, plan, {.ranks = ranks}));
+    return ForecastOf(std::move(program), costs, options);
+  };
+  // Ranks that are alike are linked once together; an outline links each.
+  if (ranks != RankChoice::kFirst) return whole();
   Forecast out;
   FT_ASSIGN(out.program,
             CompileOutline(model, plan, {.ranks = ranks}, [&out](const RankProgram& rank) {
@@ -22,11 +28,8 @@ Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const
   if (costs.profile().system.blocking_tp) WaitForTensorSums(out.program);
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
   Result<Simulation> played = Simulate(out.program, out.costs, options);
-  if (!played && played.error().code == ErrorCode::kInfeasible) {
-    // Ranks wait for each other's memory.
-    FT_ASSIGN(Program program, CompileUnverified(model, plan, {.ranks = ranks}));
-    return ForecastOf(std::move(program), costs, options);
-  }
+  // Ranks wait for each other's memory.
+  if (!played && played.error().code == ErrorCode::kInfeasible) return whole();
   FT_ASSIGN(out.simulation, std::move(played));
   out.relative_error = QualityOf(out.costs).error;
   return out;
