@@ -5,6 +5,7 @@
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
 #include "app/report.h"
+#include "app/search_watch.h"
 #include "app/stored_runs.h"
 #include "base/json.h"
 #include "base/units.h"
@@ -45,6 +46,7 @@ class Predict final : public Command {
     if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
     SimulateOptions options;
     options.last_step = store_.empty();
+    options.threads = SearchThreads();
     FT_ASSIGN(const Forecast forecast,
               MakeForecast(context.model, plan, context.costs,
                            context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses,

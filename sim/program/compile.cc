@@ -40,7 +40,7 @@ class GroupTable {
 }  // namespace
 
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
-                                  const CompileOptions& options) {
+                                  const CompileOptions& options, int threads) {
   FT_TRY(ValidateModel(model));
   FT_TRY(ValidatePlan(plan, model));
   Program program;
@@ -69,7 +69,7 @@ Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
     }
   }
   program.blocks = registry.Take();
-  Link(program);
+  Link(program, threads);
   return program;
 }
 

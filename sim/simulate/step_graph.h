@@ -20,11 +20,11 @@ struct StepGraph {
     std::int32_t first_pred = 0;  // into preds; the next node's ends the run
     std::int32_t row = 0;         // of ProgramCosts
     OpClass op_class = OpClass::kMemoryBound;
-    bool ahead = false;      // works for the next step
+    bool ahead = false;     // works for the next step
     bool contends = false;  // may slow others of its machine down, or be slowed down
   };
   struct Pred {
-    std::int32_t from = 0;  // of the same rank
+    std::int32_t from = 0;      // of the same rank
     std::int16_t distance = 0;  // steps
     std::int16_t queue = 0;     // of `from`
   };
