@@ -20,6 +20,7 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
       costs_(costs),
       options_(options),
       contended_(options.contention && costs.contended()),
+      in_parts_(!graph.overlaps && options.replay == nullptr && !options.launches),
       fill_(graph.overlaps ? 1 : 0),
       rounds_(options.max_steps + fill_),
       slots_(At(graph.ranks()) * kQueueCount),
@@ -53,7 +54,6 @@ void Engine::Run() {
     }
     slot.position = graph_.queue_begin[s];
     slot.op = graph_.queue_ops[At(slot.position)];
-    slot.pred = graph_.nodes[At(slot.op)].first_pred;
     MarkIdle(static_cast<std::int32_t>(s));
   }
   for (;;) {
@@ -155,9 +155,15 @@ void Engine::Advance(int rank) {
     std::int32_t slot_number = rank * kQueueCount + std::countr_zero(pending.idle);
     for (;;) {
       const Slot& slot = slots_[At(slot_number)];
-      const std::int32_t next = slot.op + 1;
+      std::int32_t next = slot.op + 1;
       pending.idle &= ~(1U << slot.queue);
-      if (!Play(slot_number) || next == end) break;
+      const std::int32_t number = graph_.nodes[At(slot.op)].part;
+      if (number >= 0 && in_parts_ && slot.round == rounds_done_ && PlayPart(slot.round, number)) {
+        next += graph_.runs[At(graph_.parts[At(number)].run)].size() - 1;
+      } else if (!Play(slot_number)) {
+        break;
+      }
+      if (next == end || stopped_) break;
       slot_number = graph_.nodes[At(next)].slot;
       if (slots_[At(slot_number)].op != next || slots_[At(slot_number)].state != State::kIdle) {
         break;
@@ -200,6 +206,7 @@ bool Engine::LookAtInputs(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   const std::int32_t first_slot = slot_number - slot.queue;
   const std::int32_t last = graph_.nodes[At(slot.op) + 1].first_pred;
+  if (slot.pred < 0) slot.pred = graph_.nodes[At(slot.op)].first_pred;
   for (; slot.pred < last; ++slot.pred) {
     const StepGraph::Pred& pred = graph_.preds[At(slot.pred)];
     const std::int32_t round = slot.round - pred.distance;
@@ -338,7 +345,7 @@ void Engine::GoOn(std::int32_t slot_number, double end_s) {
     slot.first += OpsOf(rank);
   }
   slot.op = graph_.queue_ops[At(slot.position)];
-  slot.pred = graph_.nodes[At(slot.op)].first_pred;
+  slot.pred = -1;
   if (slot.round == rounds_) {
     slot.state = State::kDone;
   } else {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,7 +90,7 @@ class Engine {
     std::int32_t round = 0;
     std::int32_t rank = 0;
     std::int32_t queue = 0;
-    std::int32_t pred = 0;    // next predecessor to look at
+    std::int32_t pred = -1;    // next predecessor to look at; -1: the op's first
     std::int32_t next = -1;    // in the list of waiters or arrivals that it stands in
     std::int32_t waiter = -1;  // first of those who wait for one of its ops: slots and hosts
     State state = State::kIdle;
@@ -152,6 +153,14 @@ class Engine {
   void Drain();
   void Advance(int rank);
   bool Play(std::int32_t slot_number);
+  bool PlayPart(std::int32_t round, std::int32_t number);
+  bool IsReady(int rank, std::int32_t round, const StepGraph::Part& part,
+               std::span<const StepGraph::Outer> outer) const;
+  bool MayIssue(int rank, std::int64_t first, std::int64_t end);
+  double PlayOps(int rank, std::int32_t round, const StepGraph::Part& part,
+                 std::span<const StepGraph::Outer> outer);
+  void EndPart(int rank, std::int32_t round, const StepGraph::Part& part, double end_s);
+  void LeaveWaiters(Slot& slot, std::int32_t slot_number);
   bool LookAtInputs(std::int32_t slot_number);
   bool HasEnded(const Slot& slot, std::int32_t op, std::int32_t round) const {
     return slot.round > round || (slot.round == round && slot.op > op);
@@ -188,6 +197,7 @@ class Engine {
   const ProgramCosts& costs_;
   const SimulateOptions& options_;
   const bool contended_;
+  const bool in_parts_;        // plays instructions in one go where it can
   const std::int32_t fill_;    // rounds that fill the pipeline: 0 or 1
   const std::int32_t rounds_;  // that are played at most
 
@@ -207,6 +217,7 @@ class Engine {
   std::vector<std::int32_t> changed_machines_;
   std::vector<Event> heap_;
   std::vector<std::int32_t> scratch_;
+  std::vector<double> part_ends_s_;  // of the ops of the part that is played
 
   // [round of even or odd number][op]: its end. Negative: left out then.
   std::array<std::vector<double>, 2> ended_s_;

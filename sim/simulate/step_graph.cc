@@ -275,6 +275,7 @@ Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& cos
   }
   graph.nodes.push_back({.first_pred = static_cast<std::int32_t>(graph.preds.size())});
   ListQueues(graph);
+  FindParts(program, costs, graph);
   return graph;
 }
 
