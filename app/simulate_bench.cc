@@ -3,9 +3,13 @@
 #include <chrono>
 #include <ctime>
 
+#include "app/search_watch.h"
+#include "sim/program/compile_unverified.h"
 #include "sim/program/program.h"
+#include "sim/simulate/engine.h"
 #include "sim/simulate/pass_simulation.h"
 #include "sim/simulate/simulate.h"
+#include "sim/simulate/step_graph.h"
 
 namespace foretrain {
 namespace {
@@ -24,9 +28,12 @@ class Watch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-Result<SimulateTimes> MeasureOnce(const ForecastContext& context, const Plan& plan) {
+double CpuSeconds(std::clock_t since) {
+  return static_cast<double>(std::clock() - since) / CLOCKS_PER_SEC;
+}
+
+Result<SimulateTimes> MeasureParts(const ForecastContext& context, const Plan& plan) {
   SimulateTimes times;
-  const std::clock_t begin = std::clock();
   Watch watch;
   Forecast forecast;
   FT_ASSIGN(forecast.program, Compile(context.model, plan, {.ranks = RankChoice::kClasses}));
@@ -39,24 +46,67 @@ Result<SimulateTimes> MeasureOnce(const ForecastContext& context, const Plan& pl
   times.simulate_s = watch.Lap();
   const Metrics metrics = ForecastMetrics(context, forecast);
   times.metrics_s = watch.Lap();
-  times.whole_s = times.compile_s + times.costs_s + times.simulate_s + times.metrics_s;
-  times.cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   times.ranks = static_cast<int>(forecast.program.ranks.size());
   for (const RankProgram& rank : forecast.program.ranks) times.ops += rank.op_count;
   times.steps = forecast.simulation.steps;
   return times;
 }
 
+Result<void> MeasureWhole(const ForecastContext& context, const Plan& plan, SimulateTimes& best) {
+  SimulateOptions options;
+  options.last_step = true;
+  options.threads = SearchThreads();
+  const std::clock_t begin = std::clock();
+  Watch watch;
+  FT_ASSIGN(const Forecast forecast,
+            MakeForecast(context.model, plan, context.costs, RankChoice::kClasses, options));
+  const Metrics metrics = ForecastMetrics(context, forecast);
+  const double whole_s = watch.Lap();
+  if (best.whole_s > 0 && whole_s >= best.whole_s) return {};
+  best.whole_s = whole_s;
+  best.cpu_s = CpuSeconds(begin);
+  return {};
+}
+
 }  // namespace
 
 Result<SimulateTimes> MeasureSimulation(const ForecastContext& context, const Plan& plan,
                                         int runs) {
-  FT_ASSIGN(SimulateTimes best, MeasureOnce(context, plan));
-  for (int run = 1; run < runs; ++run) {
-    FT_ASSIGN(const SimulateTimes times, MeasureOnce(context, plan));
-    if (times.whole_s < best.whole_s) best = times;
+  FT_ASSIGN(SimulateTimes times, MeasureParts(context, plan));
+  for (int run = 0; run < runs; ++run) FT_TRY(MeasureWhole(context, plan, times));
+  return times;
+}
+
+Result<StepTimes> MeasureStep(const ForecastContext& context, const Plan& plan, int runs) {
+  StepTimes times;
+  Watch watch;
+  FT_ASSIGN(const Program program,
+            CompileUnverified(context.model, plan, {.ranks = RankChoice::kFirst}, SearchThreads()));
+  times.compile_s = watch.Lap();
+  FT_ASSIGN(const ProgramCosts costs, context.costs.CostsOf(program));
+  FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
+  times.graph_s = watch.Lap();
+  SimulateOptions options;
+  options.min_steps = options.max_steps = 1;
+  options.timeline = false;
+  for (int run = 0; run < runs; ++run) {
+    const std::clock_t begin = std::clock();
+    watch.Lap();
+    Engine engine(graph, costs, options);
+    engine.Run();
+    const double events_s = watch.Lap();
+    if (engine.deadlocked()) return Fail(ErrorCode::kInfeasible, "the program deadlocks");
+    times.step_s = engine.StepEnd(0);
+    if (run > 0 && events_s >= times.events_s) continue;
+    times.events_s = events_s;
+    times.cpu_s = CpuSeconds(begin);
   }
-  return best;
+  times.ranks = static_cast<int>(program.ranks.size());
+  for (const RankProgram& rank : program.ranks) {
+    times.ops += rank.op_count;
+    times.instructions += static_cast<std::int64_t>(rank.step.size());
+  }
+  return times;
 }
 
 Result<PassTimes> MeasurePasses(const ForecastContext& context, const Plan& plan, int runs) {

@@ -17,12 +17,29 @@ struct SimulateTimes {
   double costs_s = 0;     // seconds of its ops
   double simulate_s = 0;  // with the timeline of the step that is reported
   double metrics_s = 0;   // figures of the last step
-  double whole_s = 0;     // all of these
+  double whole_s = 0;     // all of these, as `predict` does them: on all cores
   double cpu_s = 0;       // the same in CPU time of the process
 };
 
-// The run of `runs` that took least in all. Errors: those of Compile, CostsOf and Simulate.
+// The run of `runs` that took least in all; its parts one after the other. Errors: those of
+// MakeForecast.
 Result<SimulateTimes> MeasureSimulation(const ForecastContext& context, const Plan& plan, int runs);
+
+// One step of a compiled program of the first rank of each stage, as a search has it, without a
+// timeline.
+struct StepTimes {
+  int ranks = 0;
+  std::int64_t instructions = 0;  // of all ranks
+  std::int64_t ops = 0;
+  double step_s = 0;     // simulated
+  double compile_s = 0;  // wall time: plan -> linked program
+  double graph_s = 0;    // costs and what the engine reads of the program
+  double events_s = 0;   // the engine alone, best of the runs
+  double cpu_s = 0;      // of that run
+};
+
+// Errors: those of Compile, CostsOf and Simulate; kInfeasible, a deadlock.
+Result<StepTimes> MeasureStep(const ForecastContext& context, const Plan& plan, int runs);
 
 // The same where events are passes of chunks and no program is compiled.
 struct PassTimes {

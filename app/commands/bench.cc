@@ -41,6 +41,8 @@ class Bench final : public Command {
                    "Time one forecast: compile, costs, simulation, figures");
     arguments.Flag("--passes", passes_,
                    "With --simulate: passes of chunks alone, without compiling a program");
+    arguments.Flag("--one-step", one_step_,
+                   "With --simulate: the events of one step alone, of a compiled program");
     arguments.Option("--layers", model_.layers, "N", "With --model: that many layers");
     arguments.Option("--model", model_.model, "NAME", "With --search, --simulate: this model");
     arguments.Option("--cluster", cluster_.cluster, "SPEC",
@@ -149,6 +151,7 @@ class Bench final : public Command {
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
     FT_ASSIGN(const Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     if (passes_) return BenchPasses(context, plan);
+    if (one_step_) return BenchStep(context, plan);
     FT_ASSIGN(const SimulateTimes times, MeasureSimulation(context, plan, kRuns));
     if (json_) {
       JsonWriter json;
@@ -162,12 +165,37 @@ class Bench final : public Command {
     }
     std::printf(
         "%s, %s on %s\n%d rank classes, %lld ops a step, %d steps simulated\n"
-        "compile %s, costs %s, simulation %s, figures %s; whole %s, of the CPU %s (best of %d)\n",
+        "one by one: compile %s, costs %s, simulation %s, figures %s\n"
+        "as predict does them %s, of the CPU %s (best of %d)\n",
         context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
         times.ranks, static_cast<long long>(times.ops), times.steps,
         FormatSeconds(times.compile_s).c_str(), FormatSeconds(times.costs_s).c_str(),
         FormatSeconds(times.simulate_s).c_str(), FormatSeconds(times.metrics_s).c_str(),
         FormatSeconds(times.whole_s).c_str(), FormatSeconds(times.cpu_s).c_str(), kRuns);
+    return Exit::kDone;
+  }
+
+  Result<Exit> BenchStep(const ForecastContext& context, const Plan& plan) const {
+    constexpr int kRuns = 5;
+    FT_ASSIGN(const StepTimes times, MeasureStep(context, plan, kRuns));
+    if (json_) {
+      JsonWriter json;
+      json.BeginObject().Field("schema", 1).Field("plan", foretrain::Describe(plan));
+      json.Field("ranks", times.ranks).Field("instructions", times.instructions);
+      json.Field("ops", times.ops).Field("step_s", times.step_s);
+      json.Field("compile_s", times.compile_s).Field("graph_s", times.graph_s);
+      json.Field("events_s", times.events_s).Field("cpu_s", times.cpu_s);
+      std::puts(json.EndObject().Take().c_str());
+      return Exit::kDone;
+    }
+    std::printf(
+        "%s, %s on %s\n%d ranks, %lld instructions, %lld ops, step %s\n"
+        "compile %s, graph %s; events of one step %s, of the CPU %s (best of %d)\n",
+        context.model.name.c_str(), foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
+        times.ranks, static_cast<long long>(times.instructions), static_cast<long long>(times.ops),
+        FormatSeconds(times.step_s).c_str(), FormatSeconds(times.compile_s).c_str(),
+        FormatSeconds(times.graph_s).c_str(), FormatSeconds(times.events_s).c_str(),
+        FormatSeconds(times.cpu_s).c_str(), kRuns);
     return Exit::kDone;
   }
 
@@ -285,6 +313,7 @@ class Bench final : public Command {
   bool search_ = false;
   bool simulate_ = false;
   bool passes_ = false;
+  bool one_step_ = false;
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;

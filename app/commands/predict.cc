@@ -47,6 +47,7 @@ class Predict final : public Command {
     if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
     SimulateOptions options;
     options.last_step = store_.empty();
+    options.threads = SearchThreads();
     FT_ASSIGN(const Forecast forecast,
               MakeForecast(context.model, plan, context.costs,
                            context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses,

@@ -49,7 +49,8 @@ void AddExperts(const Program& program, const RankProgram& rank, const Instructi
       set(2, Kind::kIndices, s.elements);
     } else if (op.kind == OpKind::kGroupedGemm) {
       set(2, Kind::kCounts, (op.trans_a ? s.inner : s.rows) * AllRuns(s));
-    } else if (s.members > 0 && !IsCommunication(op.kind) && op.kind != OpKind::kReadCounts) {
+    } else if (s.members > 0 && !IsCommunication(op.kind) && op.kind != OpKind::kReadCounts &&
+               op.kind != OpKind::kQuantize) {
       set(static_cast<std::size_t>(op.operand_count) - 1, Kind::kCounts, s.rows * AllRuns(s));
     }
   }

@@ -22,7 +22,7 @@ void SetRows(const RowCounts& counts, Op& op) {
   if (op.kind == OpKind::kReadCounts) return;
   if (op.kind == OpKind::kAllToAllV) {
     shape.elements = (op.inverse ? rows : counts.AllSent()) * shape.cols;
-  } else if (op.kind == OpKind::kGroupedGemm && op.trans_a) {
+  } else if ((op.kind == OpKind::kGroupedGemm && op.trans_a) || op.kind == OpKind::kQuantize) {
     shape.inner = rows;
   } else {
     shape.rows = rows;

@@ -74,12 +74,12 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
 }  // namespace
 
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
-                                  const CompileOptions& options) {
+                                  const CompileOptions& options, int threads) {
   Program program;
   BlockRegistry registry;
   FT_TRY(EmitRanks(model, plan, options, registry, program, [](const RankProgram&) {}));
   program.blocks = registry.Take();
-  Link(program);
+  Link(program, threads);
   return program;
 }
 

@@ -1,4 +1,5 @@
-// Compile without its last pass, Verify: for a search, which compiles dozens of plans and runs none.
+// Compile without its last pass, Verify: for a search, which compiles dozens of plans and runs
+// none, and for forecasts, which are verified while they are simulated.
 #pragma once
 
 #include <functional>
@@ -8,10 +9,13 @@
 
 namespace foretrain {
 
-// As Compile, and the same program. Verify takes about half of Compile's time; it finds errors of
-// the compiler, not of the plan.
+// As Compile, and the same program, on up to `threads` threads. Verify takes about half of
+// Compile's time; it finds errors of the compiler, not of the plan.
 Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
-                                  const CompileOptions& options = {});
+                                  const CompileOptions& options = {}, int threads = 1);
+
+// As Link, on up to `threads` threads.
+void Link(Program& program, int threads);
 
 // As CompileUnverified, rank by rank: what a simulation without a timeline reads. `see` is called
 // with each rank when it is linked, in the order of Program::ranks; then its bindings, buffers and

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/parallel.h"
 #include "sim/program/compile_unverified.h"
 #include "sim/program/link_clocks.h"
 #include "sim/program/link_couplings.h"
@@ -90,16 +91,15 @@ void TakeLink(const RankProgram& from, RankProgram& to) {
 }
 
 void LinkRanks(Program& program, const std::vector<FlatStep>& steps,
-               const std::vector<std::size_t>& models, Reuse reuse) {
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    RankProgram& rank = program.ranks[i];
-    if (models[i] != i) {
-      TakeLink(program.ranks[models[i]], rank);
-      continue;
-    }
-    LayOut(steps[i], reuse, rank);
-    rank.edges = DeriveEdges(rank, steps[i]);
-  }
+               const std::vector<std::size_t>& models, Reuse reuse, int threads) {
+  ForEachInParallel(steps.size(), threads, [&](std::size_t i) {
+    if (models[i] != i) return;
+    LayOut(steps[i], reuse, program.ranks[i]);
+    program.ranks[i].edges = DeriveEdges(program.ranks[i], steps[i]);
+  });
+  ForEachInParallel(steps.size(), threads, [&](std::size_t i) {
+    if (models[i] != i) TakeLink(program.ranks[models[i]], program.ranks[i]);
+  });
 }
 
 bool Runs(const Program& program, const std::vector<FlatStep>& steps, const Couplings& couplings) {
@@ -115,20 +115,22 @@ void LinkAlone(const Program& program, RankProgram& rank) {
   rank.edges = DeriveEdges(rank, step);
 }
 
-void Link(Program& program) {
-  std::vector<FlatStep> steps;
-  for (RankProgram& rank : program.ranks) {
-    NumberOps(program, rank);
-    steps.push_back(Flatten(program, rank));
-  }
+void Link(Program& program) { Link(program, 1); }
+
+void Link(Program& program, int threads) {
+  std::vector<FlatStep> steps(program.ranks.size());
+  ForEachInParallel(steps.size(), threads, [&](std::size_t i) {
+    NumberOps(program, program.ranks[i]);
+    steps[i] = Flatten(program, program.ranks[i]);
+  });
   const std::vector<std::size_t> models = Models(program, steps);
-  LinkRanks(program, steps, models, Reuse::kAny);
+  LinkRanks(program, steps, models, Reuse::kAny, threads);
   // Ops without partners are Verify's to refuse.
   const auto couplings = Couple(program, steps);
   if (couplings.has_value()) {
     for (const Reuse reuse : {Reuse::kNotPeers, Reuse::kOwnQueue}) {
       if (Runs(program, steps, *couplings)) break;
-      LinkRanks(program, steps, models, reuse);
+      LinkRanks(program, steps, models, reuse, threads);
     }
   }
   program.hash = HashOf(program);

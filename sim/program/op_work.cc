@@ -196,14 +196,17 @@ OpWork UpdateWork(const Op& op, const Sizes& s) {
   return {(adam ? 14 : 4) * s.elements, each * s.elements};
 }
 
-// Numbers of the long side, and what they are in the other format.
-OpWork QuantizeWork(const Op& op, const Sizes& s) {
+// Numbers of the long side, and what they are in the other format. Of rows that follow counts those
+// that are expected (`inner`, of `cols` numbers), not all for which there is room.
+OpWork QuantizeWork(const Op& op) {
   const std::int64_t pieces = op.shape.rows;
-  const double bytes =
-      pieces == 0 ? 0
-                  : static_cast<double>(pieces) *
-                        static_cast<double>(BytesIn(op.format, op.shape.elements / pieces));
-  return {2 * s.elements, s.elements * Each(op, op.kind == OpKind::kQuantize ? 0 : 1) + bytes};
+  const std::int64_t all =
+      op.shape.members > 0 ? op.shape.inner * op.shape.cols : op.shape.elements;
+  const double bytes = pieces == 0 ? 0
+                                   : static_cast<double>(pieces) *
+                                         static_cast<double>(BytesIn(op.format, all / pieces));
+  const auto elements = static_cast<double>(all);
+  return {2 * elements, elements * Each(op, op.kind == OpKind::kQuantize ? 0 : 1) + bytes};
 }
 
 // Gates read and write each number once; a backward makes a dot product beside. Counts of choices
@@ -315,7 +318,7 @@ OpWork WorkOf(const Op& op) {
       return {2, 5 * kWord};
     case OpKind::kQuantize:  // once for the largest of each block, once to convert
     case OpKind::kDequantize:
-      return QuantizeWork(op, s);
+      return QuantizeWork(op);
     case OpKind::kOpaque:
       return {};
     case OpKind::kFill:

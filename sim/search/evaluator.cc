@@ -318,13 +318,17 @@ void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
         const ClassFigures& figures = classes_[At(rank.chunks[c])];
         held += moment.in_flight[c] * figures.saved + moment.owed[c] * figures.owed;
       }
+      std::int64_t open = 0;
+      for (std::size_t c = 0; c < state.shared_gradient_bytes.size(); ++c) {
+        if (c < moment.open.size()) open += moment.open[c] * state.shared_gradient_bytes[c];
+      }
       const ClassFigures& runs = classes_[At(rank.chunks[At(moment.chunk)])];
       std::int64_t peak = runs.peak[moment.pass];
       if (moment.paired) {
         peak += classes_[At(rank.chunks[At(moment.other)])].peak[kPairB];
       }
-      if (held + peak > fullest) {
-        fullest = held + peak;
+      if (held + open + peak > fullest) {
+        fullest = held + open + peak;
         held_then = held;
       }
     }

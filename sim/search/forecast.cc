@@ -1,11 +1,33 @@
+#include <future>
 #include <utility>
 
 #include "sim/memory/linked_peak.h"
+#include "sim/program/compile_unverified.h"
 #include "sim/program/wait_for_sends.h"
 #include "sim/program/wait_for_sums.h"
 #include "sim/search/search.h"
 
 namespace foretrain {
+namespace {
+
+// Fills in what follows from out.program.
+Result<void> Play(const CostModel& costs, const SimulateOptions& options, Forecast& out) {
+  FT_ASSIGN(out.costs, costs.CostsOf(out.program));
+  FT_ASSIGN(out.simulation, Simulate(out.program, out.costs, options));
+  for (const RankProgram& rank : out.program.ranks) {
+    out.memory.push_back(LinkedPeak(rank));
+  }
+  out.relative_error = QualityOf(out.costs).error;
+  return {};
+}
+
+void WaitWhereTheSystemDoes(const CostModel& costs, Program& program) {
+  if (costs.profile().system.blocking_sends) WaitForSends(program);
+  if (costs.profile().system.blocking_tp) WaitForTensorSums(program);
+}
+
+}  // namespace
+
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, bool timeline) {
   SimulateOptions options;
@@ -15,22 +37,28 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
 
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, const SimulateOptions& options) {
-  FT_ASSIGN(Program program, Compile(model, plan, {.ranks = ranks}));
-  return ForecastOf(std::move(program), costs, options);
+  Forecast out;
+  FT_ASSIGN(out.program, CompileUnverified(model, plan, {.ranks = ranks}, options.threads));
+  const SystemOptions& system = costs.profile().system;
+  if (options.threads == 1 || system.blocking_sends || system.blocking_tp) {
+    FT_TRY(Verify(out.program));
+    WaitWhereTheSystemDoes(costs, out.program);
+    FT_TRY(Play(costs, options, out));
+    return out;
+  }
+  auto verified = std::async(std::launch::async, [&out] { return Verify(out.program); });
+  const Result<void> played = Play(costs, options, out);
+  FT_TRY(verified.get());
+  FT_TRY(played);
+  return out;
 }
 
 Result<Forecast> ForecastOf(Program program, const CostModel& costs,
                             const SimulateOptions& options) {
   Forecast out;
   out.program = std::move(program);
-  if (costs.profile().system.blocking_sends) WaitForSends(out.program);
-  if (costs.profile().system.blocking_tp) WaitForTensorSums(out.program);
-  FT_ASSIGN(out.costs, costs.CostsOf(out.program));
-  FT_ASSIGN(out.simulation, Simulate(out.program, out.costs, options));
-  for (const RankProgram& rank : out.program.ranks) {
-    out.memory.push_back(LinkedPeak(rank));
-  }
-  out.relative_error = QualityOf(out.costs).error;
+  WaitWhereTheSystemDoes(costs, out.program);
+  FT_TRY(Play(costs, options, out));
   return out;
 }
 

@@ -33,6 +33,11 @@ void Keep(const StateFigures& other, StateFigures& least) {
         &StateFigures::whole_gradient_bytes}) {
     least.*bytes = std::min(least.*bytes, other.*bytes);
   }
+  std::vector<std::int64_t>& shared = least.shared_gradient_bytes;
+  shared.resize(std::min(shared.size(), other.shared_gradient_bytes.size()));
+  for (std::size_t c = 0; c < shared.size(); ++c) {
+    shared[c] = std::min(shared[c], other.shared_gradient_bytes[c]);
+  }
   for (std::size_t kind = 0; kind < kBlockKindCount; ++kind) {
     least.gather_s[kind] = std::min(least.gather_s[kind], other.gather_s[kind]);
     least.reduce_s[kind] = std::min(least.reduce_s[kind], other.reduce_s[kind]);

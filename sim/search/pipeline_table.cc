@@ -63,6 +63,9 @@ bool IsBelow(const Moment& a, const Moment& b) {
   for (std::size_t c = 0; c < a.in_flight.size(); ++c) {
     if (a.in_flight[c] > b.in_flight[c] || a.owed[c] > b.owed[c]) return false;
   }
+  for (std::size_t c = 0; c < a.open.size(); ++c) {
+    if (a.open[c] > b.open[c]) return false;
+  }
   return true;
 }
 
@@ -101,7 +104,7 @@ PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
       }
     }
     if (rank.composition == static_cast<int>(examples_.size())) examples_.push_back(pp);
-    FillMoments(rank, pp);
+    FillMoments(stage, rank, pp);
     for (const Rank& earlier : ranks_) {
       if (earlier.composition != rank.composition) continue;
       std::erase_if(rank.moments, [&](const Moment& moment) {
@@ -113,18 +116,20 @@ PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
   }
 }
 
-void PipelineForm::FillMoments(Rank& rank, int pp) const {
+void PipelineForm::FillMoments(const Stage& stage, Rank& rank, int pp) const {
   if (overlaps_) return;
   const std::size_t chunks = rank.chunks.size();
   PipelineShape shape = shape_;
   if (schedule_ == ScheduleKind::kGpipe) {
     // All forwards before all backwards.
-    rank.moments = {{kF, 0, false, 0, {shape.m - 1}, {0}}, {kB, 0, false, 0, {shape.m}, {0}}};
+    rank.moments = {{kF, 0, false, 0, {shape.m - 1}, {0}, {}},
+                    {kB, 0, false, 0, {shape.m}, {0}, {}}};
     return;
   }
   shape.m = Enough(schedule_, shape.p, shape.m, 4);
-  Moment now{
-      kF, 0, false, 0, std::vector<std::int32_t>(chunks, 0), std::vector<std::int32_t>(chunks, 0)};
+  const std::vector<std::int32_t> none(chunks, 0);
+  Moment now{kF, 0, false, 0, none, none, std::vector<std::int32_t>(chunks - 1, 0)};
+  std::vector<std::int32_t> made = none;  // by chunk: weight gradients
   const std::vector<Slot> slots = MakeSlots(schedule_, shape, pp);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Slot& slot = slots[i];
@@ -134,6 +139,14 @@ void PipelineForm::FillMoments(Rank& rank, int pp) const {
     now.chunk = slot.chunk;
     now.paired = slot.paired;
     now.other = slot.paired ? slots[i + 1].chunk : 0;
+    const bool makes = slot.pass != Pass::kForward && slot.pass != Pass::kBackwardInput;
+    if (makes) ++made[chunk];
+    for (std::size_t c = 0; c + 1 < chunks; ++c) {
+      // What goes the other way through the rank comes by one of its chunks alone.
+      if (stage.chunks[c].direction != stage.chunks[c + 1].direction) continue;
+      const int done = made[c] - (makes && chunk == c ? 1 : 0);
+      now.open[c] = std::max(0, made[c + 1] - done);
+    }
     if (!second) Keep(now, rank.moments);
     if (slot.pass == Pass::kForward) ++now.in_flight[chunk];
     if (slot.pass == Pass::kBackward || slot.pass == Pass::kBackwardInput) --now.in_flight[chunk];
@@ -170,8 +183,7 @@ double PipelineForm::Makespan(const std::vector<PassSeconds>& times, double send
     return std::exp(power * kStep);
   };
   // Where nothing is paired, no way counts halves of pairs.
-  const bool pairs =
-      schedule_ == ScheduleKind::kDualPipe || schedule_ == ScheduleKind::kDualPipeV;
+  const bool pairs = schedule_ == ScheduleKind::kDualPipe || schedule_ == ScheduleKind::kDualPipeV;
   const std::size_t last_pass = pairs ? kChunkPassCount : std::size_t{kPairF};
   std::vector<PassSeconds> rounded = times;
   for (PassSeconds& chunk : rounded) {

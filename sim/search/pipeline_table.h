@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/program/lower/stage.h"
 #include "sim/program/schedules/schedule.h"
 #include "sim/search/plan_key.h"
 #include "sim/spec/model_spec.h"
@@ -42,6 +43,9 @@ struct Moment {
   bool paired = false;  // with the backward of chunk `other`
   int other = 0;
   std::vector<std::int32_t> in_flight, owed;  // by chunk
+  // Of chunks c and c + 1: micro-batches that have made weight gradients of the later one alone, or
+  // are about to.
+  std::vector<std::int32_t> open;
 };
 
 class PipelineForm {
@@ -49,8 +53,8 @@ class PipelineForm {
   PipelineForm(const ModelSpec& model, const Plan& plan);
 
   struct Rank {
-    std::vector<int> chunks;       // class of each
-    int composition = 0;           // ranks of equal chunks have the same
+    std::vector<int> chunks;  // class of each
+    int composition = 0;      // ranks of equal chunks have the same
     // None is below another of the same slot, of this rank or an earlier one of its composition;
     // none where steps overlap.
     std::vector<Moment> moments;
@@ -75,7 +79,7 @@ class PipelineForm {
   };
   Way Longest(const std::vector<PassSeconds>& times, double send_s) const;
   Way Play(int m, const std::vector<PassSeconds>& times, double send_s) const;
-  void FillMoments(Rank& rank, int pp) const;
+  void FillMoments(const Stage& stage, Rank& rank, int pp) const;
 
   PipelineShape shape_;
   ScheduleKind schedule_;

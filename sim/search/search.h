@@ -83,7 +83,8 @@ struct Forecast {
   double relative_error = 0;       // of step_s: mean of the ops' errors, weighted by their time
 };
 
-// Forecasts `plan` by these of its ranks; attribution needs all.
+// Forecasts `plan` by these of its ranks; attribution needs all. With options.threads > 1 the
+// program is verified while it is simulated.
 // Errors: those of Compile, CostsOf and Simulate.
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, bool timeline);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "sim/memory/peak_memory.h"
 #include "sim/program/lower/layout_sizes.h"
@@ -24,9 +25,12 @@ struct StateFigures {
   std::int64_t host_bytes = 0;  // pinned or not
   std::int64_t nvme_bytes = 0;
   // Of the largest block: parameters gathered for one use with what is on the wire, and whole
-  // gradients of one micro-batch; 0 where there are none.
+  // gradients of one micro-batch but for shared_gradient_bytes; 0 where there are none.
   std::int64_t gathered_bytes = 0;
   std::int64_t whole_gradient_bytes = 0;
+  // Whole gradients of one micro-batch in buckets that blocks of chunks up to c share with those of
+  // chunks behind it: there from the first of their backwards to the last. By c; empty: none.
+  std::vector<std::int64_t> shared_gradient_bytes;
   // Mean of the blocks of a kind, for each micro-batch: gathers of one use, sums of gradients.
   std::array<double, kBlockKindCount> gather_s{}, reduce_s{};
   // Once a step: sums of gradients, of them the last; what follows them in turn: norm and update;

@@ -20,6 +20,7 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
       costs_(costs),
       options_(options),
       contended_(options.contention && costs.contended()),
+      in_parts_(!graph.overlaps && options.replay == nullptr && !options.launches),
       fill_(graph.overlaps ? 1 : 0),
       rounds_(options.max_steps + fill_),
       slots_(At(graph.ranks()) * kQueueCount),
@@ -44,13 +45,15 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
 void Engine::Run() {
   for (std::size_t s = 0; s < slots_.size(); ++s) {
     Slot& slot = slots_[s];
+    slot.rank = static_cast<std::int32_t>(s / kQueueCount);
+    slot.queue = static_cast<std::int32_t>(s % kQueueCount);
+    slot.first = -graph_.first_op[At(slot.rank)];
     if (graph_.queue_begin[s] == graph_.queue_begin[s + 1]) {
       slot.state = State::kDone;
       continue;
     }
     slot.position = graph_.queue_begin[s];
     slot.op = graph_.queue_ops[At(slot.position)];
-    slot.pred = graph_.nodes[At(slot.op)].first_pred;
     MarkIdle(static_cast<std::int32_t>(s));
   }
   for (;;) {
@@ -61,7 +64,7 @@ void Engine::Run() {
       FlushMachines();
     }
     if (heap_.empty()) break;
-    std::pop_heap(heap_.begin(), heap_.end(), Later);
+    std::pop_heap(heap_.begin(), heap_.end(), Later{});
     const Event event = heap_.back();
     heap_.pop_back();
     Handle(event);
@@ -69,15 +72,9 @@ void Engine::Run() {
   deadlocked_ = !stopped_ && rounds_done_ < rounds_ && graph_.ops() > 0;
 }
 
-// Orders the heap: earliest first, and of equal times always the same one.
-bool Engine::Later(const Event& a, const Event& b) {
-  if (a.time_s != b.time_s) return a.time_s > b.time_s;
-  return a.kind != b.kind ? a.kind > b.kind : a.index > b.index;
-}
-
 void Engine::Push(double time_s, Kind kind, std::int32_t index, std::int32_t version) {
   heap_.push_back({time_s, kind, index, version});
-  std::push_heap(heap_.begin(), heap_.end(), Later);
+  std::push_heap(heap_.begin(), heap_.end(), Later{});
 }
 
 void Engine::Handle(const Event& event) {
@@ -100,7 +97,7 @@ void Engine::Handle(const Event& event) {
     BeginContending(event.index);
     return;
   }
-  const int rank = RankOf(event.index);
+  const int rank = slots_[At(event.index)].rank;
   const std::int32_t row = graph_.nodes[At(slots_[At(event.index)].op)].row;
   const std::int32_t domain = costs_.domain[At(rank)];
   TouchMachine(domain);
@@ -132,13 +129,13 @@ double Engine::Replayed(const std::vector<std::vector<double>>& values, int rank
 }
 
 void Engine::MarkIdle(std::int32_t slot_number) {
-  const int rank = RankOf(slot_number);
-  slots_[At(slot_number)].state = State::kIdle;
-  Pending& pending = pending_[At(rank)];
-  pending.idle |= 1U << (slot_number % kQueueCount);
+  Slot& slot = slots_[At(slot_number)];
+  slot.state = State::kIdle;
+  Pending& pending = pending_[At(slot.rank)];
+  pending.idle |= 1U << slot.queue;
   if (pending.listed) return;
   pending.listed = true;
-  listed_ranks_.push_back(rank);
+  listed_ranks_.push_back(slot.rank);
 }
 
 void Engine::Drain() {
@@ -157,9 +154,16 @@ void Engine::Advance(int rank) {
   while (pending.idle != 0 && !stopped_) {
     std::int32_t slot_number = rank * kQueueCount + std::countr_zero(pending.idle);
     for (;;) {
-      const std::int32_t next = slots_[At(slot_number)].op + 1;
-      pending.idle &= ~(1U << (slot_number % kQueueCount));
-      if (!Play(slot_number) || next == end) break;
+      const Slot& slot = slots_[At(slot_number)];
+      std::int32_t next = slot.op + 1;
+      pending.idle &= ~(1U << slot.queue);
+      const std::int32_t number = graph_.nodes[At(slot.op)].part;
+      if (number >= 0 && in_parts_ && slot.round == rounds_done_ && PlayPart(slot.round, number)) {
+        next += graph_.runs[At(graph_.parts[At(number)].run)].size() - 1;
+      } else if (!Play(slot_number)) {
+        break;
+      }
+      if (next == end || stopped_) break;
       slot_number = graph_.nodes[At(next)].slot;
       if (slots_[At(slot_number)].op != next || slots_[At(slot_number)].state != State::kIdle) {
         break;
@@ -171,8 +175,8 @@ void Engine::Advance(int rank) {
 // Plays the next op of an idle slot as far as is known; true where its end is.
 bool Engine::Play(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
-  const int rank = RankOf(slot_number);
-  if (!IssueUpTo(rank, slot.op, slot.round)) {
+  const std::int64_t instance = slot.first + slot.op;
+  if (!IssueUpTo(slot.rank, instance)) {
     slot.state = State::kIssue;
     return false;
   }
@@ -181,12 +185,10 @@ bool Engine::Play(std::int32_t slot_number) {
     LeaveOut(slot_number);
     return true;
   }
-  const std::int64_t instance =
-      slot.round * OpsOf(rank) + (slot.op - graph_.first_op[At(rank)]);
-  const double inputs_s = std::max(slot.inputs_s, IssuedAt(rank, instance).issued_s);
+  const double inputs_s = std::max(slot.inputs_s, IssuedAt(slot.rank, instance).issued_s);
   double start_s = std::max(inputs_s, slot.free_s);
   // A queue that had to wait has gone to sleep.
-  if (!IsHostQueue(slot_number) && inputs_s > slot.free_s) start_s += costs_.wake_s;
+  if (!IsHostQueue(slot) && inputs_s > slot.free_s) start_s += costs_.wake_s;
   start_s = std::max(start_s, slot.passed_s);
   // Without what the host adds: an op that is issued late was ready before.
   slot.ready_s = std::max(slot.inputs_s, slot.ended_s);
@@ -202,8 +204,9 @@ bool Engine::Play(std::int32_t slot_number) {
 // not. Of one that is rounds ahead the end does not matter: it lies before that of another.
 bool Engine::LookAtInputs(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
-  const std::int32_t first_slot = slot_number - slot_number % kQueueCount;
+  const std::int32_t first_slot = slot_number - slot.queue;
   const std::int32_t last = graph_.nodes[At(slot.op) + 1].first_pred;
+  if (slot.pred < 0) slot.pred = graph_.nodes[At(slot.op)].first_pred;
   for (; slot.pred < last; ++slot.pred) {
     const StepGraph::Pred& pred = graph_.preds[At(slot.pred)];
     const std::int32_t round = slot.round - pred.distance;
@@ -266,8 +269,8 @@ bool Engine::Begin(std::int32_t slot_number, double start_s) {
   }
   double seconds = costs_.Alone(node.row);
   if (options_.replay != nullptr) {
-    const double replayed = Replayed(options_.replay->seconds, RankOf(slot_number), slot.op,
-                                     StepOf(slot.op, slot.round));
+    const double replayed =
+        Replayed(options_.replay->seconds, slot.rank, slot.op, StepOf(slot.op, slot.round));
     if (!std::isnan(replayed)) seconds = replayed;
   }
   End(slot_number, start_s + seconds);
@@ -276,7 +279,7 @@ bool Engine::Begin(std::int32_t slot_number, double start_s) {
 
 void Engine::BeginContending(std::int32_t slot_number) {
   const Slot& slot = slots_[At(slot_number)];
-  const int rank = RankOf(slot_number);
+  const int rank = slot.rank;
   const std::int32_t row = graph_.nodes[At(slot.op)].row;
   double seconds = costs_.Alone(row);
   bool fluid = seconds > 0.0;
@@ -301,10 +304,10 @@ void Engine::BeginContending(std::int32_t slot_number) {
 
 void Engine::End(std::int32_t slot_number, double end_s) {
   Slot& slot = slots_[At(slot_number)];
-  Record(RankOf(slot_number), slot, end_s);
+  Record(slot, end_s);
   ended_s_[At(slot.round & 1)][At(slot.op)] = end_s;
   slot.ended_s = end_s;
-  slot.free_s = IsHostQueue(slot_number) ? end_s : end_s + costs_.gap_s;
+  slot.free_s = IsHostQueue(slot) ? end_s : end_s + costs_.gap_s;
   slot.passed_s = 0.0;
   GoOn(slot_number, end_s);
 }
@@ -318,13 +321,13 @@ void Engine::LeaveOut(std::int32_t slot_number) {
   GoOn(slot_number, passed_s);
 }
 
-void Engine::Record(int rank, const Slot& slot, double end_s) {
-  RankTotals& totals = totals_[At(slot.round) * At(graph_.ranks()) + At(rank)];
+void Engine::Record(const Slot& slot, double end_s) {
+  RankTotals& totals = totals_[At(slot.round) * At(graph_.ranks()) + At(slot.rank)];
   const StepGraph::Node& node = graph_.nodes[At(slot.op)];
   const double seconds = end_s - slot.start_s;
   totals.end_s = std::max(totals.end_s, end_s);
   totals.busy_s[static_cast<std::size_t>(node.op_class)] += seconds;
-  if (node.slot % kQueueCount == static_cast<int>(Queue::kCompute)) totals.compute_s += seconds;
+  if (slot.queue == static_cast<int>(Queue::kCompute)) totals.compute_s += seconds;
   if (!options_.timeline) return;
   records_.push_back({slot.op, StepOf(slot.op, slot.round), slot.ready_s, slot.start_s, end_s});
 }
@@ -332,22 +335,23 @@ void Engine::Record(int rank, const Slot& slot, double end_s) {
 // The slot has done with an op at `end_s`.
 void Engine::GoOn(std::int32_t slot_number, double end_s) {
   Slot& slot = slots_[At(slot_number)];
-  const int rank = RankOf(slot_number);
+  const int rank = slot.rank;
   const std::int32_t round = slot.round;
-  IssuedAt(rank, round * OpsOf(rank) + (slot.op - graph_.first_op[At(rank)])).ended_s = end_s;
+  IssuedAt(rank, slot.first + slot.op).ended_s = end_s;
   slot.inputs_s = 0.0;
   if (++slot.position == graph_.queue_begin[At(slot_number) + 1]) {
     slot.position = graph_.queue_begin[At(slot_number)];
     ++slot.round;
+    slot.first += OpsOf(rank);
   }
   slot.op = graph_.queue_ops[At(slot.position)];
-  slot.pred = graph_.nodes[At(slot.op)].first_pred;
+  slot.pred = -1;
   if (slot.round == rounds_) {
     slot.state = State::kDone;
   } else {
     MarkIdle(slot_number);
   }
-  if (IsHostQueue(slot_number)) {
+  if (IsHostQueue(slot)) {
     hosts_[At(rank)].working = false;
     hosts_[At(rank)].free_s = std::max(hosts_[At(rank)].free_s, end_s);
     WakeIssue(rank);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -87,14 +88,17 @@ class Engine {
     std::int32_t op = 0;        // the next one, by its StepGraph number
     std::int32_t position = 0;  // of it, in queue_ops
     std::int32_t round = 0;
-    std::int32_t pred = 0;     // next predecessor to look at
+    std::int32_t rank = 0;
+    std::int32_t queue = 0;
+    std::int32_t pred = -1;    // next predecessor to look at; -1: the op's first
     std::int32_t next = -1;    // in the list of waiters or arrivals that it stands in
     std::int32_t waiter = -1;  // first of those who wait for one of its ops: slots and hosts
     State state = State::kIdle;
-    double ended_s = 0;   // of the op before
-    double free_s = 0;    // since when it may start another op
-    double inputs_s = 0;  // latest end of the predecessors looked at
-    double passed_s = 0;  // latest time of ops left out: of them, and of the slot
+    std::int64_t first = 0;  // instance of the rank's first op in `round`, less that op's number
+    double ended_s = 0;      // of the op before
+    double free_s = 0;       // since when it may start another op
+    double inputs_s = 0;     // latest end of the predecessors looked at
+    double passed_s = 0;     // latest time of ops left out: of them, and of the slot
     double ready_s = 0;
     double start_s = 0;
   };
@@ -130,11 +134,16 @@ class Engine {
     double latest_s = 0;
   };
 
-  static int RankOf(std::int32_t slot) { return slot / kQueueCount; }
-  static bool IsHostQueue(std::int32_t slot) { return slot % kQueueCount == 0; }
+  static bool IsHostQueue(const Slot& slot) { return slot.queue == 0; }
   std::int64_t OpsOf(int rank) const;
 
-  static bool Later(const Event& a, const Event& b);
+  // Orders the heap: earliest first, and of equal times always the same one.
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      if (a.time_s != b.time_s) return a.time_s > b.time_s;
+      return a.kind != b.kind ? a.kind > b.kind : a.index > b.index;
+    }
+  };
   void Push(double time_s, Kind kind, std::int32_t index, std::int32_t version = 0);
   void Handle(const Event& event);
   void FlushMachines();
@@ -144,6 +153,14 @@ class Engine {
   void Drain();
   void Advance(int rank);
   bool Play(std::int32_t slot_number);
+  bool PlayPart(std::int32_t round, std::int32_t number);
+  bool IsReady(int rank, std::int32_t round, const StepGraph::Part& part,
+               std::span<const StepGraph::Outer> outer) const;
+  bool MayIssue(int rank, std::int64_t first, std::int64_t end);
+  double PlayOps(int rank, std::int32_t round, const StepGraph::Part& part,
+                 std::span<const StepGraph::Outer> outer);
+  void EndPart(int rank, std::int32_t round, const StepGraph::Part& part, double end_s);
+  void LeaveWaiters(Slot& slot, std::int32_t slot_number);
   bool LookAtInputs(std::int32_t slot_number);
   bool HasEnded(const Slot& slot, std::int32_t op, std::int32_t round) const {
     return slot.round > round || (slot.round == round && slot.op > op);
@@ -153,11 +170,11 @@ class Engine {
   void BeginContending(std::int32_t slot_number);
   void End(std::int32_t slot_number, double end_s);
   void LeaveOut(std::int32_t slot_number);
-  void Record(int rank, const Slot& slot, double end_s);
+  void Record(const Slot& slot, double end_s);
   void GoOn(std::int32_t slot_number, double end_s);
   void Wake(Slot& slot);
 
-  bool IssueUpTo(int rank, std::int32_t op, std::int32_t round);
+  bool IssueUpTo(int rank, std::int64_t instance);
   void Issue(int rank, Host& host);
   void WaitForRunAhead(int rank, Host& host);
   void WakeIssue(int rank);
@@ -180,6 +197,7 @@ class Engine {
   const ProgramCosts& costs_;
   const SimulateOptions& options_;
   const bool contended_;
+  const bool in_parts_;        // plays instructions in one go where it can
   const std::int32_t fill_;    // rounds that fill the pipeline: 0 or 1
   const std::int32_t rounds_;  // that are played at most
 
@@ -199,6 +217,7 @@ class Engine {
   std::vector<std::int32_t> changed_machines_;
   std::vector<Event> heap_;
   std::vector<std::int32_t> scratch_;
+  std::vector<double> part_ends_s_;  // of the ops of the part that is played
 
   // [round of even or odd number][op]: its end. Negative: left out then.
   std::array<std::vector<double>, 2> ended_s_;

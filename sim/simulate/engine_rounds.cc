@@ -17,11 +17,10 @@ std::int64_t Engine::OpsOf(int rank) const {
   return graph_.first_op[At(rank) + 1] - graph_.first_op[At(rank)];
 }
 
-// Whether the host has issued the op, or can: it issues only what is asked for, and when it does
-// depends on nothing else.
-bool Engine::IssueUpTo(int rank, std::int32_t op, std::int32_t round) {
+// Whether the host has issued an op of the rank (by instance, as Host has it), or can: it issues
+// only what is asked for, and when it does depends on nothing else.
+bool Engine::IssueUpTo(int rank, std::int64_t instance) {
   Host& host = hosts_[At(rank)];
-  const std::int64_t instance = round * OpsOf(rank) + (op - graph_.first_op[At(rank)]);
   while (host.next <= instance) {
     if (host.working) return false;
     if (host.next >= options_.run_ahead) {
@@ -50,12 +49,13 @@ void Engine::WaitForRunAhead(int rank, Host& host) {
 // Issues the host's next op.
 void Engine::Issue(int rank, Host& host) {
   const std::int32_t op = graph_.first_op[At(rank)] + host.op;
-  const std::int32_t slot = graph_.nodes[At(op)].slot;
+  const std::int32_t slot_number = graph_.nodes[At(op)].slot;
+  const Slot& slot = slots_[At(slot_number)];
   const std::int64_t instance = host.next++;
   double issued_s = host.free_s;
   if (IsHostQueue(slot)) {
     host.working = true;
-    if (slots_[At(slot)].state == State::kIssue) MarkIdle(slot);
+    if (slot.state == State::kIssue) MarkIdle(slot_number);
   } else if (!IsLeftOut(op, host.round)) {
     double launch_s = costs_.launch_s[At(graph_.nodes[At(op)].row)];
     if (options_.replay != nullptr) {

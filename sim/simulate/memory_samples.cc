@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "base/units.h"
+#include "base/parallel.h"
 #include "sim/simulate/timeline.h"
 
 namespace foretrain {
@@ -70,9 +70,35 @@ void Accumulate(std::vector<Change>& changes, std::array<std::int64_t, kKinds> l
 
 // Start of the first and end of the last op that touches a buffer in a step.
 struct Life {
-  double start_s = std::numeric_limits<double>::infinity();
-  double end_s = -1.0;
+  std::int64_t start_ns = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end_ns = -1;
 };
+
+// Of each step's buffers in turn.
+std::vector<Life> LivesOf(const Program& program, const StepGraph& graph, std::size_t r,
+                          std::span<const Span> spans, const StepRange& steps) {
+  const RankProgram& rank = program.ranks[r];
+  const Touches touches = TouchesOf(program, rank);
+  std::vector<Life> lives(At(steps.Count()) * rank.buffers.size());
+  for (std::size_t slot = r * kQueueCount; slot < (r + 1) * kQueueCount; ++slot) {
+    const std::span ops = std::span(graph.queue_ops)
+                              .subspan(At(graph.queue_begin[slot]),
+                                       At(graph.queue_begin[slot + 1] - graph.queue_begin[slot]));
+    std::size_t next = At(graph.queue_begin[slot]) * At(steps.Count());
+    for (int step = 0; step < steps.Count(); ++step) {
+      for (const std::int32_t number : ops) {
+        const Span& span = spans[next++];
+        const std::size_t op = At(number - graph.first_op[r]);
+        for (std::int32_t i = touches.begin[op]; i < touches.begin[op + 1]; ++i) {
+          Life& life = lives[At(step) * rank.buffers.size() + At(touches.buffers[At(i)])];
+          life.start_ns = std::min(life.start_ns, span.start_ns);
+          life.end_ns = std::max(life.end_ns, span.end_ns);
+        }
+      }
+    }
+  }
+  return lives;
+}
 
 void AddRank(const RankProgram& rank, const std::vector<Life>& lives, const StepRange& steps,
              std::vector<MemorySample>& samples) {
@@ -90,10 +116,10 @@ void AddRank(const RankProgram& rank, const std::vector<Life>& lives, const Step
   for (int step = 0; step < steps.Count(); ++step) {
     for (std::size_t b = 0; b < rank.buffers.size(); ++b) {
       const Life& life = lives[At(step) * rank.buffers.size() + b];
-      if (life.end_s < 0.0) continue;
+      if (life.end_ns < 0) continue;
       const Buffer& buffer = rank.buffers[b];
-      changes.push_back({NsFromSeconds(life.start_s), buffer.bytes, KindOf(buffer)});
-      changes.push_back({NsFromSeconds(life.end_s), -buffer.bytes, KindOf(buffer)});
+      changes.push_back({life.start_ns, buffer.bytes, KindOf(buffer)});
+      changes.push_back({life.end_ns, -buffer.bytes, KindOf(buffer)});
     }
   }
   Accumulate(changes, live, static_cast<std::int16_t>(rank.rank), samples);
@@ -102,28 +128,16 @@ void AddRank(const RankProgram& rank, const std::vector<Life>& lives, const Step
 }  // namespace
 
 std::vector<MemorySample> MakeMemorySamples(const Program& program, const StepGraph& graph,
-                                            const std::vector<OpRecord>& records,
-                                            const StepRange& steps) {
-  const std::size_t ranks = program.ranks.size();
-  std::vector<Touches> touches;
-  std::vector<std::vector<Life>> lives(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    touches.push_back(TouchesOf(program, program.ranks[r]));
-    lives[r].resize(At(steps.Count()) * program.ranks[r].buffers.size());
-  }
-  for (const OpRecord& record : records) {
-    if (!steps.Holds(record.step)) continue;
-    const std::size_t r = At(graph.nodes[At(record.op)].slot / kQueueCount);
-    const std::size_t op = At(record.op - graph.first_op[r]);
-    for (std::int32_t i = touches[r].begin[op]; i < touches[r].begin[op + 1]; ++i) {
-      Life& life = lives[r][At(record.step - steps.begin) * program.ranks[r].buffers.size() +
-                            At(touches[r].buffers[At(i)])];
-      life.start_s = std::min(life.start_s, record.start_s);
-      life.end_s = std::max(life.end_s, record.end_s);
-    }
-  }
+                                            std::span<const Span> spans, const StepRange& steps,
+                                            int threads) {
+  std::vector<std::vector<MemorySample>> of_rank(program.ranks.size());
+  ForEachInParallel(of_rank.size(), threads, [&](std::size_t r) {
+    AddRank(program.ranks[r], LivesOf(program, graph, r, spans, steps), steps, of_rank[r]);
+  });
   std::vector<MemorySample> samples;
-  for (std::size_t r = 0; r < ranks; ++r) AddRank(program.ranks[r], lives[r], steps, samples);
+  for (const std::vector<MemorySample>& rank : of_rank) {
+    samples.insert(samples.end(), rank.begin(), rank.end());
+  }
   return samples;
 }
 

@@ -167,7 +167,8 @@ Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
           : MeanPeriod(engine);
   simulation.ranks = LastStep(program, graph, engine);
   if (options.timeline) {
-    simulation.timeline = MakeTimeline(program, graph, engine, options.last_step ? last : 0);
+    simulation.timeline =
+        MakeTimeline(program, graph, engine, options.last_step ? last : 0, options.threads);
   }
   return simulation;
 }

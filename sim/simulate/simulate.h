@@ -35,6 +35,7 @@ struct SimulateOptions {
   bool timeline = true;    // fill Simulation::timeline
   bool last_step = false;  // with timeline: of the last step alone, the one that is reported
   bool launches = false;   // with timeline: spans of the host's launches, on the host queue
+  int threads = 1;         // that may work on what does not hang together; >= 1
   const Replay* replay = nullptr;  // borrowed
 };
 

@@ -17,6 +17,7 @@
 namespace foretrain {
 namespace {
 
+constexpr double kLeastCrowding = 1e-5;
 constexpr std::int32_t kMaxDistance = 1;  // steps that an edge may reach back
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
@@ -212,7 +213,7 @@ void ListQueues(StepGraph& graph) {
 
 // Marks the ops whose time depends on what else runs. Where threads decide, that is all of them;
 // else those of a connection of which the queues of its machine may together want more than all:
-// one that they cannot fill is never crowded.
+// one that they cannot fill is never crowded. A scalar's sum wants 1e-6 of it.
 void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
   if (costs.levels.size() > 1 || costs.cores > 0) {
     for (StepGraph::Node& node : graph.nodes) node.contends = true;
@@ -244,7 +245,7 @@ void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
     const WireDemand& sum = *sum_of[At(node.slot / kQueueCount)];
     const WireDemand& demand = costs.demand[At(node.row)];
     for (std::size_t wire = 0; wire < sum.size(); ++wire) {
-      node.contends = node.contends || (demand[wire] > 0 && sum[wire] > 1);
+      node.contends = node.contends || (demand[wire] > 0 && sum[wire] > 1 + kLeastCrowding);
     }
   }
 }
@@ -274,6 +275,7 @@ Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& cos
   }
   graph.nodes.push_back({.first_pred = static_cast<std::int32_t>(graph.preds.size())});
   ListQueues(graph);
+  FindParts(program, costs, graph);
   return graph;
 }
 

@@ -99,7 +99,7 @@ void AddLaunches(const Program& program, const StepGraph& graph, const Engine& e
 }  // namespace
 
 Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engine& engine,
-                      int first_step) {
+                      int first_step, int threads) {
   const StepRange steps{first_step, engine.steps()};
   Timeline timeline;
   timeline.world = std::max(program.plan.World(), graph.ranks());
@@ -125,8 +125,8 @@ Timeline MakeTimeline(const Program& program, const StepGraph& graph, const Engi
         .queue = static_cast<Queue>(node.slot % kQueueCount),
         .op_class = node.op_class};
   }
+  timeline.memory = MakeMemorySamples(program, graph, timeline.spans, steps, threads);
   AddLaunches(program, graph, engine, facts, steps, timeline);
-  timeline.memory = MakeMemorySamples(program, graph, engine.records(), steps);
   AddWindows(program, engine, steps, timeline);
   if (!engine.launches().empty() || graph.overlaps ||
       !std::is_sorted(program.ranks.begin(), program.ranks.end(),

@@ -75,13 +75,34 @@ RowRange ExpertSizes::Room(std::int64_t piece) const {
   return {first, RoomOf(piece)};
 }
 
+std::int16_t Experts::RowsForProduct(const std::string& name, std::int16_t rows, std::int64_t piece,
+                                     std::int64_t width) {
+  const std::int16_t cast = b_.ForProduct(name, rows);
+  const bool is_new = b_.Last().name == name + ".cast";
+  if (is_new) ExpectRows(b_.Last(), piece, width);
+  return cast;
+}
+
+void Experts::CastRows(const std::string& name, std::int16_t from, std::int16_t to,
+                       std::int64_t piece, std::int64_t width) {
+  b_.Cast(name, from, to);
+  ExpectRows(b_.Last(), piece, width);
+}
+
+void Experts::ExpectRows(Op& cast, std::int64_t piece, std::int64_t width) const {
+  if (!e_.follows_counts) return;
+  cast.shape.inner = e_.Even(piece);
+  cast.shape.cols = width;
+  FollowCounts(piece, cast.shape);
+}
+
 void Experts::Grouped(Product product, const std::string& name, std::int64_t piece, std::int16_t a,
                       std::int16_t b, std::int16_t c, std::int64_t out, std::int64_t in,
                       bool adds) {
   const char* const of_a = product == Product::kForward ? ".input" : ".output_grad";
-  const char* const of_b = product == Product::kWeight ? ".input" : ".weight";
-  a = b_.ForProduct(name + of_a, a);
-  b = b_.ForProduct(name + of_b, b);
+  a = RowsForProduct(name + of_a, a, piece, product == Product::kForward ? in : out);
+  b = product == Product::kWeight ? RowsForProduct(name + ".input", b, piece, in)
+                                  : b_.ForProduct(name + ".weight", b);
   Op& op = b_.Add(OpKind::kGroupedGemm, OpClass::kGemm, name,
                   {In(a), In(b), In(Counts()), adds ? InOut(c) : Out(c)});
   const std::int64_t rows = e_.Even(piece);
@@ -135,7 +156,7 @@ void Experts::Activation(const std::string& suffix, std::int64_t piece) {
   op.activation = ActivationOf(layer_.context.model.mlp);
   op.shape = {.rows = e_.Even(piece), .cols = e_.ffn_width};
   FollowCounts(piece, op.shape);
-  if (layer_.quantizes) b_.Cast(name + ".cast", to, out);
+  if (layer_.quantizes) CastRows(name + ".cast", to, out, piece, e_.ffn_width);
 }
 
 void Experts::Exchange(const std::string& name, std::int64_t piece, std::int16_t in,
@@ -204,8 +225,8 @@ void Experts::Products(std::int16_t in) {
   const std::int16_t made = BeforeExchange("experts.made", e_.out, e_.AllRoom());
   ForEachPiece([&](std::int64_t p, const std::string& suffix) {
     if (layer_.quantizes) {
-      b_.Cast("experts.dispatch.cast" + suffix, Room(dispatched, p, hidden),
-              Room(e_.dispatched, p, hidden));
+      CastRows("experts.dispatch.cast" + suffix, Room(dispatched, p, hidden),
+               Room(e_.dispatched, p, hidden), p, hidden);
     }
     Grouped(Product::kForward, "experts.up" + suffix, p, Room(e_.dispatched, p, hidden), up,
             Room(e_.up, p, e_.up_width), e_.up_width, hidden);

@@ -121,6 +121,13 @@ class Experts {
     shape.per_token = static_cast<std::int32_t>(e_.per_token);
     return shape;
   }
+  // As BlockBuilder's ForProduct and Cast, of a row of `width` for each that comes: the cast is
+  // made of all the room, and costs what is expected of it.
+  std::int16_t RowsForProduct(const std::string& name, std::int16_t rows, std::int64_t piece,
+                              std::int64_t width);
+  void CastRows(const std::string& name, std::int16_t from, std::int16_t to, std::int64_t piece,
+                std::int64_t width);
+  void ExpectRows(Op& cast, std::int64_t piece, std::int64_t width) const;
   void Route(std::int16_t in);
   void ShareCounts();
 

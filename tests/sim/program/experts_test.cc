@@ -126,6 +126,26 @@ TEST(ExpertLayer, HasRoomForAllThatMayComeWithoutACapacity) {
   EXPECT_EQ(BytesOf(Build(plan, Pass::kForward), "dispatched"), 32 * 16 * 4);
 }
 
+// In 8 bits, of 24 rows that there is room for 16 are expected: of 16 numbers as they come, of 8
+// behind the activation, and the gradients of both.
+TEST(ExpertLayer, CastsTheRowsThatAreExpected) {
+  Plan plan = Small();
+  plan.dp = plan.ep = 2;
+  plan.global_batch = 2;
+  plan.expert_headroom = 1.5;
+  plan.precision = Precision::kFp8;
+  for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+    int casts = 0;
+    for (const Op& op : Build(plan, pass).ops) {
+      if (op.kind != OpKind::kQuantize || op.shape.members == 0) continue;
+      ++casts;
+      EXPECT_EQ(op.shape.elements, 24 * op.shape.cols) << op.name;
+      EXPECT_EQ(WorkOf(op).flop, 2.0 * 16 * static_cast<double>(op.shape.cols)) << op.name;
+    }
+    EXPECT_EQ(casts, 2) << (pass == Pass::kForward ? "forward" : "backward");
+  }
+}
+
 // Whole experts: each of two tensor-parallel ranks deals its own 4 tokens, 8 rows, and needs no
 // sum.
 TEST(ExpertLayer, HasNoSumOverTensorParallelRanksWhereExpertsAreWhole) {

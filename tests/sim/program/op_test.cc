@@ -110,8 +110,9 @@ TEST(WorkOf, GatesTouchRowsOnceAndScoresOnce) {
   ExpectWork(Make(OpKind::kScaleLoss, {}), 2, 20);
 }
 
-// The same shape: 3 x 2 x 3 = 18 scores. Forward: qkv 48 and out 24; scores written and read, weights
-// written and read. Without the product with the values half the flop, no out and one read less.
+// The same shape: 3 x 2 x 3 = 18 scores. Forward: qkv 48 and out 24; scores written and read,
+// weights written and read. Without the product with the values half the flop, no out and one read
+// less.
 TEST(WorkOf, StandardAttentionWritesItsScoresOut) {
   OpShape shape{.rows = 3, .batch = 1, .sequence = 3, .heads = 2, .kv_heads = 1, .head_dim = 4};
   shape.inner = 3;
@@ -292,6 +293,15 @@ TEST(WorkOf, QuantizedTensorsAreAsLongAsTheirFormat) {
     op.format = NumberFormat::kInt8;
     ExpectWork(op, 1200, 2400 + 616);
   }
+}
+
+// Room for 40 rows of 256 numbers, of which 10 are expected: 2,560 floats and 10 blocks of 256
+// bytes with a scale of 4.
+TEST(WorkOf, CastsOfRowsThatFollowCountsCostThoseThatAreExpected) {
+  Op op = Make(OpKind::kQuantize, {.rows = 1, .cols = 256, .inner = 10, .elements = 40 * 256});
+  op.format = NumberFormat::kInt8;
+  op.shape.members = 2;
+  ExpectWork(op, 2 * 2560, 4 * 2560 + 10 * 260);
 }
 
 TEST(WorkOf, CommunicationMovesItsTensorAndOpaqueWorkNothing) {

@@ -9,6 +9,11 @@
 #include <vector>
 
 #include "sim/cost/derive_profile.h"
+#include "sim/memory/linked_peak.h"
+#include "sim/program/program.h"
+#include "sim/search/search.h"
+#include "tests/sim/cost/profiles.h"
+#include "tests/sim/models.h"
 #include "tests/sim/realistic_plans.h"
 
 namespace foretrain {
@@ -111,6 +116,88 @@ TEST(Evaluator, KnowsWhatNoPlanOfAFamilyGoesBelow) {
   }
   EXPECT_GT(known, 12);
   EXPECT_GT(plans, 1000);
+}
+
+// A plan on 8 GPUs with one micro-batch, of which the end of a step is a good part.
+Plan OneMicroBatch() {
+  Plan plan;
+  plan.sequence = 512;
+  plan.micro_batch = 1;
+  plan.precision = Precision::kBf16;
+  return plan;
+}
+
+// Closed form over simulation, less 1.
+double ErrorOf(const ModelSpec& model, const Plan& plan) {
+  const ClusterSpec cluster = GpuCluster(1, 8);
+  const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
+  EXPECT_TRUE(costs.has_value());
+  const auto forecast = MakeForecast(model, plan, *costs, RankChoice::kFirst, false);
+  EXPECT_TRUE(forecast.has_value()) << forecast.error().message;
+  const Evaluation found = Evaluator(model, *costs, AllPlanFields()).Evaluate(plan);
+  return found.step_s / forecast->simulation.step_s - 1;
+}
+
+// Each of 8 ranks has one of 2 heads' keys and values, so that four have the same; a sum of their
+// gradients ends the step, beside what plans without it end with.
+TEST(Evaluator, CountsSumsOfHeadsThatRanksShare) {
+  ModelSpec model = Gpt2();
+  model.heads = 16;
+  model.hidden = 1024;
+  model.ffn_hidden = 4096;
+  model.kv_heads = 2;
+  Plan plan = OneMicroBatch();
+  plan.global_batch = 1;
+  plan.tp = 8;
+  EXPECT_NEAR(ErrorOf(model, plan), 0, 0.01);
+  plan.sequence_parallel = true;
+  EXPECT_NEAR(ErrorOf(model, plan), 0, 0.01);
+}
+
+TEST(Evaluator, CountsRoutersLoadsAndTheLossScale) {
+  ModelSpec model = Gpt2();
+  model.experts = 8;
+  model.experts_per_token = 2;
+  model.expert_ffn_hidden = 768;
+  model.router = RouterKind::kSigmoid;
+  model.router_bias_rate = 0.001;
+  Plan plan = OneMicroBatch();
+  plan.dp = 8;
+  plan.global_batch = 8;
+  plan.ep = 8;
+  EXPECT_NEAR(ErrorOf(model, plan), 0, 0.03);
+  plan = OneMicroBatch();
+  plan.global_batch = 1;
+  plan.precision = Precision::kFp16;
+  plan.loss_scale = 1024;
+  plan.loss_scale_window = 100;
+  EXPECT_NEAR(ErrorOf(Gpt2(), plan), 0, 0.01);
+}
+
+// A V's first rank has both ends of the model, whose token table is one tensor: its whole gradient
+// lives from the head's backward to the embedding's, of as many micro-batches as are between them.
+TEST(Evaluator, CountsGradientsThatChunksOfARankShare) {
+  ModelSpec model = Gpt2();
+  model.tied_embeddings = true;
+  Plan plan;
+  plan.pp = plan.dp = 4;
+  plan.zero_stage = 2;
+  plan.schedule = ScheduleKind::kZbV;
+  plan.sequence = 256;
+  plan.micro_batch = 1;
+  plan.global_batch = 64;
+  plan.precision = Precision::kBf16;
+  const ClusterSpec cluster = GpuCluster(2, 8);
+  const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
+  ASSERT_TRUE(costs.has_value());
+  const auto program = Compile(model, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const auto linked = static_cast<double>(LinkedPeak(program->ranks.front()).total);
+  const Evaluation found = Evaluator(model, *costs, AllPlanFields()).Evaluate(plan);
+  EXPECT_EQ(found.fullest_pp, 0);
+  const double closed = static_cast<double>(found.memory_bytes - found.memory.outside);
+  EXPECT_GE(closed, linked * 0.998);
+  EXPECT_LE(closed, linked * 1.02);
 }
 
 // Parts are what the step and the memory are made of.

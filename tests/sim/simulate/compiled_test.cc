@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
+#include "sim/cost/derive_profile.h"
 #include "sim/memory/linked_peak.h"
+#include "sim/search/search.h"
 #include "sim/simulate/simulate.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/random_plans.h"
@@ -37,6 +40,34 @@ TEST(CompiledPlans, TakeAsLongWithOneRankAClassAsWithAll) {
     ++compared;
   }
   EXPECT_GE(compared, 2 * kPlans);
+}
+
+TEST(CompiledPlans, AreTheSameForecastOnSeveralThreads) {
+  for (std::uint64_t i = 0; i < kPlans; ++i) {
+    const PlannedModel planned = RandomPlannedModel(i);
+    SCOPED_TRACE(Describe(planned));
+    const ClusterSpec cluster = GpuCluster(planned.plan.World(), 1);
+    const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
+    ASSERT_TRUE(costs.has_value());
+    SimulateOptions options;
+    const auto one = MakeForecast(planned.model, planned.plan, *costs, RankChoice::kAll, options);
+    options.threads = 3;
+    const auto three = MakeForecast(planned.model, planned.plan, *costs, RankChoice::kAll, options);
+    ASSERT_EQ(one.has_value(), three.has_value());
+    if (!one.has_value()) continue;
+    EXPECT_EQ(one->program.hash, three->program.hash);
+    EXPECT_EQ(one->simulation.step_s, three->simulation.step_s);
+    const auto span = [](const Span& s) {
+      return std::tuple(s.rank, s.op, s.step, s.start_ns, s.end_ns, s.ready_ns);
+    };
+    const auto sample = [](const MemorySample& s) {
+      return std::tuple(s.rank, s.time_ns, s.bytes, s.category, s.space);
+    };
+    const Timeline& a = one->simulation.timeline;
+    const Timeline& b = three->simulation.timeline;
+    EXPECT_TRUE(std::ranges::equal(a.spans, b.spans, {}, span, span));
+    EXPECT_TRUE(std::ranges::equal(a.memory, b.memory, {}, sample, sample));
+  }
 }
 
 TEST(CompiledPlans, ReachAStablePeriod) {

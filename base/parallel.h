@@ -1,0 +1,41 @@
+// A loop whose turns do not touch one another, on several threads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <thread>
+#include <vector>
+
+namespace foretrain {
+
+// Calls work(i) once for each i in [0, count), on up to `threads` threads, the caller's among them.
+// What `work` throws first is thrown again here, when all have ended.
+template <class Work>
+void ForEachInParallel(std::size_t count, int threads, const Work& work) {
+  const auto helpers =
+      std::min(count, static_cast<std::size_t>(std::max(1, threads))) - (count > 0 ? 1 : 0);
+  if (helpers == 0) {
+    for (std::size_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;  // written by whoever sets `failed`
+  const auto take = [&] {
+    try {
+      for (std::size_t i = next++; i < count && !failed; i = next++) work(i);
+    } catch (...) {
+      if (!failed.exchange(true)) error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 0; i < helpers; ++i) others.emplace_back(take);
+    take();
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace foretrain
