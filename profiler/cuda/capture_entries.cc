@@ -19,12 +19,17 @@ bool LoadThisCupti(CuptiTable& table, char* why, std::size_t n) {
   return LoadCupti(names, std::size(names), table, why, n);
 }
 
+// The error as a number; the runtime forgets it, else the thread's next launch would report it.
+int Taken(cudaError_t error) {
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return static_cast<int>(error);
+}
+
 CudaCapture& TheCapture() {
   // Never destroyed: CUPTI's threads may outlive static objects.
   static CudaCapture& capture = *new CudaCapture(
       {&LoadThisCupti, [](const char* name) -> const char* { return std::getenv(name); },
-       [] { return static_cast<int>(cudaProfilerStart()); },
-       [] { return static_cast<int>(cudaProfilerStop()); }});
+       [] { return Taken(cudaProfilerStart()); }, [] { return Taken(cudaProfilerStop()); }});
   return capture;
 }
 
