@@ -225,13 +225,18 @@ class Searcher {
     return ForecastOutline(model_, plan, costs_, ranks);
   }
 
+  // What does not fit is not simulated: the closed form of memory comes near, this is exact.
   Result<RankedPlan> Rank(const Candidate& candidate) const {
-    FT_ASSIGN(const Forecast forecast, Simulated(candidate.plan));
-    const double step = forecast.simulation.step_s;
+    const SystemOptions& system = costs_.profile().system;
     RankedPlan out;
     out.plan = candidate.plan;
     out.estimate = candidate.estimate;
-    const SystemOptions& system = costs_.profile().system;
+    out.memory = PredictFullestRank(model_, candidate.plan);
+    out.device = {out.memory.peak.total, 0,
+                  DeviceOverheadOf(costs_.cluster(), candidate.plan, system)};
+    if (out.device.Total() > capacity_) return out;
+    FT_ASSIGN(const Forecast forecast, Simulated(candidate.plan));
+    const double step = forecast.simulation.step_s;
     const FullestDevice fullest = FullestDeviceOf(model_, forecast.program, forecast.memory,
                                                   costs_.cluster(), system);
     const RankProgram& rank = forecast.program.ranks[fullest.rank];
