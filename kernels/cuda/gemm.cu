@@ -84,7 +84,7 @@ FT_DEVICE Matrix RightOf(const FtGemm& g) {  // rows of op(b)^T
   return {g.b, g.trans_b != 0 ? g.ldb : 1, g.trans_b != 0 ? 1 : g.ldb};
 }
 
-__global__ void __launch_bounds__(kBlock) GemmKernel(FtGemm g) {
+__global__ void __launch_bounds__(kBlock, 2) GemmKernel(FtGemm g) {
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile,
                      col0 = std::int64_t{blockIdx.x} * kTile;
   Part part{};
@@ -131,7 +131,7 @@ FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
 // ---- products of experts, whose runs of rows lie in device memory
 
 // Run blockIdx.z of FORWARD and INPUT; tiles past its rows have nothing to do.
-__global__ void __launch_bounds__(kBlock) GroupedRowsKernel(FtGroupedGemm g) {
+__global__ void __launch_bounds__(kBlock, 2) GroupedRowsKernel(FtGroupedGemm g) {
   const std::int64_t run = blockIdx.z;
   const GroupRows rows = RowsBefore(g, run);
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile;
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kBlock) GroupedRowsKernel(FtGroupedGemm g) {
 }
 
 // Expert blockIdx.z of WEIGHT: the sum over its runs, one after the other.
-__global__ void __launch_bounds__(kBlock) GroupedWeightKernel(FtGroupedGemm g) {
+__global__ void __launch_bounds__(kBlock, 2) GroupedWeightKernel(FtGroupedGemm g) {
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile,
                      col0 = std::int64_t{blockIdx.x} * kTile;
   FtGemm of_expert{};

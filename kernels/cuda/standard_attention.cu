@@ -31,7 +31,7 @@ struct HeadPlace {
 };
 
 // Dynamic shared memory: the row's weights, then what is left of them.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     StandardForwardKernel(FtStandardAttentionForward g, KeepRule rule) {
   FT_DYN_SHARED(float, row);
   const std::int64_t i = blockIdx.x, head = blockIdx.y, sample = blockIdx.z, s = g.sequence;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // The scores' gradient of one query, w (d - sum over keys of w d), and dq.
-__global__ void __launch_bounds__(kThreads) StandardQueryKernel(FtStandardAttentionBackward g) {
+__global__ void __launch_bounds__(kThreads, 4) StandardQueryKernel(FtStandardAttentionBackward g) {
   FT_DYN_SHARED(float, row);
   const std::int64_t i = blockIdx.x, head = blockIdx.y, s = g.sequence;
   const HeadPlace<FtStandardAttentionBackward> at(g, blockIdx.z, head);
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads) StandardQueryKernel(FtStandardAttent
 }
 
 // dk and dv of one key, over the queries of its group's heads.
-__global__ void __launch_bounds__(kThreads) StandardKeyKernel(FtStandardAttentionBackward g) {
+__global__ void __launch_bounds__(kThreads, 4) StandardKeyKernel(FtStandardAttentionBackward g) {
   const std::int64_t j = blockIdx.x, kv_head = blockIdx.y, sample = blockIdx.z, s = g.sequence;
   const std::int64_t group = g.heads / g.kv_heads;
   const void* const weights = g.mask != nullptr ? g.dropped : g.weights;
