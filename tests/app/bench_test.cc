@@ -50,6 +50,17 @@ TEST(Bench, RefusesARowThatItHasNot) {
   EXPECT_THAT(rows.error().message, HasSubstr("--only: no row \"none\"; there are gpt-b8-fp32, "));
 }
 
+TEST(Bench, ListsAllRowsForScripts) {
+  const TemporaryFolder folder;
+  for (const char* device : {"cpu", "cuda"}) {
+    const ProgramEnd end =
+        RunForetrain(folder.path(), std::string("bench --list --json --device ") + device);
+    ASSERT_EQ(end.code, 0) << end.errors;
+    const auto result = nlohmann::json::parse(end.output);
+    EXPECT_EQ(result["rows"].size(), TableRows(std::string(device) == "cuda").size());
+  }
+}
+
 TEST(Bench, RunsARowBesideItsForecastAndKeepsToTheSpansItMayRecord) {
   const TemporaryFolder folder;
   const ProgramEnd end = RunForetrain(
