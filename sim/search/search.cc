@@ -232,9 +232,9 @@ class Searcher {
     out.plan = candidate.plan;
     out.estimate = candidate.estimate;
     out.memory = PredictFullestRank(model_, candidate.plan);
-    out.device = {out.memory.peak.total, 0,
-                  DeviceOverheadOf(costs_.cluster(), candidate.plan, system)};
-    if (out.device.Total() > capacity_) return out;
+    out.device.tensors = out.memory.peak.total;
+    out.device.outside = DeviceOverheadOf(costs_.cluster(), candidate.plan, system);
+    if (out.device.Needed() > capacity_) return out;
     FT_ASSIGN(const Forecast forecast, Simulated(candidate.plan));
     const double step = forecast.simulation.step_s;
     const FullestDevice fullest = FullestDeviceOf(model_, forecast.program, forecast.memory,
