@@ -120,22 +120,21 @@ Result<ForecastContext> ContextOf(const TableRow& row, const TableOptions& optio
   return options.cuda ? MakeGpuContext(row.model, flags) : MakeContext(row.model, flags);
 }
 
-TableFigures FiguresOf(const Metrics& metrics, double peak_bytes) {
+TableFigures FiguresOf(const Metrics& metrics, std::optional<double> peak_bytes) {
   TableFigures figures;
   if (metrics.overall.has_value()) {
     figures.step_time_s = metrics.overall->time_s;
     figures.tokens_per_s = metrics.overall->tokens_per_s.value_or(0);
     figures.mfu = metrics.overall->mfu.value_or(0);
   }
-  figures.peak_memory_gib = peak_bytes / static_cast<double>(kGiB);
+  if (peak_bytes) figures.peak_memory_gib = *peak_bytes / static_cast<double>(kGiB);
   return figures;
 }
 
-double FullestArena(const Program& program) {
+// Of the rank that has most at its peak.
+double FullestRank(const Forecast& forecast) {
   std::int64_t most = 0;
-  for (const RankProgram& rank : program.ranks) {
-    most = std::max(most, rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)]);
-  }
+  for (const PeakMemory& peak : forecast.memory) most = std::max(most, peak.total);
   return static_cast<double>(most);
 }
 
@@ -164,7 +163,7 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
     FT_ASSIGN(const Forecast forecast,
               MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
     result.predicted =
-        FiguresOf(ForecastMetrics(context, forecast), FullestArena(forecast.program));
+        FiguresOf(ForecastMetrics(context, forecast), FullestRank(forecast));
     const bool few = SpansOfStep(forecast.program) * training.steps <= options.most_spans;
     training.capture = few ? CaptureLevel::kFull : CaptureLevel::kOff;
   }
@@ -176,9 +175,12 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
   training.device = options.device;
   FT_ASSIGN(const TrainingResult trained, RunTraining(store, context, plan, training));
   if (trained.summary.stopped) return Fail(ErrorCode::kAborted, "stopped");
-  std::int64_t most = 0;
-  for (const std::int64_t bytes : trained.summary.peak_bytes) most = std::max(most, bytes);
-  result.measured = FiguresOf(trained.metrics, static_cast<double>(most));
+  std::optional<double> most;
+  for (const std::int64_t bytes : trained.summary.peak_bytes) {
+    if (training.capture != CaptureLevel::kFull) break;
+    most = std::max(most.value_or(0), static_cast<double>(bytes));
+  }
+  result.measured = FiguresOf(trained.metrics, most);
   result.last_loss = trained.last_loss;
   result.run = trained.run;
   return {};

@@ -46,7 +46,7 @@ struct TableFigures {
   double step_time_s = 0;
   double tokens_per_s = 0;
   double mfu = 0;
-  double peak_memory_gib = 0;  // of the fullest rank
+  std::optional<double> peak_memory_gib{};  // live, of the fullest rank; none: not recorded
 };
 struct TableResult {
   std::string name;

@@ -13,7 +13,13 @@ namespace {
 void WriteFigures(JsonWriter& json, const char* name, const TableFigures& figures) {
   json.Name(name).BeginObject().Field("step_time_s", figures.step_time_s);
   json.Field("tokens_per_s", figures.tokens_per_s).Field("mfu", figures.mfu);
-  json.Field("peak_memory_gib", figures.peak_memory_gib).EndObject();
+  if (figures.peak_memory_gib) json.Field("peak_memory_gib", *figures.peak_memory_gib);
+  json.EndObject();
+}
+
+std::string MemoryCell(const std::optional<TableFigures>& figures) {
+  if (!figures || !figures->peak_memory_gib) return "-";
+  return fmt::format("{:.2f} GiB", *figures->peak_memory_gib);
 }
 
 double ErrorOf(const TableResult& result) {
@@ -41,8 +47,8 @@ std::string TableText(const std::vector<TableResult>& results) {
     cells.push_back(r.measured ? fmt::format("{:+.1f} %", 100 * ErrorOf(r)) : "-");
     cells.push_back(r.measured ? FormatSi(r.measured->tokens_per_s, "") : "-");
     cells.push_back(r.measured ? fmt::format("{:.3f}", r.measured->mfu) : "-");
-    cells.push_back(r.predicted ? fmt::format("{:.2f} GiB", r.predicted->peak_memory_gib) : "-");
-    cells.push_back(r.measured ? fmt::format("{:.2f} GiB", r.measured->peak_memory_gib) : "-");
+    cells.push_back(MemoryCell(r.predicted));
+    cells.push_back(MemoryCell(r.measured));
     table.AddRow(std::move(cells));
     if (!r.failed.empty()) notes += r.name + ": " + r.failed + "\n";
   }

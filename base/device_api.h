@@ -1033,7 +1033,7 @@ typedef struct FtDeviceApi {
   FtStatus (*release)(int32_t device, void* pointer, char* why, size_t n);
   FtStatus (*queue_create)(int32_t device, FtQueue** out, char* why, size_t n);
   void (*queue_destroy)(FtQueue* queue);
-  const char* (*queue_error)(const FtQueue* queue);  // text of the last failed call on it
+  const char* (*queue_error)(const FtQueue* queue);  // of its last failed call; at one address
   FtStatus (*queue_synchronize)(FtQueue* queue);
   // timed != 0: event_elapsed takes it.
   FtStatus (*event_create)(int32_t device, int32_t timed, FtEvent** out, char* why, size_t n);

@@ -77,12 +77,18 @@ void RunThread(const std::shared_ptr<State>& state, const std::shared_ptr<RunCal
   state->one_left.notify_all();
 }
 
+constexpr auto kLook = std::chrono::milliseconds(100);  // how often a run is asked whether it failed
+
 // Waits until all threads have returned or, once the run has failed, for a second more. Those that
 // then still run are left behind.
 template <class State>
 bool JoinAll(State& state, std::vector<std::thread>& threads) {
   std::unique_lock<std::mutex> lock(state.mutex);
-  state.one_left.wait(lock, [&] { return state.running == 0 || state.shared.control.Aborted(); });
+  // A thread that waits for its device has failed the run and does not return: nobody notifies.
+  while (!state.one_left.wait_for(lock, kLook, [&] {
+    return state.running == 0 || state.shared.control.Aborted();
+  })) {
+  }
   const bool all = state.one_left.wait_for(lock, kGrace, [&] { return state.running == 0; });
   lock.unlock();
   for (std::thread& thread : threads) {

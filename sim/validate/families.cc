@@ -16,6 +16,7 @@ constexpr std::string_view kFile = "sim/validate/families.json";
 constexpr std::int64_t kMostHeads = 1 << 20;
 constexpr std::int64_t kMostLayersApart = 1000;
 constexpr std::int64_t kMostAdapters = 1024;
+constexpr double kMostHeadroom = 1e3;
 constexpr std::int64_t kMostRows = 1'000'000;
 
 RunFamily ReadFamily(JsonFields& fields) {
@@ -35,6 +36,7 @@ RunFamily ReadFamily(JsonFields& fields) {
   family.recompute = fields.StringOr("recompute", "", 16);
   family.adapters_per_node =
       static_cast<int>(fields.IntegerOr("adapters_per_node", 0, 1, kMostAdapters));
+  family.expert_headroom = fields.NumberOr("expert_headroom", 0, 1, kMostHeadroom);
   family.stages_by_parameters = fields.BoolOr("stages_by_parameters", false);
   if (std::optional<JsonFields> heads = fields.ObjectOr("heads_of_hidden")) {
     for (const std::string& hidden : heads->names()) {

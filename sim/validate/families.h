@@ -33,6 +33,9 @@ struct RunFamily {
   // Stands before what its rows say of recomputation, where its source is silent; empty: nothing.
   std::string recompute;
   int adapters_per_node = 0;  // of its machine; 0: one a device
+  // Room for rows of experts over an even share, where its source forces loads to be even but for
+  // the tokens of one batch (Switch Transformer, section 2.2: 1.25); 0: for all that may come.
+  double expert_headroom = 0;
   // Stages end where they pass their share of parameters (StageLayersByParameters).
   bool stages_by_parameters = false;
 

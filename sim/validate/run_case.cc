@@ -168,6 +168,7 @@ Result<Plan> PlanOf(const PublishedRun& run, const RunFamily& family, const Pres
   }
   if (run.attention == "standard") plan.attention = AttentionAlgorithm::kStandard;
   if (run.attention == "flash" || plan.cp > 1) plan.attention = AttentionAlgorithm::kFlash;
+  if (plan.ep > 1 && plan.capacity_factor == 0) plan.expert_headroom = family.expert_headroom;
   FT_TRY(SetLossChunks(run.assumptions, plan));
   FT_TRY(SetOffload(run.offload, plan));
   FT_TRY(SetPrecision(run.dtype, preset, plan));

@@ -73,7 +73,7 @@ class LaterQueue {
     changed_.wait(lock, [&] { return done_ >= all; });
   }
 
-  std::string error;  // of the calling thread
+  char error[64] = "";  // of the calling thread
 
  private:
   void Run() {
@@ -118,7 +118,7 @@ FtStatus Say(char* why, std::size_t n, FtStatus status = FT_OUT_OF_MEMORY) {
 FtStatus Enter(FtQueue* queue) {
   const bool fails = Fails();
   if (!fails && !Later().broken) return FT_OK;
-  QueueOf(queue).error = fails ? kTold : kBroken;
+  std::strcpy(QueueOf(queue).error, fails ? kTold : kBroken);
   return FT_FAILED;
 }
 
@@ -128,9 +128,6 @@ FtStatus Give(FtQueue* queue, LaterQueue::Work work) {
   QueueOf(queue).Push([work = std::move(work)](FtQueue* at) {
     LaterDevice& later = Later();
     const std::int64_t number = later.works.fetch_add(1);
-    if (number == later.hang_at) {
-      while (!later.released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
     if (later.broken) return FT_OK;  // nothing runs on a device that has failed
     if (number == later.break_at) return FT_FAILED;
     if (const std::uint64_t seed = later.delays; seed != 0) {
@@ -141,6 +138,12 @@ FtStatus Give(FtQueue* queue, LaterQueue::Work work) {
     return work(at);
   });
   return FT_OK;
+}
+
+void HangIfAsked() {
+  LaterDevice& later = Later();
+  if (later.kernels.fetch_add(1) != later.hang_at) return;
+  while (!later.released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 FtStatus DeviceCount(std::int32_t* count, char* why, std::size_t n) {
@@ -211,13 +214,13 @@ void QueueDestroy(FtQueue* queue) {
   --Later().queues;
 }
 const char* QueueError(const FtQueue* queue) {
-  return reinterpret_cast<const LaterQueue*>(queue)->error.c_str();
+  return reinterpret_cast<const LaterQueue*>(queue)->error;
 }
 FtStatus QueueSynchronize(FtQueue* queue) {
   if (const FtStatus status = Enter(queue); status != FT_OK) return status;
   QueueOf(queue).Synchronize();
   if (!Later().broken) return FT_OK;
-  QueueOf(queue).error = kBroken;
+  std::strcpy(QueueOf(queue).error, kBroken);
   return FT_FAILED;
 }
 
@@ -309,7 +312,10 @@ std::int32_t Supports(FtKernel kernel, FtDtype dtype) { return inner->supports(k
 // Arguments lie with the caller for the time of the call alone.
 template <auto entry, class Arguments>
 FtStatus Launch(FtQueue* queue, const Arguments* arguments) {
-  return Give(queue, [held = *arguments](FtQueue* at) { return (inner->*entry)(at, &held); });
+  return Give(queue, [held = *arguments](FtQueue* at) {
+    HangIfAsked();
+    return (inner->*entry)(at, &held);
+  });
 }
 FtStatus SumRanks(FtQueue* queue, const FtSumRanks* sum) {
   const std::vector<const void*> sources(sum->sources, sum->sources + sum->count);

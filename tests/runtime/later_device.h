@@ -15,7 +15,8 @@ struct LaterDevice {
   std::atomic<std::int64_t> fail_at{-1};   // this call, counted from 0, fails; -1: none
   std::atomic<std::int64_t> works{0};      // pieces of work begun
   std::atomic<std::int64_t> break_at{-1};  // this one fails, and with it the device; -1: none
-  std::atomic<std::int64_t> hang_at{-1};   // this one does not end before `released`
+  std::atomic<std::int64_t> kernels{0};    // of them kernels
+  std::atomic<std::int64_t> hang_at{-1};   // this kernel does not end before `released`
   std::atomic<bool> released{false};
   std::atomic<std::uint64_t> delays{0};  // seed of sleeps up to 200 µs before works; 0: none
   std::atomic<bool> broken{false};
@@ -27,7 +28,7 @@ struct LaterDevice {
 
   std::int64_t Live() const { return allocations + pinned + queues + events + shares; }
   void Reset() {
-    calls = works = waits = shared_queues = 0;
+    calls = works = kernels = waits = shared_queues = 0;
     fail_at = break_at = hang_at = -1;
     released = broken = false;
     delays = 0;

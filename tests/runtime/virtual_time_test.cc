@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/cpu_device.h"
@@ -25,7 +26,9 @@ void ExpectOneAtATime(const Timeline& timeline) {
   }
   ASSERT_FALSE(compute.empty());
   std::sort(compute.begin(), compute.end(),
-            [](const Span* a, const Span* b) { return a->start_ns < b->start_ns; });
+            [](const Span* a, const Span* b) {
+              return std::pair(a->start_ns, a->end_ns) < std::pair(b->start_ns, b->end_ns);
+            });
   for (std::size_t i = 1; i < compute.size(); ++i) {
     EXPECT_GE(compute[i]->start_ns, compute[i - 1]->end_ns);
   }
@@ -49,6 +52,7 @@ ProgramCosts NoCosts(const Program& program) {
 TEST(VirtualTime, TurnsGiveTheGoldenTimesOfSchedules) {
   for (const GoldenSchedule& golden : GoldenSchedules()) {
     if (golden.shape.p > 4) continue;
+    SCOPED_TRACE(NameOf(golden));
     const SlotTimes times{1, golden.input_s, golden.weight_s};
     const auto program = std::make_shared<const Program>(
         OpaquePipeline(golden.schedule, golden.shape, times, false));
