@@ -56,7 +56,7 @@ Spread SpreadOf(Durations durations) {
 bool PointOrder::operator()(const ProfilePoint& a, const ProfilePoint& b) const {
   const auto key = [](const ProfilePoint& p) {
     return std::tie(p.kind, p.concurrency, p.group, p.nodes, p.accumulate, p.trans_a, p.trans_b,
-                    p.rms, p.format, p.from, p.to, p.shape);
+                    p.rms, p.format, p.formats, p.from, p.to, p.shape);
   };
   return key(a) < key(b);
 }

@@ -225,7 +225,7 @@ TEST(Calibrate, MeasuresWhatFitsWhereItMayLeaveOutTheRest) {
   RealClock clock;
   const auto refused = Calibrate(options, small, clock);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, ErrorCode::kInfeasible);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted) << refused.error().message;
   options.skip_what_does_not_fit = true;
   const auto profile = Calibrate(options, small, clock);
   ASSERT_TRUE(profile.has_value()) << profile.error().message;
