@@ -89,15 +89,17 @@ Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
   Program program;
   BlockRegistry registry;
   FT_TRY(EmitRanks(model, plan, options, registry, program, [&](RankProgram& rank) {
-    program.blocks = BlockRegistry(registry).Take();
+    registry.Swap(program.blocks);
     LinkAlone(program, rank);
     see(rank);
+    registry.Swap(program.blocks);
     rank.bindings = std::vector<Binding>();
     rank.buffers = std::vector<Buffer>();
     rank.parameters = std::vector<ParameterPlace>();
     rank.step.shrink_to_fit();
     rank.edges.shrink_to_fit();
   }));
+  program.blocks = registry.Take();
   return program;
 }
 

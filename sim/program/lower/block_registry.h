@@ -16,6 +16,8 @@ class BlockRegistry {
   // Number of the block called `key`, made by `make` when it is new.
   int Find(const std::string& key, const std::function<Block()>& make);
   std::vector<Block> Take() { return std::move(blocks_); }
+  // Exchanges the blocks for `blocks`; until they are given back nothing is looked up.
+  void Swap(std::vector<Block>& blocks) { blocks_.swap(blocks); }
   const Block& operator[](int block) const { return blocks_[static_cast<std::size_t>(block)]; }
 
  private:
