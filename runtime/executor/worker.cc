@@ -98,21 +98,26 @@ Result<void> Worker::WaitForEdges(const PlannedOp& op, std::int64_t round) {
   return {};
 }
 
-Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round) {
-  RunShared& shared = rank_.shared_;
-  SetStep(rank_.call_->first_step + rank_.StepOf(op, round));
-  FT_ASSIGN(const ComputeTurns::Turn turn, TakeTurn(op));
+Span Worker::Begin(const PlannedOp& op) {
   Span span;
-  span.start_ns = shared.clock.Now();
+  span.start_ns = rank_.shared_.clock.Now();
   span.op = op.id;
   span.bytes = op.bytes;
   span.step = static_cast<std::int32_t>(values_.step);
   span.rank = static_cast<std::int16_t>(rank_.plan_.rank);
   span.queue = queue_;
   span.op_class = op.op_class;
-  shared.flight.Begin(rank_.plan_.rank,
-                      {op.id, span.start_ns, span.step, queue_, FlightPhase::kRunning});
+  rank_.shared_.flight.Begin(rank_.plan_.rank,
+                             {op.id, span.start_ns, span.step, queue_, FlightPhase::kRunning});
   rank_.activity_ns_.store(span.start_ns, std::memory_order_relaxed);
+  return span;
+}
+
+Result<void> Worker::RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round) {
+  RunShared& shared = rank_.shared_;
+  SetStep(rank_.call_->first_step + rank_.StepOf(op, round));
+  FT_ASSIGN(const ComputeTurns::Turn turn, TakeTurn(op));
+  Span span = Begin(op);
   span.ready_ns = std::min(rank_.ReadyAt(op, number), span.start_ns);
   if (tracks_buffers_) lane_->Record([&] { rank_.Bear(op, span.start_ns, changed_); });
   FT_TRY(Do(op, number, span));

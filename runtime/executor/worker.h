@@ -52,6 +52,8 @@ class Worker {
   Result<void> MakeStaging();
   Result<std::span<std::int32_t>> StageBatch();
 
+  // The op starts at this moment, for the flight recorder too. Its span but for the end.
+  Span Begin(const PlannedOp& op);
   Result<void> RunGuarded(std::int32_t number, const PlannedOp& op, std::int64_t round);
   Result<void> Inject(std::int32_t number, CommCall* call);
   Result<void> Do(const PlannedOp& op, std::int32_t number, Span& span);

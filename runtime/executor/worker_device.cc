@@ -95,17 +95,7 @@ Result<void> Worker::RunOnDevice(std::int32_t number, const PlannedOp& op, std::
   LaneEntry& entry = *entry_;
   entry.op = number;
   entry.round = round;
-  Span span;
-  span.start_ns = shared.clock.Now();
-  span.op = op.id;
-  span.bytes = op.bytes;
-  span.step = static_cast<std::int32_t>(values_.step);
-  span.rank = static_cast<std::int16_t>(rank_.plan_.rank);
-  span.queue = queue_;
-  span.op_class = op.op_class;
-  shared.flight.Begin(rank_.plan_.rank,
-                      {op.id, span.start_ns, span.step, queue_, FlightPhase::kRunning});
-  rank_.activity_ns_.store(span.start_ns, std::memory_order_relaxed);
+  Span span = Begin(op);
   FT_TRY(HoldUpQueue(op, round));
   FT_ASSIGN(const ComputeTurns::Turn turn, TakeTurn(op));
   if (device_lane_->timed()) {

@@ -1,3 +1,4 @@
+// Longer than other files, because all entries of a device's table stand here.
 #include "later_device.h"
 
 #include <chrono>
