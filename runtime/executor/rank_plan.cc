@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
+#include "sim/program/row_counts.h"
 
 namespace foretrain {
 namespace {
@@ -72,7 +73,7 @@ class Planner {
     } else if (op.kind == OpKind::kReadCounts) {
       planned.work = Work::kReadCounts;
       planned.detail = static_cast<std::int32_t>(plan_.counts.size());
-      plan_.counts.push_back({at[0], op.shape});
+      plan_.counts.push_back({at[0], op.shape, RouterOf(op.name)});
     } else if (op.kind == OpKind::kOpaque) {
       planned.work = Work::kOpaque;
       planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -91,6 +92,7 @@ struct PlannedRead {
 struct PlannedCounts {
   const std::byte* at = nullptr;
   OpShape shape;
+  std::string_view router;  // of the block's, in the op's name (row_counts.h)
 };
 
 struct RankPlan {

@@ -233,8 +233,9 @@ Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
   const InstructionKey key = UnpackId(op);
   if (key.pass != Pass::kForward) return {};  // again
   const auto count = static_cast<std::size_t>(RowCounts::Numbers(counts.shape));
-  const RoutedCounts routed{values_.step, rank_.plan_.rank, key.block, key.micro_batch,
-                            std::vector<std::int32_t>(at, at + count)};
+  const RoutedCounts routed{
+      values_.step,    rank_.plan_.rank,           key.block,
+      key.micro_batch, std::string(counts.router), std::vector<std::int32_t>(at, at + count)};
   const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
   rank_.call_->sink->OnRouting(routed);
   return {};

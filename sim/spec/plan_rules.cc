@@ -326,7 +326,6 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"ahead-needs-whole-sequences", AheadNeedsWholeSequences},
       {"ahead-needs-all-logits", AheadNeedsAllLogits},
       {"ahead-drops-nothing", AheadDropsNothing},
-      {"ahead-exchanges-once", AheadExchangesOnce},
       {"adapters-leave-ahead-out", AdaptersLeaveAheadOut},
       {"ahead-needs-one-last-stage", AheadNeedsOneLastStage},
       {"pipedream-unties-embeddings", PipeDreamUntiesEmbeddings},
