@@ -318,7 +318,6 @@ std::span<const PlanModelRule> PlanModelRules() {
       {"balance-groups-are-whole", BalanceGroupsAreWhole},
       {"all-to-all-needs-key-heads", AllToAllNeedsKeyHeads},
       {"adapters-are-thin", AdaptersAreThin},
-      {"quantized-base-shares-no-heads", QuantizedBaseSharesNoHeads},
       {"adapters-leave-experts-out", AdaptersLeaveExpertsOut},
       {"adapters-leave-latent-attention-out", AdaptersLeaveLatentAttentionOut},
       {"sinks-need-all-scores", SinksNeedAllScores},

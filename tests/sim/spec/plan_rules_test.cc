@@ -331,10 +331,6 @@ const Row kRows[] = {
        p.method = TrainingMethod::kQlora, p.lora_rank = 2, p.precision = Precision::kFp8;
      },
      "precision fp8 with method qlora", [](Plan& p) { p.precision = Precision::kBf16; }},
-    {"quantized-base-shares-no-heads",
-     [](Plan& p) { p.method = TrainingMethod::kQlora, p.lora_rank = 2, p.tp = 2; },
-     "tp 2 with method qlora and 1 kv_heads", [](Plan& p) { p.tp = 1; }, false,
-     LayerOrder::kSequential, [](ModelSpec& m) { m.kv_heads = 1; }},
     {"scale-window-needs-a-scale", [](Plan& p) { p.loss_scale_window = 100; },
      "loss_scale_window 100 with loss_scale 0", [](Plan& p) { p.loss_scale = 65536; }},
     {"scale-is-known-where-it-is-undone",
