@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 11 };
+enum { FT_DEVICE_API_VERSION = 12 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -28,7 +28,9 @@ typedef enum FtStatus {
 } FtStatus;
 
 // FT_FP8 (e4m3), FT_I8 and FT_NF4 are formats of storage: see FtAdamW and FtQuantize; FT_U8 that of
-// masks.
+// masks. FT_E5M2 is that of gradients in 8 bits. FT_TF32 is what products read of fp32, 10 bits of
+// mantissa: no tensor is stored in it. `supports` is asked of it, and of FT_FP8 and FT_E5M2, for
+// products that compute in them.
 typedef enum FtDtype {
   FT_F32 = 0,
   FT_BF16 = 1,
@@ -38,7 +40,9 @@ typedef enum FtDtype {
   FT_FP8 = 5,
   FT_I8 = 6,
   FT_U8 = 7,
-  FT_NF4 = 8
+  FT_NF4 = 8,
+  FT_E5M2 = 9,
+  FT_TF32 = 10
 } FtDtype;
 
 // Numbers that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may be shorter.
@@ -105,6 +109,7 @@ typedef enum FtKernel {
   FT_KERNEL_COUNT_CHOICES,
   FT_KERNEL_BALANCE_BIAS,
   FT_KERNEL_SCALE_LOSS,
+  FT_KERNEL_QUANTIZE_TENSOR,
   FT_KERNEL_COUNT
 } FtKernel;
 
@@ -134,8 +139,37 @@ typedef struct FtRandomMask {
   float probability;
 } FtRandomMask;
 
+// What FtGelu and the epilogues of FtGemm compute: GELU in its tanh form or with erf, max(x, 0), or
+// its square.
+typedef enum FtActivation {
+  FT_GELU_TANH = 0,
+  FT_GELU_ERF = 1,
+  FT_RELU = 2,
+  FT_SQUARED_RELU = 3
+} FtActivation;
+
+// What becomes of y = scale * op(a) op(b) + bias, in fp32, before it is stored.
+typedef enum FtEpilogue {
+  FT_EPILOGUE_NONE = 0,      // c (+)= y
+  FT_EPILOGUE_ACTIVATE = 1,  // aux = y, c = f(y)
+  FT_EPILOGUE_SLOPE = 2      // c = y * f'(aux)
+} FtEpilogue;
+
 // c[m, n] (+)= scale * op(a)[m, k] * op(b)[k, n] + bias[n]; op transposes where trans_* != 0; bias
 // may be NULL; a scale of 0 is 1.
+//
+// compute: FT_F32; or, with dtype FT_F32, FT_TF32: 10 bits of the operands' mantissas are read, the
+// nearest, halves to even. A library of the device may read them otherwise: at most the last of the
+// 10 is lost. Sums are fp32.
+//
+// dtype FT_FP8, FT_E5M2: a is in that format and b in FT_FP8; a number is its code times a_scale[0]
+// or b_scale[0], which lie with the tensors; NULL: 1.
+//
+// epilogue: f is `activation`; aux[m, n] of c_dtype, ld_aux its row stride. With one, accumulate
+// must be 0.
+//
+// row_sums[m] (+)= sum over k of op(a), as it is stored; NULL: not wanted. Where c is the gradient
+// of a weight, these are that of its bias. Without bias, epilogue and scales alone.
 typedef struct FtGemm {
   const void* a;
   const void* b;
@@ -146,6 +180,15 @@ typedef struct FtGemm {
   float scale;
   FtDtype dtype;
   FtDtype bias_dtype, c_dtype;
+  FtDtype compute;
+  FtEpilogue epilogue;
+  FtActivation activation;
+  FtDtype row_sums_dtype;
+  const float* a_scale;
+  const float* b_scale;
+  void* aux;
+  int64_t ld_aux;
+  void* row_sums;
 } FtGemm;
 
 // grad[cols] (+)= sum over rows of dy[rows, cols].
@@ -498,14 +541,6 @@ typedef struct FtCopyRows {
   FtDtype dtype;
 } FtCopyRows;
 
-// What FtGelu computes: GELU in its tanh form or with erf, max(x, 0), or its square.
-typedef enum FtActivation {
-  FT_GELU_TANH = 0,
-  FT_GELU_ERF = 1,
-  FT_RELU = 2,
-  FT_SQUARED_RELU = 3
-} FtActivation;
-
 // What FtSwiglu computes of the gate: silu, or GELU in its tanh form. CLAMPED is gpt-oss's, of
 // both: g sigmoid(1.702 g) (u + 1), g = min(gate, 7) and u = up clamped to [-7, 7].
 typedef enum FtGate { FT_GATE_SILU = 0, FT_GATE_GELU_TANH = 1, FT_GATE_CLAMPED = 2 } FtGate;
@@ -539,10 +574,10 @@ typedef struct FtSoftcap {
   FtDtype dtype;
 } FtSoftcap;
 
-// out[rows, cols] = residual + kept(x + bias[cols]), mask[rows, cols] = 1 where `random` keeps, else
-// 0. Row r is that of token first_row + r of the call's samples, `sequence` tokens each; runs as in
-// FtEmbeddingForward. bias, residual and mask may be NULL; out may be x or residual. Without x the
-// mask alone is written.
+// out[rows, cols] = residual + kept(x + bias[cols]), mask[rows, cols] = 1 where `random` keeps,
+// else 0. Row r is that of token first_row + r of the call's samples, `sequence` tokens each; runs
+// as in FtEmbeddingForward. bias, residual and mask may be NULL; out may be x or residual. Without
+// x the mask alone is written.
 typedef struct FtDropout {
   const void* x;
   const void* bias;
@@ -826,6 +861,7 @@ typedef struct FtGroupedGemm {
   int32_t accumulate;
   FtDtype dtype;
   FtDtype c_dtype;
+  FtDtype compute;  // as of FtGemm
 } FtGroupedGemm;
 
 // Runs of rows as FtGroupedGemm has them. x[rows, cols] += scale * bias[experts, cols] of the run's
@@ -968,6 +1004,24 @@ typedef struct FtQuantize {
   FtDtype dtype;
 } FtQuantize;
 
+// x[rows, cols] to `format`, FT_FP8 or FT_E5M2, with one scale for all: a number is code *
+// scale[0], and the largest |x| has the largest code, 448 or 57,344. Rounds to nearest, halves to
+// even. out [rows, cols] and transposed[cols, rows] get the codes; either may be NULL. absmax,
+// which may be NULL, gets the largest |x|. With keep_scale != 0 scale[0] is read instead of
+// written, so that it can come of earlier steps, and what lies beyond the largest code gets that
+// code. Where a number is not finite, absmax and scale are not, and no product of the codes is.
+typedef struct FtQuantizeTensor {
+  const void* x;
+  void* out;
+  void* transposed;
+  float* scale;
+  float* absmax;
+  int64_t rows, cols;
+  int32_t keep_scale;
+  FtDtype format;
+  FtDtype dtype;
+} FtQuantizeTensor;
+
 // out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32, or with maximum
 // != 0 the largest of them; out may be one of the sources.
 typedef struct FtSumRanks {
@@ -985,16 +1039,22 @@ typedef struct FtMemory {
   int64_t free_bytes, total_bytes;
 } FtMemory;
 
+// One of the ways in which the device's library can compute a product: opaque, and of one version
+// of the library and one kind of device.
+typedef struct FtGemmAlgorithm {
+  uint64_t words[8];
+} FtGemmAlgorithm;
+
 // What a device's own recording tells of. The last two have no time: they say for which op calls
 // were made.
 typedef enum FtActivityKind {
   FT_ACTIVITY_KERNEL = 0,
   FT_ACTIVITY_COPY = 1,
   FT_ACTIVITY_FILL = 2,
-  FT_ACTIVITY_LAUNCH = 3,    // on the host: a call that gives the device work
-  FT_ACTIVITY_WAIT = 4,      // on the host: a call that waits for the device
-  FT_ACTIVITY_OVERHEAD = 5,  // on the host: what the recording itself takes
-  FT_ACTIVITY_TAG = 6,       // the call `correlation` was made for op, step and rank
+  FT_ACTIVITY_LAUNCH = 3,     // on the host: a call that gives the device work
+  FT_ACTIVITY_WAIT = 4,       // on the host: a call that waits for the device
+  FT_ACTIVITY_OVERHEAD = 5,   // on the host: what the recording itself takes
+  FT_ACTIVITY_TAG = 6,        // the call `correlation` was made for op, step and rank
   FT_ACTIVITY_GRAPH_NODE = 7  // node `graph_node` was made for op and rank
 } FtActivityKind;
 
@@ -1124,6 +1184,19 @@ typedef struct FtDeviceApi {
   FtStatus (*count_choices)(FtQueue*, const FtCountChoices*);
   FtStatus (*balance_bias)(FtQueue*, const FtBalanceBias*);
   FtStatus (*scale_loss)(FtQueue*, const FtScaleLoss*);
+  FtStatus (*quantize_tensor)(FtQueue*, const FtQuantizeTensor*);
+
+  // algorithms of products, of devices whose library has several; all three NULL elsewhere
+  //
+  // The library and its version as one word of at most n - 1 letters: "cublasLt-130100".
+  FtStatus (*gemm_library)(char* name, size_t n);
+  // At most `capacity` algorithms for products like `g`, the library's own choice first. Pointers
+  // of `g` say which parts it has and how they are aligned; nothing is read or written.
+  FtStatus (*gemm_algorithms)(FtQueue*, const FtGemm* g, FtGemmAlgorithm* out, int32_t capacity,
+                              int32_t* count);
+  // The queue's products like `g` are computed by it from here on. FT_UNSUPPORTED, with a sentence,
+  // where the library refuses it for them, which leaves its own choice in place.
+  FtStatus (*gemm_use)(FtQueue*, const FtGemm* g, const FtGemmAlgorithm* algorithm);
 
   // capture: NULL where the host's clock is the measurement. push and pop by the threads that
   // launch, the others by one thread at a time.

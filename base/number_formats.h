@@ -72,6 +72,29 @@ FT_FORMAT_FUNCTION float FloatOfFp8(uint8_t code) {
   return FloatOfBits(BitsOfFloat(size < 8U ? small : normal) | sign);
 }
 
+// e5m2 (OCP 2023: bias 15, largest 57,344) of |x| <= 57344, the nearest, halves to even.
+FT_FORMAT_FUNCTION uint8_t E5m2OfFloat(float x) {
+  const uint32_t bits = BitsOfFloat(x);
+  const uint32_t size = bits & 0x7fffffffU;
+  const uint32_t normal = ((size + 0xfffffU + ((size >> 21) & 1U)) >> 21) - (112U << 2);
+  // Below 2^-14 codes are 2^-16 apart: adding 2^23 leaves the nearest integer in the low bits.
+  const uint32_t small = BitsOfFloat(FloatOfBits(size) * 65536.0F + 8388608.0F) - 0x4b000000U;
+  const uint32_t code = size < 0x38800000U ? small : normal;
+  return static_cast<uint8_t>((bits >> 24 & 0x80U) | (code & 0x7fU));
+}
+// e5m2 has binary16's exponents, and its first two bits of mantissa.
+FT_FORMAT_FUNCTION float FloatOfE5m2(uint8_t code) {
+  return FloatOfFp16(static_cast<uint16_t>(code << 8));
+}
+
+// What TF32 leaves of a number: 10 bits of mantissa, the nearest, halves to even; NaN stays NaN.
+FT_FORMAT_FUNCTION float Tf32OfFloat(float x) {
+  const uint32_t bits = BitsOfFloat(x);
+  const uint32_t rounded = bits + 0xfffU + ((bits >> 13) & 1U);
+  const uint32_t any = (bits & 0x7fffffffU) > 0x7f800000U ? bits | 0x400000U : rounded;
+  return FloatOfBits(any & 0xffffe000U);
+}
+
 // The nearest integer of |x| <= 127, halves to even.
 FT_FORMAT_FUNCTION int8_t Int8OfFloat(float x) {
   const uint32_t shifted = BitsOfFloat(x + 12582912.0F);  // 1.5 * 2^23

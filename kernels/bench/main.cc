@@ -61,23 +61,11 @@ void RegisterGemm(const Variant& variant, std::int64_t m, std::int64_t n, std::i
   const double flops =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   Register(variant, name, Unit::kFlops, flops, [=](FtQueue* queue) {
-    const FtGemm g{.a = a->get(),
-                   .b = b->get(),
-                   .bias = nullptr,
-                   .c = c->get(),
-                   .m = m,
-                   .n = n,
-                   .k = k,
-                   .lda = trans_a ? m : k,
-                   .ldb = trans_b ? k : n,
-                   .ldc = n,
-                   .trans_a = trans_a,
-                   .trans_b = trans_b,
-                   .accumulate = 0,
-                   .scale = 1.0F,
-                   .dtype = FT_F32,
-                   .bias_dtype = FT_F32,
-                   .c_dtype = FT_F32};
+    FtGemm g{};
+    g.a = a->get(), g.b = b->get(), g.c = c->get();
+    g.m = m, g.n = n, g.k = k;
+    g.lda = trans_a ? m : k, g.ldb = trans_b ? k : n, g.ldc = n;
+    g.trans_a = trans_a, g.trans_b = trans_b, g.scale = 1.0F;
     return CpuDeviceApi().gemm(queue, &g);
   });
 }

@@ -75,6 +75,20 @@ const void* WideCopies::In(const void* tensor, FtDtype dtype, const Extent& exte
   return CopyOf(tensor, dtype, extent, /*reads=*/true);
 }
 
+const void* WideCopies::Codes(const void* tensor, FtDtype dtype, const Extent& extent,
+                              float scale) {
+  if (tensor == nullptr || IsEmpty(extent)) return tensor;
+  float* const copy = CopyOf(tensor, dtype, extent, /*reads=*/false);
+  if (copy == nullptr) return nullptr;
+  const auto* const codes = static_cast<const std::uint8_t*>(tensor);
+  for (std::int64_t row = 0; row < extent.rows; ++row) {
+    for (std::int64_t at = row * extent.stride; at < row * extent.stride + extent.cols; ++at) {
+      copy[at] = scale * (dtype == FT_FP8 ? FloatOfFp8(codes[at]) : FloatOfE5m2(codes[at]));
+    }
+  }
+  return copy;
+}
+
 void* WideCopies::Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads) {
   if (tensor == nullptr || !IsShort(dtype) || IsEmpty(extent)) return tensor;
   float* const copy = CopyOf(tensor, dtype, extent, reads);

@@ -119,6 +119,7 @@ FtStatus FillQueue(CudaQueue& queue, int32_t device, char* why, size_t n) {
   void* workspace = nullptr;
   status = Allocate(device, kWorkspaceBytes, &workspace, why, n);
   queue.workspace = static_cast<std::byte*>(workspace);
+  queue.turned_bytes = kTurnedBytes;
   if (status != FT_OK) return status;
   int shared = 0;
   status = Told(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
@@ -270,6 +271,9 @@ FtDeviceApi MakeCudaTable() {
   api.host_allocate = &HostAllocate;
   api.host_release = &HostRelease;
   api.native_queue = &NativeQueue;
+  api.gemm_library = &NameGemmLibrary;
+  api.gemm_algorithms = &FindGemmAlgorithms;
+  api.gemm_use = &UseGemmAlgorithm;
   SetCudaShares(api);
   SetCudaKernels(api);
   return api;

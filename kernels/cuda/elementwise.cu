@@ -1,4 +1,5 @@
 // Kernels that read and write each element once: activations, gates, additions, caps, copies.
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/kernel.cuh"
 
@@ -6,43 +7,6 @@ namespace foretrain {
 namespace {
 
 // ---- what is computed of one element; the forms are those of kernels/cpu/vector/elementwise.h
-
-constexpr float kGeluLinear = 1.5957691216F;  // 2 sqrt(2 / pi)
-constexpr float kGeluCubic = 0.0713548163F;   // the same times 0.044715
-constexpr float kInverseRoot2Pi = 0.3989422804F;
-
-FT_DEVICE float Clamped(float x, float most) { return x > most ? most : x < -most ? -most : x; }
-
-// GELU in its tanh form is x / (1 + e^-2u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
-FT_DEVICE float GeluShare(float x) {
-  return 1.0F / (1.0F + expf(-x * (x * x * kGeluCubic + kGeluLinear)));
-}
-// Of x s(w), w = 2u: s + x s (1 - s) w'. Beyond |x| = 20 s (1 - s) is 0; the bound keeps w' finite.
-FT_DEVICE float GeluSlope(float x) {
-  const float bounded = Clamped(x, 20.0F);
-  const float s = GeluShare(bounded);
-  return s + bounded * s * (1.0F - s) * (3.0F * bounded * bounded * kGeluCubic + kGeluLinear);
-}
-FT_DEVICE float Relu(float x) { return x < 0.0F ? 0.0F : x; }
-
-// The normal distribution up to x.
-FT_DEVICE float NormalBelow(float x) { return 0.5F * erfcf(x * -0.7071067812F); }
-
-FT_DEVICE float Activated(float x, FtActivation activation) {
-  if (activation == FT_GELU_ERF) return x < -20.0F ? 0.0F : x * NormalBelow(x);
-  if (activation == FT_RELU) return Relu(x);
-  if (activation == FT_SQUARED_RELU) return Relu(x) * Relu(x);
-  return x / (1.0F + expf(-x * (x * x * kGeluCubic + kGeluLinear)));
-}
-FT_DEVICE float ActivationSlope(float x, FtActivation activation) {
-  if (activation == FT_GELU_ERF) {
-    const float bounded = Clamped(x, 20.0F);
-    return NormalBelow(bounded) + bounded * expf(-0.5F * bounded * bounded) * kInverseRoot2Pi;
-  }
-  if (activation == FT_RELU) return x > 0.0F ? 1.0F : x == x ? 0.0F : x;
-  if (activation == FT_SQUARED_RELU) return 2.0F * Relu(x);
-  return GeluSlope(x);
-}
 
 constexpr float kClampLimit = 7.0F;
 constexpr float kClampSlope = 1.702F;

@@ -12,15 +12,20 @@ void SetCudaEmbeddingEntries(FtDeviceApi& api);    // embedding_forward, _backwa
 void SetCudaHeadEntries(FtDeviceApi& api);         // rope, head_norm_*, latent_heads, sink_*
 void SetCudaLossEntries(FtDeviceApi& api);         // cross_entropy_*, vocab_*, shift_targets
 void SetCudaSumEntries(FtDeviceApi& api);          // squared_norm, count_not_finite
-void SetCudaUpdateEntries(FtDeviceApi& api);       // adamw, sgd, their amendments, count_skipped, scale_loss
-void SetCudaExchangeEntries(FtDeviceApi& api);     // quantize, dequantize, sum_ranks
-void SetCudaRouterEntries(FtDeviceApi& api);       // route, route_backward
-void SetCudaExpertEntries(FtDeviceApi& api);       // expert_gather, _combine, _dots
-void SetCudaGateEntries(FtDeviceApi& api);         // gate_*, count_choices, balance_bias
-void SetCudaGemmEntries(FtDeviceApi& api);         // gemm, grouped_gemm, expert_bias, _bias_grad
+void SetCudaUpdateEntries(
+    FtDeviceApi& api);  // adamw, sgd, their amendments, count_skipped, scale_loss
+void SetCudaExchangeEntries(FtDeviceApi& api);  // quantize, dequantize, sum_ranks
+void SetCudaRouterEntries(FtDeviceApi& api);    // route, route_backward
+void SetCudaExpertEntries(FtDeviceApi& api);    // expert_gather, _combine, _dots
+void SetCudaGateEntries(FtDeviceApi& api);      // gate_*, count_choices, balance_bias
+void SetCudaGemmEntries(FtDeviceApi& api);      // gemm, grouped_gemm, expert_bias, _bias_grad
 void SetCudaAttentionForwardEntries(FtDeviceApi& api);   // attention_forward, _part_forward
 void SetCudaAttentionBackwardEntries(FtDeviceApi& api);  // attention_backward, _part_backward
 void SetCudaStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward
+void SetCudaQuantizeTensorEntry(FtDeviceApi& api);
+
+// Entries that others call too.
+FtStatus CudaBiasGrad(FtQueue* queue, const FtBiasGrad* g);
 
 // The table with all but its capture entries, which are NULL.
 FtDeviceApi MakeCudaTable();

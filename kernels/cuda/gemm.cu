@@ -1,9 +1,12 @@
-// GEMM: by cuBLASLt where it has an algorithm, else on tensor cores (tensor_gemm.cu), else by tiles
-// in shared memory on CUDA cores. Products of experts: the latter two.
+// GEMM: by cuBLASLt where it has an algorithm (library_products.cu), else on tensor cores
+// (tensor_gemm.cu), else by tiles in shared memory on CUDA cores. Products of experts: the latter
+// two.
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/expert_runs.cuh"
+#include "kernels/cuda/fp8.cuh"
 #include "kernels/cuda/kernel.cuh"
-#include "kernels/cuda/library_gemm.h"
+#include "kernels/cuda/library_products.cuh"
 #include "kernels/cuda/tensor_gemm.cuh"
 
 namespace foretrain {
@@ -19,17 +22,38 @@ struct Matrix {
   std::int64_t row, col;  // strides of op(matrix)
 };
 
+// How the numbers of an operand are read.
+struct Reading {
+  FtDtype dtype;
+  bool tf32;
+
+  FT_DEVICE float operator()(const void* at, std::int64_t i) const {
+    const float x = LoadOperand(at, dtype, i);
+    return tf32 ? Tf32OfFloat(x) : x;
+  }
+};
+
 // A tile of op(a) as [depth][kTile], 0 past the ends. Threads follow what is dense in memory.
-FT_DEVICE void LoadTile(const Matrix& a, FtDtype dtype, std::int64_t first, std::int64_t rows,
-                        std::int64_t depth, std::int64_t all_depth,
+FT_DEVICE void LoadTile(const Matrix& a, const Reading& reading, std::int64_t first,
+                        std::int64_t rows, std::int64_t depth, std::int64_t all_depth,
                         float (&tile)[kTileDepth][kTile + 1]) {
   for (int i = static_cast<int>(threadIdx.x); i < kTile * kTileDepth; i += kBlock) {
     const int r = a.row == 1 ? i % kTile : i / kTileDepth;
     const int d = a.row == 1 ? i / kTile : i % kTileDepth;
     const std::int64_t row = first + r, at = depth + d;
-    tile[d][r] =
-        row < rows && at < all_depth ? LoadAny(a.at, dtype, row * a.row + at * a.col) : 0.0F;
+    tile[d][r] = row < rows && at < all_depth ? reading(a.at, row * a.row + at * a.col) : 0.0F;
   }
+}
+
+// What becomes of number y of c; aux is written or read.
+FT_DEVICE float EndOf(const FtGemm& g, std::int64_t row, std::int64_t col, float y) {
+  if (g.epilogue == FT_EPILOGUE_NONE) return y;
+  const std::int64_t at = row * g.ld_aux + col;
+  if (g.epilogue == FT_EPILOGUE_SLOPE) {
+    return y * ActivationSlope(LoadAny(g.aux, g.c_dtype, at), g.activation);
+  }
+  StoreAny(g.aux, g.c_dtype, at, y);
+  return Activated(y, g.activation);
 }
 
 // What a thread makes of a tile of c.
@@ -45,9 +69,11 @@ FT_DEVICE void AddProduct(const Matrix& a, const Matrix& b, const FtGemm& g, std
   __shared__ float of_a[kTileDepth][kTile + 1];
   __shared__ float of_b[kTileDepth][kTile + 1];
   const int x = PartCol(), y = PartRow();
+  const Reading of_left{g.dtype, g.compute == FT_TF32};
+  const Reading of_right{IsCode(g.dtype) ? FT_FP8 : g.dtype, g.compute == FT_TF32};
   for (std::int64_t depth = 0; depth < g.k; depth += kTileDepth) {
-    LoadTile(a, g.dtype, row0, g.m, depth, g.k, of_a);
-    LoadTile(b, g.dtype, col0, g.n, depth, g.k, of_b);
+    LoadTile(a, of_left, row0, g.m, depth, g.k, of_a);
+    LoadTile(b, of_right, col0, g.n, depth, g.k, of_b);
     __syncthreads();
 #pragma unroll
     for (int d = 0; d < kTileDepth; ++d) {
@@ -61,7 +87,7 @@ FT_DEVICE void AddProduct(const Matrix& a, const Matrix& b, const FtGemm& g, std
   }
 }
 
-// c[m, n] (+)= scale * part + bias.
+// c[m, n] (+)= what becomes of scale * part + bias.
 FT_DEVICE void StorePart(const FtGemm& g, std::int64_t row0, std::int64_t col0, const Part& part) {
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
@@ -70,9 +96,11 @@ FT_DEVICE void StorePart(const FtGemm& g, std::int64_t row0, std::int64_t col0, 
       const std::int64_t row = row0 + PartRow() + i, col = col0 + PartCol() + j;
       if (row >= g.m || col >= g.n) continue;
       float value = part.sum[i][j] * g.scale;
+      if (g.a_scale != nullptr) value *= *g.a_scale;
+      if (g.b_scale != nullptr) value *= *g.b_scale;
       if (g.bias != nullptr) value += LoadAny(g.bias, g.bias_dtype, col);
       if (g.accumulate != 0) value += LoadAny(g.c, g.c_dtype, row * g.ldc + col);
-      StoreAny(g.c, g.c_dtype, row * g.ldc + col, value);
+      StoreAny(g.c, g.c_dtype, row * g.ldc + col, EndOf(g, row, col, value));
     }
   }
 }
@@ -95,37 +123,77 @@ __global__ void __launch_bounds__(kBlock, 2) GemmKernel(FtGemm g) {
 // Rows of c by launches of 65,535 tiles, the most that a grid has in y.
 void LaunchTiles(FtQueue* queue, FtGemm g) {
   g.scale = g.scale == 0.0F ? 1.0F : g.scale;
-  const std::int64_t size_a = g.dtype == FT_F32 ? 4 : 2, size_c = g.c_dtype == FT_F32 ? 4 : 2;
+  const std::int64_t size_a = IsCode(g.dtype) ? 1 : g.dtype == FT_F32 ? 4 : 2;
+  const std::int64_t size_c = g.c_dtype == FT_F32 ? 4 : 2;
   constexpr std::int64_t kMostRows = std::int64_t{65535} * kTile;
   for (std::int64_t row = 0; row < g.m; row += kMostRows) {
     FtGemm part = g;
     part.m = g.m - row < kMostRows ? g.m - row : kMostRows;
     part.a = static_cast<const char*>(g.a) + row * size_a * (g.trans_a != 0 ? 1 : g.lda);
     part.c = static_cast<char*>(g.c) + row * size_c * g.ldc;
+    if (g.aux != nullptr) part.aux = static_cast<char*>(g.aux) + row * size_c * g.ld_aux;
     FT_LAUNCH(GemmKernel, dim3(Blocks(g.n, kTile), Blocks(part.m, kTile)), dim3(kBlock), 0,
               StreamOf(queue), part);
   }
 }
 
+// Of compute, scales, epilogue and row sums.
+void CheckParts(CudaCheck& check, const FtGemm& g) {
+  if (g.compute != FT_F32 && (g.compute != FT_TF32 || g.dtype != FT_F32)) {
+    check.Refuse(FT_UNSUPPORTED, "compute %d: only f32 (0), and tf32 (10) of f32 numbers",
+                 static_cast<int>(g.compute));
+  }
+  if (!IsCode(g.dtype) && (g.a_scale != nullptr || g.b_scale != nullptr)) {
+    check.Refuse(FT_FAILED, "a_scale, b_scale: only codes of 8 bits (dtype 5 and 9) have scales");
+  }
+  if (g.epilogue < FT_EPILOGUE_NONE || g.epilogue > FT_EPILOGUE_SLOPE) {
+    check.Refuse(FT_UNSUPPORTED, "epilogue %d", static_cast<int>(g.epilogue));
+  }
+  if (g.epilogue != FT_EPILOGUE_NONE) {
+    if (g.accumulate != 0) check.Refuse(FT_FAILED, "epilogue: adds to nothing");
+    if (g.activation < FT_GELU_TANH || g.activation > FT_SQUARED_RELU) {
+      check.Refuse(FT_UNSUPPORTED, "activation %d", static_cast<int>(g.activation));
+    }
+    check.AtLeast("ld_aux", g.ld_aux, g.n).Tensor("aux", g.aux, g.m, g.n);
+  }
+  if (g.row_sums == nullptr) return;
+  check.Float("row_sums_dtype", g.row_sums_dtype);
+  if (g.trans_a == 0 || g.lda != g.m || g.bias != nullptr || g.epilogue != FT_EPILOGUE_NONE) {
+    check.Refuse(FT_FAILED, "row_sums: of a dense transposed a alone, without bias and epilogue");
+  }
+}
+
+// By the first of the three ways that takes it.
+FtStatus Product(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
+  if (g.k > 0 && QueueOf(queue).gemm != nullptr) {
+    const FtStatus status = LibraryProduct(queue, check, g);
+    if (status != FT_UNSUPPORTED) return status;
+  }
+  if (g.row_sums != nullptr) {
+    const FtStatus status = SumRows(queue, check, g);
+    if (status != FT_OK) return status;
+  }
+  if (TakesTensorCores(queue, g)) return TensorGemm(queue, check, g);
+  LaunchTiles(queue, g);
+  return check.Launched();
+}
+
 FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
   CudaCheck check(queue, "gemm");
-  check.Float("dtype", g->dtype).Float("c_dtype", g->c_dtype);
+  if (!IsCode(g->dtype)) check.Float("dtype", g->dtype);
+  check.Float("c_dtype", g->c_dtype);
   if (g->bias != nullptr) check.Float("bias_dtype", g->bias_dtype);
   check.Size("m", g->m).Size("n", g->n).Size("k", g->k);
   check.AtLeast("lda", g->lda, g->trans_a != 0 ? g->m : g->k);
   check.AtLeast("ldb", g->ldb, g->trans_b != 0 ? g->k : g->n).AtLeast("ldc", g->ldc, g->n);
-  if (!check.ok() || g->m == 0 || g->n == 0) return check.status();
-  check.Tensor("a", g->a, g->m, g->k).Tensor("b", g->b, g->k, g->n).Tensor("c", g->c, g->m, g->n);
-  if (!check.ok()) return check.status();
-#ifndef FT_HOST_SHIM
-  if (g->k > 0) {
-    const FtStatus status = LibraryGemm(queue, *g);
-    if (status != FT_UNSUPPORTED) return status;
+  CheckParts(check, *g);
+  if (!check.ok() || g->m == 0) return check.status();
+  check.Tensor("a", g->a, g->m, g->k);
+  if (check.ok() && g->n == 0) {
+    return g->row_sums != nullptr ? SumRows(queue, check, *g) : FT_OK;
   }
-#endif
-  if (TakesTensorCores(queue, *g)) return TensorGemm(queue, check, *g);
-  LaunchTiles(queue, *g);
-  return check.Launched();
+  check.Tensor("b", g->b, g->k, g->n).Tensor("c", g->c, g->m, g->n);
+  return check.ok() ? Product(queue, check, *g) : check.status();
 }
 
 // ---- products of experts, whose runs of rows lie in device memory
@@ -140,7 +208,7 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedRowsKernel(FtGroupedGemm g) 
   const std::int64_t in = forward ? g.in : g.out, out = forward ? g.out : g.in;
   FtGemm of_run{};
   of_run.m = rows.count, of_run.n = out, of_run.k = in, of_run.ldc = out;
-  of_run.dtype = g.dtype, of_run.c_dtype = g.c_dtype;
+  of_run.dtype = g.dtype, of_run.c_dtype = g.c_dtype, of_run.compute = g.compute;
   of_run.accumulate = g.accumulate, of_run.scale = 1.0F;
   of_run.c = const_cast<char*>(Shifted(g.c, g.c_dtype, rows.first * out));
   const Matrix a{Shifted(g.a, g.dtype, rows.first * in), in, 1};
@@ -158,7 +226,7 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedWeightKernel(FtGroupedGemm g
                      col0 = std::int64_t{blockIdx.x} * kTile;
   FtGemm of_expert{};
   of_expert.m = g.out, of_expert.n = g.in, of_expert.ldc = g.in;
-  of_expert.dtype = g.dtype, of_expert.c_dtype = g.c_dtype;
+  of_expert.dtype = g.dtype, of_expert.c_dtype = g.c_dtype, of_expert.compute = g.compute;
   of_expert.accumulate = g.accumulate, of_expert.scale = 1.0F;
   of_expert.c = const_cast<char*>(Shifted(g.c, g.c_dtype, std::int64_t{blockIdx.z} * g.out * g.in));
   Part part{};

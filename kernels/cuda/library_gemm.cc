@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
+#include <vector>
 
 #include "kernels/cuda/queue.h"
 
@@ -16,17 +18,20 @@ namespace {
 
 // What an algorithm is chosen by.
 struct Shape {
-  std::int64_t m, n, k, lda, ldb, ldc;
-  std::int32_t trans_a, trans_b, accumulate, has_bias;
-  std::int32_t dtype, bias_dtype, c_dtype, alignment;  // in bytes, of all pointers
+  std::int64_t m, n, k, lda, ldb, ldc, ld_aux, workspace_bytes;
+  std::int32_t trans_a, trans_b, accumulate, has_bias, has_row_sums, scales;
+  std::int32_t dtype, bias_dtype, c_dtype, row_sums_dtype, compute, epilogue, activation;
+  std::int32_t alignment;  // in bytes, of all pointers
 
   bool operator==(const Shape& other) const = default;
 };
 
+enum class State : std::uint8_t { kEmpty, kChosen, kNone };  // kNone: the library has no algorithm
+
 struct Choice {
   Shape shape;
   cublasLtMatmulAlgo_t algorithm;
-  std::int32_t state;  // 0: empty, 1: an algorithm, 2: the library has none
+  State state;
 };
 
 // A shape lies in one place; another that falls there takes it.
@@ -37,50 +42,93 @@ constexpr std::size_t kChoices = 512;
 struct GemmLibrary {
   cublasLtHandle_t handle = nullptr;
   std::array<Choice, kChoices> choices{};
+  std::vector<Choice> kept;  // of UseGemmAlgorithm, which no other shape takes the place of
 };
 
 namespace {
 
 cudaDataType_t TypeOf(FtDtype dtype) {
-  return dtype == FT_BF16 ? CUDA_R_16BF : dtype == FT_F16 ? CUDA_R_16F : CUDA_R_32F;
+  switch (dtype) {
+    case FT_BF16:
+      return CUDA_R_16BF;
+    case FT_F16:
+      return CUDA_R_16F;
+    case FT_FP8:
+      return CUDA_R_8F_E4M3;
+    case FT_E5M2:
+      return CUDA_R_8F_E5M2;
+    default:
+      return CUDA_R_32F;
+  }
 }
+bool IsCode(FtDtype dtype) { return dtype == FT_FP8 || dtype == FT_E5M2; }
 
 std::int32_t AlignmentOf(const FtGemm& g) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(g.a) | reinterpret_cast<std::uintptr_t>(g.b) |
-                    reinterpret_cast<std::uintptr_t>(g.c) |
-                    reinterpret_cast<std::uintptr_t>(g.bias) | 256U;
+  std::uintptr_t bits = 256U;
+  for (const void* const at :
+       {g.a, g.b, g.bias, static_cast<const void*>(g.c), static_cast<const void*>(g.aux),
+        static_cast<const void*>(g.row_sums)}) {
+    bits |= reinterpret_cast<std::uintptr_t>(at);
+  }
   return static_cast<std::int32_t>(bits & (~bits + 1U));
 }
 
-Shape ShapeOf(const FtGemm& g) {
-  return {g.m,
-          g.n,
-          g.k,
-          g.lda,
-          g.ldb,
-          g.ldc,
-          g.trans_a != 0 ? 1 : 0,
-          g.trans_b != 0 ? 1 : 0,
-          g.accumulate != 0 ? 1 : 0,
-          g.bias != nullptr ? 1 : 0,
-          g.dtype,
-          g.bias != nullptr ? g.bias_dtype : FT_F32,
-          g.c_dtype,
-          AlignmentOf(g)};
+Shape ShapeOf(const FtGemm& g, std::int64_t workspace_bytes) {
+  const bool has_epilogue = g.epilogue != FT_EPILOGUE_NONE;
+  return {.m = g.m,
+          .n = g.n,
+          .k = g.k,
+          .lda = g.lda,
+          .ldb = g.ldb,
+          .ldc = g.ldc,
+          .ld_aux = has_epilogue ? g.ld_aux : 0,
+          .workspace_bytes = workspace_bytes,
+          .trans_a = g.trans_a != 0 ? 1 : 0,
+          .trans_b = g.trans_b != 0 ? 1 : 0,
+          .accumulate = g.accumulate != 0 ? 1 : 0,
+          .has_bias = g.bias != nullptr ? 1 : 0,
+          .has_row_sums = g.row_sums != nullptr ? 1 : 0,
+          .scales = (g.a_scale != nullptr ? 1 : 0) + (g.b_scale != nullptr ? 2 : 0),
+          .dtype = g.dtype,
+          .bias_dtype = g.bias != nullptr ? g.bias_dtype : FT_F32,
+          .c_dtype = g.c_dtype,
+          .row_sums_dtype = g.row_sums != nullptr ? g.row_sums_dtype : FT_F32,
+          .compute = g.compute,
+          .epilogue = g.epilogue,
+          .activation = has_epilogue ? g.activation : FT_GELU_TANH,
+          .alignment = AlignmentOf(g)};
 }
 
-std::size_t PlaceOf(const Shape& shape) {
+std::size_t PlaceOf(const Shape& s) {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
-  const auto mix = [&](std::int64_t value) {
+  for (const std::int64_t value :
+       {s.m, s.n, s.k, s.lda, s.ldb, s.ldc, s.ld_aux, s.workspace_bytes,
+        std::int64_t{s.trans_a * 8 + s.trans_b * 4 + s.accumulate * 2 + s.has_bias},
+        std::int64_t{s.has_row_sums * 4 + s.scales},
+        std::int64_t{s.dtype * 4096 + s.bias_dtype * 64},
+        std::int64_t{s.c_dtype * 64 + s.row_sums_dtype},
+        std::int64_t{s.compute * 64 + s.epilogue * 8 + s.activation}, std::int64_t{s.alignment}}) {
     hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001b3U;
-  };
-  for (const std::int64_t value : {shape.m, shape.n, shape.k, shape.lda, shape.ldb, shape.ldc}) {
-    mix(value);
   }
-  mix(shape.trans_a * 8 + shape.trans_b * 4 + shape.accumulate * 2 + shape.has_bias);
-  mix(shape.dtype * 4096 + shape.bias_dtype * 64 + shape.c_dtype);
-  mix(shape.alignment);
   return static_cast<std::size_t>((hash >> 32) % kChoices);
+}
+
+// What the library calls what becomes of a product; nothing where it has no such.
+std::optional<cublasLtEpilogue_t> EpilogueOf(const FtGemm& g) {
+  const bool has_bias = g.bias != nullptr;
+  if (g.epilogue != FT_EPILOGUE_NONE) {
+    // Its GELU is the tanh form; of RELU it keeps signs alone.
+    if (g.activation != FT_GELU_TANH) return std::nullopt;
+    if (g.epilogue == FT_EPILOGUE_ACTIVATE) {
+      return has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    }
+    return has_bias ? std::nullopt : std::optional(CUBLASLT_EPILOGUE_DGELU);
+  }
+  if (g.row_sums != nullptr) {
+    // It overwrites them.
+    return g.accumulate != 0 ? std::nullopt : std::optional(CUBLASLT_EPILOGUE_BGRADB);
+  }
+  return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 // Descriptors of one call, destroyed with it.
@@ -90,16 +138,33 @@ class Description {
     // Rows of ours are columns of the library's: c^T = op(b)^T op(a)^T, so a and b change places.
     const cublasOperation_t of_first = g.trans_b != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t of_second = g.trans_a != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
-    Do(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    const bool tf32 = g.dtype == FT_F32 && g.compute == FT_TF32;
+    Do(cublasLtMatmulDescCreate(&product_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                CUDA_R_32F));
     Set(CUBLASLT_MATMUL_DESC_TRANSA, of_first);
     Set(CUBLASLT_MATMUL_DESC_TRANSB, of_second);
+    const std::optional<cublasLtEpilogue_t> epilogue = EpilogueOf(g);
+    if (!epilogue) {
+      Do(CUBLAS_STATUS_NOT_SUPPORTED);
+      return;
+    }
+    if (*epilogue != CUBLASLT_EPILOGUE_DEFAULT) Set(CUBLASLT_MATMUL_DESC_EPILOGUE, *epilogue);
     if (g.bias != nullptr) {
-      const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-      Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
       Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
       Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(g.bias_dtype));
+    } else if (g.row_sums != nullptr) {
+      Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.row_sums);
+      Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(g.row_sums_dtype));
     }
-    Layout(&first_, g.dtype, g.trans_b != 0 ? g.k : g.n, g.trans_b != 0 ? g.n : g.k, g.ldb);
+    if (g.epilogue != FT_EPILOGUE_NONE) {
+      Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.aux);
+      Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.ld_aux);
+      Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, TypeOf(g.c_dtype));
+    }
+    if (g.b_scale != nullptr) Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);
+    if (g.a_scale != nullptr) Set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
+    const FtDtype of_b = IsCode(g.dtype) ? FT_FP8 : g.dtype;
+    Layout(&first_, of_b, g.trans_b != 0 ? g.k : g.n, g.trans_b != 0 ? g.n : g.k, g.ldb);
     Layout(&second_, g.dtype, g.trans_a != 0 ? g.m : g.k, g.trans_a != 0 ? g.k : g.m, g.lda);
     Layout(&result_, g.c_dtype, g.n, g.m, g.ldc);
   }
@@ -112,35 +177,51 @@ class Description {
     if (product_ != nullptr) cublasLtMatmulDescDestroy(product_);
   }
 
-  // Whether the library has an algorithm, which goes to `out`.
-  bool Choose(cublasLtHandle_t handle, std::int32_t alignment, cublasLtMatmulAlgo_t& out) {
+  // At most `most` algorithms, the library's first choice first.
+  int Algorithms(cublasLtHandle_t handle, const Shape& shape, cublasLtMatmulHeuristicResult_t* out,
+                 int most) {
     cublasLtMatmulPreference_t preference = nullptr;
     Do(cublasLtMatmulPreferenceCreate(&preference));
-    if (!ok()) return false;
+    if (!ok()) return 0;
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
       Do(cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof value));
     };
-    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
-    const auto bytes = static_cast<std::uint32_t>(alignment);
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        static_cast<std::uint64_t>(shape.workspace_bytes));
+    const auto bytes = static_cast<std::uint32_t>(shape.alignment);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, bytes);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, bytes);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, bytes);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, bytes);
-    cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     Do(cublasLtMatmulAlgoGetHeuristic(handle, product_, first_, second_, result_, result_,
-                                      preference, 1, &best, &found));
+                                      preference, most, out, &found));
     cublasLtMatmulPreferenceDestroy(preference);
-    out = best.algo;
-    return ok() && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
+    if (!ok()) return 0;
+    int usable = 0;
+    for (int i = 0; i < found; ++i) {
+      if (out[i].state == CUBLAS_STATUS_SUCCESS) out[usable++] = out[i];
+    }
+    return usable;
   }
 
-  cublasStatus_t Run(CudaQueue& queue, const FtGemm& g, const cublasLtMatmulAlgo_t& algorithm) {
+  // Whether the library takes `algorithm`, within the workspace.
+  bool Takes(cublasLtHandle_t handle, const Shape& shape, const cublasLtMatmulAlgo_t& algorithm) {
+    cublasLtMatmulHeuristicResult_t result{};
+    if (!ok()) return false;
+    Do(cublasLtMatmulAlgoCheck(handle, product_, first_, second_, result_, result_, &algorithm,
+                               &result));
+    return ok() && result.state == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= static_cast<std::size_t>(shape.workspace_bytes);
+  }
+
+  cublasStatus_t Run(CudaQueue& queue, const FtGemm& g, const cublasLtMatmulAlgo_t& algorithm,
+                     const GemmWorkspace& workspace) {
     const float scale = g.scale == 0.0F ? 1.0F : g.scale;
     const float old = g.accumulate != 0 ? 1.0F : 0.0F;
     return cublasLtMatmul(queue.gemm->handle, product_, &scale, g.b, first_, g.a, second_, &old,
-                          g.c, result_, g.c, result_, &algorithm, queue.workspace,
-                          static_cast<std::size_t>(kWorkspaceBytes),
+                          g.c, result_, g.c, result_, &algorithm, workspace.at,
+                          static_cast<std::size_t>(workspace.bytes),
                           static_cast<cudaStream_t>(queue.stream));
   }
 
@@ -188,30 +269,82 @@ void DestroyGemmLibrary(GemmLibrary* library) {
   delete library;
 }
 
-FtStatus LibraryGemm(FtQueue* queue, const FtGemm& g) {
-  CudaQueue& q = QueueOf(queue);
-  const Shape shape = ShapeOf(g);
-  Choice& choice = q.gemm->choices[PlaceOf(shape)];
-  const bool known = choice.state != 0 && choice.shape == shape;
-  if (known && choice.state == 2) return FT_UNSUPPORTED;
-  Description description(g);
-  if (!known) {
-    choice.shape = shape;
-    const bool has =
-        description.ok() && description.Choose(q.gemm->handle, shape.alignment, choice.algorithm);
-    choice.state = has ? 1 : 2;
-    if (!has) return FT_UNSUPPORTED;
+namespace {
+
+// The choice for a shape: a kept one, else the one made when it was first seen, else the library's.
+Choice& ChoiceFor(GemmLibrary& library, const Shape& shape, Description& description) {
+  Choice& choice = library.choices[PlaceOf(shape)];
+  if (choice.state != State::kEmpty && choice.shape == shape) return choice;
+  for (const Choice& kept : library.kept) {
+    if (kept.shape == shape) return choice = kept;
   }
-  const cublasStatus_t status = description.Run(q, g, choice.algorithm);
+  cublasLtMatmulHeuristicResult_t best{};
+  const bool has = description.ok() && description.Algorithms(library.handle, shape, &best, 1) > 0;
+  return choice = {shape, best.algo, has ? State::kChosen : State::kNone};
+}
+
+}  // namespace
+
+FtStatus LibraryGemm(FtQueue* queue, const FtGemm& g, const GemmWorkspace& workspace) {
+  CudaQueue& q = QueueOf(queue);
+  const Shape shape = ShapeOf(g, workspace.bytes);
+  Description description(g);
+  Choice& choice = ChoiceFor(*q.gemm, shape, description);
+  if (choice.state == State::kNone) return FT_UNSUPPORTED;
+  const cublasStatus_t status = description.Run(q, g, choice.algorithm, workspace);
   if (status == CUBLAS_STATUS_SUCCESS) return FT_OK;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
-    choice.state = 2;
+    choice.state = State::kNone;
     return FT_UNSUPPORTED;
   }
   std::snprintf(q.error, sizeof q.error, "cuda gemm: cuBLASLt: %s (m %lld, n %lld, k %lld)",
                 cublasLtGetStatusString(status), static_cast<long long>(g.m),
                 static_cast<long long>(g.n), static_cast<long long>(g.k));
   return FT_FAILED;
+}
+
+FtStatus NameGemmLibrary(char* name, std::size_t n) {
+  std::snprintf(name, n, "cublasLt-%llu", static_cast<unsigned long long>(cublasLtGetVersion()));
+  return FT_OK;
+}
+
+FtStatus FindGemmAlgorithms(FtQueue* queue, const FtGemm* g, FtGemmAlgorithm* out,
+                            std::int32_t capacity, std::int32_t* count) {
+  CudaQueue& q = QueueOf(queue);
+  *count = 0;
+  if (const FtStatus status = UseDevice(queue); status != FT_OK || capacity < 1) return status;
+  const Shape shape = ShapeOf(*g, kWorkspaceBytes);
+  Description description(*g);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(capacity));
+  const int usable =
+      description.ok() ? description.Algorithms(q.gemm->handle, shape, found.data(), capacity) : 0;
+  for (int i = 0; i < usable; ++i) {
+    const cublasLtMatmulAlgo_t& algorithm = found[static_cast<std::size_t>(i)].algo;
+    static_assert(sizeof algorithm == sizeof(FtGemmAlgorithm));
+    std::memcpy(&out[i], &algorithm, sizeof algorithm);
+  }
+  *count = usable;
+  return FT_OK;
+}
+
+FtStatus UseGemmAlgorithm(FtQueue* queue, const FtGemm* g, const FtGemmAlgorithm* algorithm) {
+  CudaQueue& q = QueueOf(queue);
+  if (const FtStatus status = UseDevice(queue); status != FT_OK) return status;
+  Choice choice{ShapeOf(*g, kWorkspaceBytes), {}, State::kChosen};
+  std::memcpy(&choice.algorithm, algorithm, sizeof choice.algorithm);
+  Description description(*g);
+  if (!description.Takes(q.gemm->handle, choice.shape, choice.algorithm)) {
+    std::snprintf(q.error, sizeof q.error,
+                  "cuda gemm: cuBLASLt does not take the algorithm that was kept for m %lld, "
+                  "n %lld, k %lld",
+                  static_cast<long long>(g->m), static_cast<long long>(g->n),
+                  static_cast<long long>(g->k));
+    return FT_UNSUPPORTED;
+  }
+  std::erase_if(q.gemm->kept, [&](const Choice& kept) { return kept.shape == choice.shape; });
+  q.gemm->kept.push_back(choice);
+  q.gemm->choices[PlaceOf(choice.shape)] = choice;
+  return FT_OK;
 }
 
 }  // namespace foretrain

@@ -276,7 +276,9 @@ struct BiasTerm {
   }
 };
 
-FtStatus BiasGrad(FtQueue* queue, const FtBiasGrad* g) {
+}  // namespace
+
+FtStatus CudaBiasGrad(FtQueue* queue, const FtBiasGrad* g) {
   CudaCheck check(queue, "bias_grad");
   check.Float("dtype", g->dtype).Float("grad_dtype", g->grad_dtype);
   check.Size("rows", g->rows).Size("cols", g->cols);
@@ -290,14 +292,12 @@ FtStatus BiasGrad(FtQueue* queue, const FtBiasGrad* g) {
   return check.Launched();
 }
 
-}  // namespace
-
 void SetCudaNormEntries(FtDeviceApi& api) {
   api.norm_forward = &NormForward;
   api.add_norm_forward = &AddNormForward;
   api.norm_backward_input = &NormBackwardInput;
   api.norm_backward_weight = &NormBackwardWeight;
-  api.bias_grad = &BiasGrad;
+  api.bias_grad = &CudaBiasGrad;
 }
 
 }  // namespace foretrain

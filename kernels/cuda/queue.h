@@ -17,6 +17,7 @@ struct CudaQueue {
   void* stream = nullptr;  // a cudaStream_t
   int device = 0;
   std::byte* workspace = nullptr;  // of the device, 256-byte aligned, free between entries
+  std::int64_t turned_bytes = 0;   // of the workspace: for operands of 8 bits that are turned
   std::int64_t shared_bytes = 0;   // most that a block may have
   int capability = 0;              // of the device: 10 * major + minor
   GemmLibrary* gemm = nullptr;     // null where kernels run on the host
@@ -30,6 +31,7 @@ inline void* StreamOf(FtQueue* queue) { return QueueOf(queue).stream; }
 
 // Partial sums, statistics of attention, and what cuBLASLt asks for.
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kTurnedBytes = kWorkspaceBytes / 2;
 
 // Makes the queue's device that of the calling thread. FT_FAILED with a sentence in the queue.
 FtStatus UseDevice(FtQueue* queue);

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/host_shim.h"
+#include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
 
 namespace foretrain {
@@ -43,6 +44,7 @@ FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
   void* workspace = nullptr;
   const FtStatus status = Allocate(device, kWorkspaceBytes, &workspace, why, n);
   queue->workspace = static_cast<std::byte*>(workspace);
+  queue->turned_bytes = kTurnedBytes;
   *out = reinterpret_cast<FtQueue*>(queue);
   return status;
 }
@@ -115,6 +117,12 @@ FtStatus AllowShared(FtQueue* queue, const char* name, const void* /*kernel*/, s
                 static_cast<long long>(bytes), static_cast<long long>(QueueOf(queue).shared_bytes));
   return FT_UNSUPPORTED;
 }
+
+#if !FORETRAIN_HAVE_CUBLASLT
+FtStatus LibraryGemm(FtQueue* /*queue*/, const FtGemm& /*g*/, const GemmWorkspace& /*workspace*/) {
+  return FT_UNSUPPORTED;
+}
+#endif
 
 const FtDeviceApi& ShimDeviceApi() {
   static const FtDeviceApi api = MakeTable();

@@ -51,6 +51,23 @@ bool TakesMasks(FtKernel kernel) {
   return kernel >= FT_KERNEL_DROPOUT && kernel <= FT_KERNEL_STANDARD_ATTENTION_BACKWARD;
 }
 
+// Products round what they read; attention reads all of fp32, which takes nothing from its results.
+bool TakesTf32(FtKernel kernel) {
+  switch (kernel) {
+    case FT_KERNEL_GEMM:
+    case FT_KERNEL_GROUPED_GEMM:
+    case FT_KERNEL_ATTENTION_FORWARD:
+    case FT_KERNEL_ATTENTION_BACKWARD:
+    case FT_KERNEL_ATTENTION_PART_FORWARD:
+    case FT_KERNEL_ATTENTION_PART_BACKWARD:
+    case FT_KERNEL_STANDARD_ATTENTION_FORWARD:
+    case FT_KERNEL_STANDARD_ATTENTION_BACKWARD:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // In the order of FtKernel.
 #define FT_ALL_ENTRIES(use)                                                                       \
   use(gemm), use(bias_grad), use(embedding_forward), use(embedding_backward), use(norm_forward),  \
@@ -66,7 +83,8 @@ bool TakesMasks(FtKernel kernel) {
       use(softcap), use(latent_heads), use(sink_forward), use(sink_backward), use(shift_targets), \
       use(expert_bias), use(expert_bias_grad), use(dropout), use(dropout_backward),               \
       use(standard_attention_forward), use(standard_attention_backward), use(gate_forward),       \
-      use(gate_backward), use(count_choices), use(balance_bias), use(scale_loss)
+      use(gate_backward), use(count_choices), use(balance_bias), use(scale_loss),                 \
+      use(quantize_tensor)
 
 FtDeviceApi MakeKernels() {
   FtDeviceApi api{};
@@ -83,6 +101,7 @@ FtDeviceApi MakeKernels() {
   SetCudaExpertEntries(api);
   SetCudaGateEntries(api);
   SetCudaGemmEntries(api);
+  SetCudaQuantizeTensorEntry(api);
   SetCudaAttentionForwardEntries(api);
   SetCudaAttentionBackwardEntries(api);
   SetCudaStandardAttentionEntries(api);
@@ -109,6 +128,10 @@ std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
     return kernel == FT_KERNEL_QUANTIZE || kernel == FT_KERNEL_DEQUANTIZE ? 1 : 0;
   }
   if (dtype == FT_U8) return TakesMasks(kernel) ? 1 : 0;
+  if (dtype == FT_TF32) return TakesTf32(kernel) ? 1 : 0;
+  if (dtype == FT_FP8 || dtype == FT_E5M2) {
+    return kernel == FT_KERNEL_GEMM || kernel == FT_KERNEL_QUANTIZE_TENSOR ? 1 : 0;
+  }
   if (dtype == FT_BF16 || dtype == FT_F16) return TakesShortTensors(kernel) ? 1 : 0;
   return dtype == FT_F32 ? 1 : 0;
 }

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/expert_runs.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 
@@ -117,7 +118,7 @@ FT_DEVICE void AddProduct(const Operand<T>& left, const Operand<T>& right, std::
   __syncthreads();
 }
 
-// Where a tile of sums goes: c (+)= scale * sums + bias.
+// Where a tile of sums goes: c (+)= what becomes of scale * sums + bias.
 struct Result {
   void* c;           // of the tile's first number
   const void* bias;  // of its first column; may be null
@@ -126,7 +127,27 @@ struct Result {
   FtDtype dtype, bias_dtype;
   std::int32_t accumulate;
   float scale;
+  FtEpilogue epilogue;
+  FtActivation activation;
+  void* aux;  // of the tile's first number
+  std::int64_t aux_stride;
 };
+
+// Of eight numbers, their row and column in the tile.
+FT_DEVICE void End(const Result& r, int row, int col, float (&y)[kOctet]) {
+  const std::int64_t at = row * r.aux_stride + col, left = r.cols - col;
+  float of_aux[kOctet];
+  if (r.epilogue == FT_EPILOGUE_ACTIVATE) {
+    StoreAnyOctet(r.aux, r.dtype, at, left, y);
+  } else {
+    LoadAnyOctet(r.aux, r.dtype, at, left, of_aux);
+  }
+#pragma unroll
+  for (int n = 0; n < kOctet; ++n) {
+    y[n] = r.epilogue == FT_EPILOGUE_ACTIVATE ? Activated(y[n], r.activation)
+                                              : y[n] * ActivationSlope(of_aux[n], r.activation);
+  }
+}
 
 constexpr int kSumsRow = kTile + 4;  // of the tile in shared memory, in fp32
 
@@ -166,6 +187,7 @@ FT_DEVICE void Store(const Result& r, const Sums& sums, void* shared) {
 #pragma unroll
       for (int n = 0; n < kOctet; ++n) x[n] += add[n];
     }
+    if (r.epilogue != FT_EPILOGUE_NONE) End(r, row, col, x);
     StoreAnyOctet(r.c, r.dtype, at, left, x);
   }
 }
@@ -190,7 +212,11 @@ FT_DEVICE Result ResultOf(void* c, FtDtype dtype, std::int64_t stride, std::int6
           dtype,
           FT_F32,
           accumulate,
-          1.0F};
+          1.0F,
+          FT_EPILOGUE_NONE,
+          FT_GELU_TANH,
+          nullptr,
+          0};
 }
 
 // ---- GEMM
@@ -209,6 +235,10 @@ __global__ void __launch_bounds__(kThreads, 2) TensorGemmKernel(FtGemm g, std::i
     result.bias_dtype = g.bias_dtype;
   }
   result.scale = g.scale;
+  if (g.epilogue != FT_EPILOGUE_NONE) {
+    result.epilogue = g.epilogue, result.activation = g.activation, result.aux_stride = g.ld_aux;
+    result.aux = const_cast<char*>(Shifted(g.aux, g.c_dtype, row * g.ld_aux + col));
+  }
   Store(result, sums, shared);
 }
 
@@ -325,7 +355,8 @@ FtStatus GroupedOf(FtQueue* queue, CudaCheck& check, const FtGroupedGemm& g) {
 
 bool TakesOctets(FtQueue* queue, FtDtype dtype, const void* a, const void* b) {
   const auto bits = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b);
-  return dtype != FT_F32 && (bits & 15U) == 0 && QueueOf(queue).capability >= 80;
+  return (dtype == FT_BF16 || dtype == FT_F16) && (bits & 15U) == 0 &&
+         QueueOf(queue).capability >= 80;
 }
 
 }  // namespace

@@ -215,6 +215,11 @@ std::optional<Needed> NeededBy(const FtDeviceApi& api, OpKind kind) {
   return Needed{row->kernel, row->present(api)};
 }
 
+// What the table calls a format that an op computes in, or that its operands are stored in.
+std::optional<FtDtype> NeededDtype(NumberFormat format) {
+  return format == NumberFormat::kTf32 ? std::optional(FT_TF32) : DtypeOf(format);
+}
+
 // What the op computes in and all that its operands are stored in; twice does no harm.
 std::vector<NumberFormat> FormatsNeeded(const Op& op) {
   std::vector<NumberFormat> formats = {NumberFormat::kFp32};
@@ -229,7 +234,7 @@ std::vector<NumberFormat> FormatsNeeded(const Op& op) {
 std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, const Op& op) {
   const std::optional<Needed> needed = NeededBy(api, op.kind);
   for (const NumberFormat format : FormatsNeeded(op)) {
-    const std::optional<FtDtype> dtype = DtypeOf(format);
+    const std::optional<FtDtype> dtype = NeededDtype(format);
     const bool has =
         dtype && (!needed || (needed->present && api.supports(needed->kernel, *dtype) != 0));
     if (has) continue;

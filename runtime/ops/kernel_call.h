@@ -39,6 +39,9 @@ class SequenceRuns;
 // What the device table calls it; nothing where it has no name for it.
 std::optional<FtDtype> DtypeOf(NumberFormat format);
 
+// What the products of a GEMM read of fp32: FT_F32 or FT_TF32.
+FtDtype ComputeOf(const Op& op);
+
 // Where an op's random numbers come from.
 struct RandomPlace {
   std::uint64_t stream = 0;  // of the run's seed, the block and the op's dropout_site

@@ -6,26 +6,31 @@ namespace foretrain {
 KernelCall MakeGemm(const BoundOp& op) {
   const OpShape& s = op.op.shape;
   KernelCall call;
-  call.args.gemm = {.a = op.Pointer(0),
-                    .b = op.Pointer(1),
-                    .bias = op.Pointer(2),
-                    .c = op.Pointer(3),
-                    .m = s.rows,
-                    .n = s.cols,
-                    .k = s.inner,
-                    .lda = op.op.trans_a ? s.rows : s.inner,
-                    .ldb = op.op.trans_b ? s.inner : s.cols,
-                    .ldc = s.cols,
-                    .trans_a = op.op.trans_a,
-                    .trans_b = op.op.trans_b,
-                    .accumulate = op.op.accumulate,
-                    .scale = op.op.scale,
-                    .dtype = op.Dtype(0),
-                    .bias_dtype = op.Dtype(2),
-                    .c_dtype = op.Dtype(3)};
+  FtGemm& g = call.args.gemm;
+  g = {};
+  g.a = op.Pointer(0);
+  g.b = op.Pointer(1);
+  g.bias = op.Pointer(2);
+  g.c = op.Pointer(3);
+  g.m = s.rows;
+  g.n = s.cols;
+  g.k = s.inner;
+  g.lda = op.op.trans_a ? s.rows : s.inner;
+  g.ldb = op.op.trans_b ? s.inner : s.cols;
+  g.ldc = s.cols;
+  g.trans_a = op.op.trans_a;
+  g.trans_b = op.op.trans_b;
+  g.accumulate = op.op.accumulate;
+  g.scale = op.op.scale;
+  g.dtype = op.Dtype(0);
+  g.bias_dtype = op.Dtype(2);
+  g.c_dtype = op.Dtype(3);
+  g.compute = ComputeOf(op.op);
   call.launch = CallOf<&FtDeviceApi::gemm, &KernelArgs::gemm>;
   return call;
 }
+
+FtDtype ComputeOf(const Op& op) { return op.format == NumberFormat::kTf32 ? FT_TF32 : FT_F32; }
 
 KernelCall MakeBiasGrad(const BoundOp& op) {
   KernelCall call;

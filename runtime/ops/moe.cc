@@ -180,7 +180,8 @@ KernelCall MakeGroupedGemm(const BoundOp& op) {
        .mode = mode,
        .accumulate = op.op.accumulate,
        .dtype = op.Dtype(0),
-       .c_dtype = op.Dtype(3)};
+       .c_dtype = op.Dtype(3),
+       .compute = ComputeOf(op.op)};
   SetRuns(op, mode == FT_GROUPED_FORWARD ? g.in : g.out, g);
   call.launch = CallOf<&FtDeviceApi::grouped_gemm, &KernelArgs::grouped_gemm>;
   return call;

@@ -52,6 +52,38 @@ TEST(NumberFormats, Fp16HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
   EXPECT_TRUE(std::isnan(FloatOfFp16(Fp16OfFloat(std::nanf("")))));
 }
 
+// e5m2 is binary16 without its last eight bits (OCP 2023, s. 5.1): codes are told apart by theirs.
+TEST(NumberFormats, E5m2HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
+  std::vector<double> numbers;  // of codes 0 to 0x7b
+  for (int code = 0; code <= 0x7b; ++code) {
+    const int power = code >> 2, mantissa = code & 3;
+    numbers.push_back(power == 0 ? mantissa * 0x1p-16
+                                 : std::ldexp(1.0 + mantissa / 4.0, power - 15));
+    EXPECT_EQ(FloatOfE5m2(static_cast<std::uint8_t>(code)), numbers.back()) << code;
+    EXPECT_EQ(E5m2OfFloat(static_cast<float>(-numbers.back())), code | 0x80) << code;
+  }
+  EXPECT_EQ(numbers.back(), 57344.0);
+  for (std::size_t code = 0; code + 1 < numbers.size(); ++code) {
+    const double middle = (numbers[code] + numbers[code + 1]) / 2;
+    for (const double x : {numbers[code], middle * (1 - 0x1p-20), middle, middle * (1 + 0x1p-20)}) {
+      EXPECT_EQ(E5m2OfFloat(static_cast<float>(x)), Nearest(numbers, x)) << x;
+    }
+  }
+}
+
+// TF32 has fp32's exponents and 10 bits of mantissa: spacing 2^-10 from 1 on.
+TEST(NumberFormats, Tf32KeepsTenBitsAndRoundsHalvesToEven) {
+  EXPECT_EQ(Tf32OfFloat(1.0F + 0x1p-10F), 1.0F + 0x1p-10F);
+  EXPECT_EQ(Tf32OfFloat(1.0F + 0x1p-11F), 1.0F);
+  EXPECT_EQ(Tf32OfFloat(1.0F + 0x1p-11F + 0x1p-23F), 1.0F + 0x1p-10F);
+  EXPECT_EQ(Tf32OfFloat(1.0F + 3 * 0x1p-11F), 1.0F + 0x1p-9F);
+  EXPECT_EQ(Tf32OfFloat(-1.0F - 3 * 0x1p-11F), -1.0F - 0x1p-9F);
+  EXPECT_EQ(Tf32OfFloat(2.0F - 0x1p-12F), 2.0F);
+  EXPECT_EQ(Tf32OfFloat(3.4028235e38F), std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(Tf32OfFloat(FloatOfBits(0x7f800001U))));
+  EXPECT_TRUE(std::isnan(Tf32OfFloat(FloatOfBits(0xffffffffU))));
+}
+
 // e4m3 by its definition: 8 numbers a power of two from 2^-6 on, and below it multiples of 2^-9.
 TEST(NumberFormats, Fp8HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {
   std::vector<double> numbers;

@@ -153,23 +153,11 @@ TEST_P(CpuEntryTest, RefusesOtherTypesBadSizesAndNullByName) {
   gelu.out = nullptr;
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.gelu_forward(queue_.get(), &gelu)),
             "cpu gelu_forward: out is null");
-  FtGemm gemm{.a = x.data(),
-              .b = x.data(),
-              .bias = nullptr,
-              .c = x.data(),
-              .m = 4,
-              .n = 4,
-              .k = 4,
-              .lda = 3,
-              .ldb = 4,
-              .ldc = 4,
-              .trans_a = 0,
-              .trans_b = 0,
-              .accumulate = 0,
-              .scale = 1.0F,
-              .dtype = FT_F32,
-              .bias_dtype = FT_F32,
-              .c_dtype = FT_F32};
+  FtGemm gemm{};
+  gemm.a = x.data(), gemm.b = x.data(), gemm.c = x.data();
+  gemm.m = 4, gemm.n = 4, gemm.k = 4;
+  gemm.lda = 3, gemm.ldb = 4, gemm.ldc = 4;
+  gemm.scale = 1.0F;
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.gemm(queue_.get(), &gemm)),
             "cpu gemm: lda is 3: must be at least 4");
   FtAttentionForward attention{.q = x.data(),
@@ -190,7 +178,7 @@ TEST_P(CpuEntryTest, RefusesOtherTypesBadSizesAndNullByName) {
                                .alibi_heads = 0,
                                .first_head = 0,
                                .softcap = 0.0F,
-                              .random = {}};
+                               .random = {}};
   EXPECT_EQ(ErrorOf(FT_FAILED, api_.attention_forward(queue_.get(), &attention)),
             "cpu attention_forward: 3 heads cannot share 2 key heads evenly");
   attention.heads = 2;
@@ -231,23 +219,12 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
   Floats a(noise.begin(), noise.begin() + kSize * kSize);
   a.insert(a.begin(), offset, 0.0F);
   Floats c(offset + kSize * kSize);
-  const FtGemm gemm{.a = a.data() + offset,
-                    .b = a.data() + offset,
-                    .bias = a.data() + offset,
-                    .c = c.data() + offset,
-                    .m = kSize,
-                    .n = kSize,
-                    .k = kSize,
-                    .lda = kSize,
-                    .ldb = kSize,
-                    .ldc = kSize,
-                    .trans_a = 0,
-                    .trans_b = 1,
-                    .accumulate = 0,
-                    .scale = 1.0F,
-                    .dtype = FT_F32,
-                    .bias_dtype = FT_F32,
-                    .c_dtype = FT_F32};
+  FtGemm gemm{};
+  gemm.a = a.data() + offset, gemm.b = a.data() + offset, gemm.bias = a.data() + offset,
+  gemm.c = c.data() + offset;
+  gemm.m = kSize, gemm.n = kSize, gemm.k = kSize;
+  gemm.lda = kSize, gemm.ldb = kSize, gemm.ldc = kSize;
+  gemm.trans_b = 1, gemm.scale = 1.0F;
   EXPECT_EQ(api.gemm(queue.get(), &gemm), FT_OK);
   Floats out(offset + 100 * 300);
   Floats lse(300);
@@ -269,7 +246,7 @@ std::vector<std::uint32_t> RunMany(const Variant& variant, std::size_t offset) {
                                      .alibi_heads = 0,
                                      .first_head = 0,
                                      .softcap = 0.0F,
-                              .random = {}};
+                                     .random = {}};
   EXPECT_EQ(api.attention_forward(queue.get(), &attention), FT_OK);
   float norm = 0.0F;
   const FtSquaredNorm squared{c.data() + offset, &norm, kSize * kSize, 0, FT_F32};

@@ -64,23 +64,13 @@ class GemmTest : public KernelTest {
     const Floats wide_a = WithGap(a, a_cols, 3);
     const Floats wide_b = WithGap(b, b_cols, 5);
     Floats wide_c = WithGap(old, c.n, 7);
-    Run(api_.gemm, FtGemm{.a = wide_a.data(),
-                          .b = wide_b.data(),
-                          .bias = c.bias ? bias.data() : nullptr,
-                          .c = wide_c.data(),
-                          .m = c.m,
-                          .n = c.n,
-                          .k = c.k,
-                          .lda = a_cols + 3,
-                          .ldb = b_cols + 5,
-                          .ldc = c.n + 7,
-                          .trans_a = c.trans_a,
-                          .trans_b = c.trans_b,
-                          .accumulate = c.accumulate,
-                          .scale = c.scale,
-                          .dtype = FT_F32,
-                          .bias_dtype = FT_F32,
-                          .c_dtype = FT_F32});
+    FtGemm g{};
+    g.a = wide_a.data(), g.b = wide_b.data(), g.bias = c.bias ? bias.data() : nullptr,
+    g.c = wide_c.data();
+    g.m = c.m, g.n = c.n, g.k = c.k;
+    g.lda = a_cols + 3, g.ldb = b_cols + 5, g.ldc = c.n + 7;
+    g.trans_a = c.trans_a, g.trans_b = c.trans_b, g.accumulate = c.accumulate, g.scale = c.scale;
+    Run(api_.gemm, g);
     const reference::GemmShape shape{
         .m = c.m, .n = c.n, .k = c.k, .trans_a = c.trans_a, .trans_b = c.trans_b};
     const double scale = c.scale == 0 ? 1.0 : static_cast<double>(c.scale);
@@ -140,23 +130,11 @@ TEST_P(GemmTest, WithoutAProductLeavesOldValueAndBias) {
 }
 
 TEST_P(GemmTest, OfNoRowsOrColumnsDoesNothing) {
-  Run(api_.gemm, FtGemm{.a = nullptr,
-                        .b = nullptr,
-                        .bias = nullptr,
-                        .c = nullptr,
-                        .m = 0,
-                        .n = 4,
-                        .k = 4,
-                        .lda = 4,
-                        .ldb = 4,
-                        .ldc = 4,
-                        .trans_a = 0,
-                        .trans_b = 0,
-                        .accumulate = 0,
-                        .scale = 1.0F,
-                        .dtype = FT_F32,
-                        .bias_dtype = FT_F32,
-                        .c_dtype = FT_F32});
+  FtGemm g{};
+  g.n = 4, g.k = 4;
+  g.lda = 4, g.ldb = 4, g.ldc = 4;
+  g.scale = 1.0F;
+  Run(api_.gemm, g);
 }
 
 TEST_P(GemmTest, CarriesNanToItsRowAndNoOther) {
@@ -165,23 +143,12 @@ TEST_P(GemmTest, CarriesNanToItsRowAndNoOther) {
   const Floats b = Random(size * size, 2);
   a[40 * 65 + 3] = kNan;
   Floats c(a.size(), 0.0F);
-  Run(api_.gemm, FtGemm{.a = a.data(),
-                        .b = b.data(),
-                        .bias = nullptr,
-                        .c = c.data(),
-                        .m = size,
-                        .n = size,
-                        .k = size,
-                        .lda = size,
-                        .ldb = size,
-                        .ldc = size,
-                        .trans_a = 0,
-                        .trans_b = 0,
-                        .accumulate = 0,
-                        .scale = 1.0F,
-                        .dtype = FT_F32,
-                        .bias_dtype = FT_F32,
-                        .c_dtype = FT_F32});
+  FtGemm g{};
+  g.a = a.data(), g.b = b.data(), g.c = c.data();
+  g.m = size, g.n = size, g.k = size;
+  g.lda = size, g.ldb = size, g.ldc = size;
+  g.scale = 1.0F;
+  Run(api_.gemm, g);
   for (std::size_t i = 0; i < c.size(); ++i) {
     EXPECT_EQ(std::isnan(c[i]), i / 65 == 40) << i;
   }
@@ -200,23 +167,12 @@ TEST_P(GemmTest, GivesAColumnTheSameBitsInAnyCompany) {
   const Floats b = Random(n * k, 2);
   const auto columns = [&](std::int64_t first, std::int64_t count) {
     Floats c(static_cast<std::size_t>(m * count));
-    Run(api_.gemm, FtGemm{.a = a.data(),
-                          .b = b.data() + first * k,
-                          .bias = nullptr,
-                          .c = c.data(),
-                          .m = m,
-                          .n = count,
-                          .k = k,
-                          .lda = k,
-                          .ldb = k,
-                          .ldc = count,
-                          .trans_a = 0,
-                          .trans_b = 1,
-                          .accumulate = 0,
-                          .scale = 1.0F,
-                          .dtype = FT_F32,
-                          .bias_dtype = FT_F32,
-                          .c_dtype = FT_F32});
+    FtGemm g{};
+    g.a = a.data(), g.b = b.data() + first * k, g.c = c.data();
+    g.m = m, g.n = count, g.k = k;
+    g.lda = k, g.ldb = k, g.ldc = count;
+    g.trans_b = 1, g.scale = 1.0F;
+    Run(api_.gemm, g);
     return c;
   };
   const Floats all = columns(0, n);

@@ -44,23 +44,11 @@ void GemmGelu(benchmark::State& state, Sizes s, std::int64_t chunk) {
   for (auto _ : state) {
     for (std::int64_t row = 0; row < s.rows; row += chunk) {
       float* const out = up.data() + row * s.out;
-      const FtGemm gemm{x.data() + row * s.in,
-                        w.data(),
-                        bias.data(),
-                        out,
-                        chunk,
-                        s.out,
-                        s.in,
-                        s.in,
-                        s.in,
-                        s.out,
-                        0,
-                        1,
-                        0,
-                        1.0F,
-                        FT_F32,
-                        FT_F32,
-                        FT_F32};
+      FtGemm gemm{};
+      gemm.a = x.data() + row * s.in, gemm.b = w.data(), gemm.bias = bias.data(), gemm.c = out;
+      gemm.m = chunk, gemm.n = s.out, gemm.k = s.in;
+      gemm.lda = s.in, gemm.ldb = s.in, gemm.ldc = s.out;
+      gemm.trans_b = 1, gemm.scale = 1.0F;
       const FtGelu gelu{out,           nullptr, activated.data() + row * s.out,
                         chunk * s.out, FT_F32,  FT_GELU_TANH};
       if (api.gemm(queue.get(), &gemm) != FT_OK || api.gelu_forward(queue.get(), &gelu) != FT_OK) {
@@ -79,23 +67,11 @@ void GemmGeluBackward(benchmark::State& state, Sizes s, std::int64_t chunk) {
   for (auto _ : state) {
     for (std::int64_t row = 0; row < s.rows; row += chunk) {
       float* const out = d_activated.data() + row * s.out;
-      const FtGemm gemm{dy.data() + row * s.in,
-                        w.data(),
-                        nullptr,
-                        out,
-                        chunk,
-                        s.out,
-                        s.in,
-                        s.in,
-                        s.out,
-                        s.out,
-                        0,
-                        0,
-                        0,
-                        1.0F,
-                        FT_F32,
-                        FT_F32,
-                        FT_F32};
+      FtGemm gemm{};
+      gemm.a = dy.data() + row * s.in, gemm.b = w.data(), gemm.c = out;
+      gemm.m = chunk, gemm.n = s.out, gemm.k = s.in;
+      gemm.lda = s.in, gemm.ldb = s.out, gemm.ldc = s.out;
+      gemm.scale = 1.0F;
       const FtGelu gelu{up.data() + row * s.out, out,    d_up.data() + row * s.out,
                         chunk * s.out,           FT_F32, FT_GELU_TANH};
       if (api.gemm(queue.get(), &gemm) != FT_OK || api.gelu_backward(queue.get(), &gelu) != FT_OK) {

@@ -12,15 +12,16 @@ void SetAttentionEntries(FtDeviceApi& api);      // rope, attention_forward, _ba
 void SetAttentionPartEntries(FtDeviceApi& api);  // attention_part_forward, _backward, copy_rows
 void SetStandardAttentionEntries(FtDeviceApi& api);  // standard_attention_forward, _backward
 void SetDropoutEntries(FtDeviceApi& api);            // dropout, dropout_backward
-void SetHeadNormEntries(FtDeviceApi& api);       // head_norm_forward, _backward_*
-void SetLatentEntries(FtDeviceApi& api);         // latent_heads, sink_forward, sink_backward
-void SetActivationEntries(FtDeviceApi& api);     // gelu, swiglu, add, softcap
-void SetCrossEntropyEntries(FtDeviceApi& api);   // cross_entropy_*, vocab_*, shift_targets
-void SetRouterEntries(FtDeviceApi& api);         // route, route_backward
-void SetMoeEntries(FtDeviceApi& api);            // expert_*, grouped_gemm
-void SetGateEntries(FtDeviceApi& api);           // gate_*, count_choices, balance_bias
+void SetHeadNormEntries(FtDeviceApi& api);           // head_norm_forward, _backward_*
+void SetLatentEntries(FtDeviceApi& api);             // latent_heads, sink_forward, sink_backward
+void SetActivationEntries(FtDeviceApi& api);         // gelu, swiglu, add, softcap
+void SetCrossEntropyEntries(FtDeviceApi& api);       // cross_entropy_*, vocab_*, shift_targets
+void SetRouterEntries(FtDeviceApi& api);             // route, route_backward
+void SetMoeEntries(FtDeviceApi& api);                // expert_*, grouped_gemm
+void SetGateEntries(FtDeviceApi& api);               // gate_*, count_choices, balance_bias
 void SetUpdateEntries(
     FtDeviceApi& api);  // squared_norm, adamw, sgd, count_*, scale_loss, (de)quantize, sum_ranks
+void SetQuantizeTensorEntry(FtDeviceApi& api);
 
 // Puts an entry that also takes tensors of FT_BF16 and FT_F16 in front of each of `api`'s that has
 // any; behind all others.

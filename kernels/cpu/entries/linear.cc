@@ -6,27 +6,86 @@
 
 namespace foretrain {
 
+namespace {
+
+void CheckParts(Check& check, const FtGemm& g) {
+  if (g.compute != FT_F32 && g.compute != FT_TF32) {
+    check.Refuse(FT_UNSUPPORTED, "compute %d: only f32 (0) and tf32 (10)",
+                 static_cast<int>(g.compute));
+  }
+  if (g.a_scale != nullptr || g.b_scale != nullptr) {
+    check.Refuse(FT_FAILED, "a_scale, b_scale: only codes of 8 bits (dtype 5 and 9) have scales");
+  }
+  if (g.epilogue < FT_EPILOGUE_NONE || g.epilogue > FT_EPILOGUE_SLOPE) {
+    check.Refuse(FT_UNSUPPORTED, "epilogue %d", static_cast<int>(g.epilogue));
+  }
+  if (g.epilogue != FT_EPILOGUE_NONE) {
+    if (g.accumulate != 0) check.Refuse(FT_FAILED, "epilogue: adds to nothing");
+    if (g.activation < FT_GELU_TANH || g.activation > FT_SQUARED_RELU) {
+      check.Refuse(FT_UNSUPPORTED, "activation %d", static_cast<int>(g.activation));
+    }
+    check.AtLeast("ld_aux", g.ld_aux, g.n).Tensor("aux", g.aux, g.m, g.n);
+  }
+  if (g.row_sums == nullptr) return;
+  if (g.trans_a == 0 || g.lda != g.m || g.bias != nullptr || g.epilogue != FT_EPILOGUE_NONE) {
+    check.Refuse(FT_FAILED, "row_sums: of a dense transposed a alone, without bias and epilogue");
+  }
+}
+
+// c (+)= scale * op(a) op(b) + bias. Null, or what went wrong.
+const char* Multiply(FtQueue* queue, const FtGemm& g) {
+  // oneDNN's sgemm reads all of fp32.
+  if (queue->gemm == GemmBackend::kOneDnn && g.k > 0 && g.compute == FT_F32) return OneDnnGemm(g);
+  queue->kernels->gemm(g, queue->scratch.get());
+  return nullptr;
+}
+
+// Rows of what follows the product: one call where they are dense.
+void Finish(FtQueue* queue, const FtGemm& g) {
+  const bool dense = g.ldc == g.n && g.ld_aux == g.n;
+  const std::int64_t calls = dense ? 1 : g.m;
+  for (std::int64_t row = 0; row < calls; ++row) {
+    float* const aux = static_cast<float*>(g.aux) + row * g.ld_aux;
+    float* const c = static_cast<float*>(g.c) + row * g.ldc;
+    const std::int64_t elements = dense ? g.m * g.n : g.n;
+    if (g.epilogue == FT_EPILOGUE_ACTIVATE) {
+      queue->kernels->gelu_forward({aux, nullptr, c, elements, FT_F32, g.activation});
+    } else {
+      queue->kernels->gelu_backward({aux, c, c, elements, FT_F32, g.activation});
+    }
+  }
+}
+
+}  // namespace
+
 FtStatus RunGemm(FtQueue* queue, const FtGemm* g) {
   Check check(queue, "gemm", g->dtype);
   check.Size("m", g->m).Size("n", g->n).Size("k", g->k);
   check.AtLeast("lda", g->lda, g->trans_a != 0 ? g->m : g->k);
   check.AtLeast("ldb", g->ldb, g->trans_b != 0 ? g->k : g->n).AtLeast("ldc", g->ldc, g->n);
-  if (!check.ok() || g->m == 0 || g->n == 0) {
+  CheckParts(check, *g);
+  if (!check.ok() || g->m == 0) {
     return check.status();
   }
+  if (g->row_sums != nullptr) {
+    check.Tensor("a", g->a, g->m, g->k);
+    if (!check.ok()) return check.status();
+    queue->kernels->bias_grad({g->a, g->row_sums, g->k, g->m, g->accumulate, FT_F32, FT_F32});
+  }
+  if (g->n == 0) return FT_OK;
   check.Tensor("a", g->a, g->m, g->k).Tensor("b", g->b, g->k, g->n).Tensor("c", g->c, g->m, g->n);
   if (!check.ok()) {
     return check.status();
   }
-  if (queue->gemm == GemmBackend::kOneDnn && g->k > 0) {
-    if (const char* error = OneDnnGemm(*g); error != nullptr) {
-      check.Refuse(FT_FAILED, "oneDNN: %s (m %lld, n %lld, k %lld)", error,
-                   static_cast<long long>(g->m), static_cast<long long>(g->n),
-                   static_cast<long long>(g->k));
-    }
+  FtGemm product = *g;
+  if (g->epilogue == FT_EPILOGUE_ACTIVATE) product.c = g->aux, product.ldc = g->ld_aux;
+  if (const char* error = Multiply(queue, product); error != nullptr) {
+    check.Refuse(FT_FAILED, "oneDNN: %s (m %lld, n %lld, k %lld)", error,
+                 static_cast<long long>(g->m), static_cast<long long>(g->n),
+                 static_cast<long long>(g->k));
     return check.status();
   }
-  queue->kernels->gemm(*g, queue->scratch.get());
+  if (g->epilogue != FT_EPILOGUE_NONE) Finish(queue, *g);
   return FT_OK;
 }
 

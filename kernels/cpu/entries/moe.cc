@@ -82,6 +82,7 @@ FtGemm RunOf(const FtGroupedGemm& g, std::int64_t expert, std::int64_t first, st
   const std::int64_t weight = expert * g.out * g.in;
   FtGemm gemm{};
   gemm.dtype = FT_F32;
+  gemm.compute = g.compute;
   switch (g.mode) {
     case FT_GROUPED_FORWARD:
       gemm.a = a + first * g.in, gemm.b = b + weight, gemm.c = c + first * g.out;

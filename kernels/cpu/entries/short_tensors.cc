@@ -29,12 +29,23 @@ Extent Row(std::int64_t elements) { return Extent::Vector(elements); }
 void ToWide(WideCopies& wide, FtGemm& g) {
   const Extent a = g.trans_a != 0 ? Extent{g.k, g.m, g.lda} : Extent{g.m, g.k, g.lda};
   const Extent b = g.trans_b != 0 ? Extent{g.n, g.k, g.ldb} : Extent{g.k, g.n, g.ldb};
-  g.a = wide.In(g.a, g.dtype, a);
-  g.b = wide.In(g.b, g.dtype, b);
+  if (IsCode(g.dtype)) {
+    g.a = wide.Codes(g.a, g.dtype, a, g.a_scale != nullptr ? g.a_scale[0] : 1.0F);
+    g.b = wide.Codes(g.b, FT_FP8, b, g.b_scale != nullptr ? g.b_scale[0] : 1.0F);
+    g.dtype = FT_F32;
+    g.a_scale = g.b_scale = nullptr;
+  } else {
+    g.a = wide.In(g.a, g.dtype, a);
+    g.b = wide.In(g.b, g.dtype, b);
+  }
   g.bias = wide.In(g.bias, g.bias_dtype, Row(g.n));
   g.c = wide.Out(g.c, g.c_dtype, {g.m, g.n, g.ldc}, g.accumulate != 0);
-  g.dtype = Widened({g.dtype, g.bias_dtype, g.c_dtype});
-  g.bias_dtype = g.c_dtype = FT_F32;
+  const Extent aux{g.m, g.n, g.ld_aux};
+  g.aux = g.epilogue == FT_EPILOGUE_ACTIVATE ? wide.Out(g.aux, g.c_dtype, aux, false)
+                                             : const_cast<void*>(wide.In(g.aux, g.c_dtype, aux));
+  g.row_sums = wide.Out(g.row_sums, g.row_sums_dtype, Row(g.m), g.accumulate != 0);
+  g.dtype = Widened({g.dtype, g.bias_dtype, g.c_dtype, g.row_sums_dtype});
+  g.bias_dtype = g.c_dtype = g.row_sums_dtype = FT_F32;
 }
 
 void ToWide(WideCopies& wide, FtBiasGrad& g) {
@@ -437,6 +448,11 @@ void ToWide(WideCopies& wide, FtSquaredNorm& g) {
   g.dtype = Widened({g.dtype});
 }
 
+void ToWide(WideCopies& wide, FtQuantizeTensor& g) {
+  g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
+  g.dtype = Widened({g.dtype});
+}
+
 void ToWide(WideCopies& wide, FtCountNotFinite& g) {
   g.x = wide.In(g.x, g.dtype, Row(g.elements));
   g.dtype = Widened({g.dtype});
@@ -471,8 +487,9 @@ FtDeviceApi& Inner() {
 
 template <auto entry, class Arguments>
 FtStatus Run(FtQueue* queue, const Arguments* g) {
-  // The entry itself refuses what is neither.
-  if (g->dtype != FT_F32 && !IsShort(g->dtype)) return (Inner().*entry)(queue, g);
+  // The entry itself refuses what is none of these, and all but gemm refuse codes.
+  if (g->dtype != FT_F32 && !IsShort(g->dtype) && !IsCode(g->dtype))
+    return (Inner().*entry)(queue, g);
   WideCopies wide(queue);
   Arguments arguments = *g;
   ToWide(wide, arguments);
@@ -604,6 +621,7 @@ void SetShortTensorEntries(FtDeviceApi& api) {
   FT_SHORT(expert_bias, FtExpertBias);
   FT_SHORT(expert_bias_grad, FtExpertBiasGrad);
   FT_SHORT(count_not_finite, FtCountNotFinite);
+  FT_SHORT(quantize_tensor, FtQuantizeTensor);
   api.add_norm_forward = &RunAddNorm;
   api.adamw = &RunUpdate<&FtDeviceApi::adamw, FtAdamW>;
   api.sgd = &RunUpdate<&FtDeviceApi::sgd, FtSgd>;

@@ -67,23 +67,12 @@ struct Product {
   float scale = 1.0F;
 };
 FtStatus Run(FtQueue* queue, const Product& p) {
-  const FtGemm gemm{.a = p.a,
-                    .b = p.b,
-                    .bias = nullptr,
-                    .c = p.c,
-                    .m = p.m,
-                    .n = p.n,
-                    .k = p.k,
-                    .lda = p.lda,
-                    .ldb = p.ldb,
-                    .ldc = p.ldc,
-                    .trans_a = p.trans_a,
-                    .trans_b = p.trans_b,
-                    .accumulate = p.adds,
-                    .scale = p.scale,
-                    .dtype = FT_F32,
-                    .bias_dtype = FT_F32,
-                    .c_dtype = FT_F32};
+  FtGemm gemm{};
+  gemm.a = p.a, gemm.b = p.b, gemm.c = p.c;
+  gemm.m = p.m, gemm.n = p.n, gemm.k = p.k;
+  gemm.lda = p.lda, gemm.ldb = p.ldb, gemm.ldc = p.ldc;
+  gemm.trans_a = p.trans_a, gemm.trans_b = p.trans_b, gemm.accumulate = p.adds,
+  gemm.scale = p.scale;
   return RunGemm(queue, &gemm);
 }
 
@@ -186,17 +175,49 @@ FtStatus BackwardOfHead(FtQueue* queue, const FtStandardAttentionBackward& g, st
   float* const d_scores = At(g.d_scores, of.matrix);
   const float* const dout = At(g.dout, of.out);
   const float* const dropped = At(g.mask != nullptr ? g.dropped : g.weights, of.matrix);
-  const Product of_weights{.a = dout, .b = At(g.v, of.key), .c = d_scores, .m = s, .n = s, .k = d,
-                           .lda = of.out_stride, .ldb = g.row_stride, .ldc = s, .trans_b = true};
-  const Product of_values{.a = dropped, .b = dout, .c = At(g.dv, of.key), .m = s, .n = d, .k = s,
-                          .lda = s, .ldb = of.out_stride, .ldc = g.row_stride, .trans_a = true,
+  const Product of_weights{.a = dout,
+                           .b = At(g.v, of.key),
+                           .c = d_scores,
+                           .m = s,
+                           .n = s,
+                           .k = d,
+                           .lda = of.out_stride,
+                           .ldb = g.row_stride,
+                           .ldc = s,
+                           .trans_b = true};
+  const Product of_values{.a = dropped,
+                          .b = dout,
+                          .c = At(g.dv, of.key),
+                          .m = s,
+                          .n = d,
+                          .k = s,
+                          .lda = s,
+                          .ldb = of.out_stride,
+                          .ldc = g.row_stride,
+                          .trans_a = true,
                           .adds = adds};
-  const Product of_queries{.a = d_scores, .b = At(g.k, of.key), .c = At(g.dq, of.query), .m = s,
-                           .n = d, .k = s, .lda = s, .ldb = g.row_stride, .ldc = g.row_stride,
+  const Product of_queries{.a = d_scores,
+                           .b = At(g.k, of.key),
+                           .c = At(g.dq, of.query),
+                           .m = s,
+                           .n = d,
+                           .k = s,
+                           .lda = s,
+                           .ldb = g.row_stride,
+                           .ldc = g.row_stride,
                            .scale = ScaleOf(g)};
-  const Product of_keys{.a = d_scores, .b = At(g.q, of.query), .c = At(g.dk, of.key), .m = s,
-                        .n = d, .k = s, .lda = s, .ldb = g.row_stride, .ldc = g.row_stride,
-                        .trans_a = true, .adds = adds, .scale = ScaleOf(g)};
+  const Product of_keys{.a = d_scores,
+                        .b = At(g.q, of.query),
+                        .c = At(g.dk, of.key),
+                        .m = s,
+                        .n = d,
+                        .k = s,
+                        .lda = s,
+                        .ldb = g.row_stride,
+                        .ldc = g.row_stride,
+                        .trans_a = true,
+                        .adds = adds,
+                        .scale = ScaleOf(g)};
   for (const Product* product : {&of_weights, &of_values}) {
     if (const FtStatus status = Run(queue, *product); status != FT_OK) return status;
   }

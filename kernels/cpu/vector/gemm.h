@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/device_api.h"
+#include "base/number_formats.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/vector/simd.h"
 #include "kernels/cpu/vector/tile.h"
@@ -142,6 +143,13 @@ inline void PackA(const FtGemm& g, int64_t row, int64_t rows, int64_t k, int64_t
   }
 }
 
+// What products in TF32 read of packed numbers.
+inline void RoundPacked(int64_t floats, float* packed) {
+  for (int64_t i = 0; i < floats; ++i) {
+    packed[i] = Tf32OfFloat(packed[i]);
+  }
+}
+
 // The scale goes into what is packed of A.
 inline void ScalePackedA(float scale, int64_t rows, int64_t depth, float* packed) {
   const int64_t floats = RoundUp(rows, kTileRows) * depth;
@@ -197,9 +205,15 @@ inline void Gemm(const FtGemm& g, float* scratch) {
     for (int64_t k = 0; k < g.k; k += depth_block) {
       const int64_t depth = Least(depth_block, g.k - k);
       PackB(g, column, columns, k, depth, packed_b);
+      if (g.compute == FT_TF32) {
+        RoundPacked(RoundUp(columns, kTileColumns) * depth, packed_b);
+      }
       for (int64_t row = 0; row < g.m; row += row_block) {
         const int64_t rows = Least(row_block, g.m - row);
         PackA(g, row, rows, k, depth, packed_a);
+        if (g.compute == FT_TF32) {
+          RoundPacked(RoundUp(rows, kTileRows) * depth, packed_a);
+        }
         if (g.scale != 0.0F && g.scale != 1.0F) {
           ScalePackedA(g.scale, rows, depth, packed_a);
         }

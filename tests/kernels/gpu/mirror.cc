@@ -198,7 +198,8 @@ void MirrorKernels(Api& table) {
             &Api::sink_backward, &Api::shift_targets, &Api::expert_bias, &Api::expert_bias_grad,
             &Api::dropout, &Api::dropout_backward, &Api::standard_attention_forward,
             &Api::standard_attention_backward, &Api::gate_forward, &Api::gate_backward,
-            &Api::count_choices, &Api::balance_bias, &Api::scale_loss>(table);
+            &Api::count_choices, &Api::balance_bias, &Api::scale_loss, &Api::quantize_tensor>(
+      table);
 }
 
 }  // namespace
