@@ -6,6 +6,7 @@
 #include <new>
 
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
 #include "kernels/cuda/share.h"
@@ -271,6 +272,7 @@ FtDeviceApi MakeCudaTable() {
   api.host_release = &HostRelease;
   api.native_queue = &NativeQueue;
   SetCudaShares(api);
+  SetCudaGraphs(api);
   SetCudaKernels(api);
   return api;
 }

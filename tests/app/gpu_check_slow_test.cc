@@ -153,6 +153,9 @@ TEST(GpuCheck, LossesThatDifferOrAreNoNumbersFail) {
     EXPECT_THAT(machine.Report(), HasSubstr("losses differ")) << losses;  // State() is JSON, too
     EXPECT_EQ(machine.StatusOf("steps"), "failed");
   }
+  const FakeGpuMachine machine;
+  EXPECT_EQ(machine.Run("--parts build,steps", "GRAPHS='4.5 4.4 4.30001'").code, 1);
+  EXPECT_THAT(machine.Report(), HasSubstr("losses with --cuda-graphs on are others"));
 }
 
 TEST(GpuCheck, TestsThatFailAmongOthersOrEndTheProcessAreToldApart) {
