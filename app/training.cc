@@ -235,6 +235,7 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.executor.budget_bytes = options.budget_bytes;
   job.executor.timeout_ns = options.timeout_ns;
   job.executor.sm_share = options.sm_share;
+  job.executor.graphs = options.graphs;
   job.executor.take_turns = options.virtual_time;
   job.executor.pin = options.pin;
   job.executor.nvme.folder = options.nvme_folder;

@@ -28,6 +28,7 @@ struct TrainingOptions {
   bool pattern_weights = false;  // fresh ones that repeat, made in a fraction of the time
   std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
   int sm_share = 0;  // multiprocessors of a rank; 0: all
+  bool graphs = false;  // kernels that do the same again each step are launched as graphs
   bool virtual_time = false;  // ranks take turns, and what they would take apart is emulated
   bool pin = false;  // ranks to the cores of their slots
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers

@@ -47,11 +47,14 @@ struct ExecutorOptions {
   // Multiprocessors of the device that each rank's queues run on, apart from the other ranks', so
   // that ranks on one device do not take turns; 0: all ranks on all.
   int sm_share = 0;
+  // What a block's kernels do again each step is given to the device as graphs, from the second
+  // time on (runtime/executor/graph_plan.h).
+  bool graphs = false;
   // Compute ops of all ranks run one at a time: each is measured alone, the run takes longer.
   bool take_turns = false;
-  std::int64_t first_step = 0;    // number of the first step: the data's, AdamW's and the spans'
+  std::int64_t first_step = 0;  // number of the first step: the data's, AdamW's and the spans'
   OptimizerSettings optimizer;
-  std::uint64_t seed = 0;  // of dropout
+  std::uint64_t seed = 0;                                 // of dropout
   std::function<float(std::int64_t step)> learning_rate;  // null: 0
   // How long a rank waits for its peers, and a process for a rank in which nothing happens; > 0.
   std::int64_t timeout_ns = 600'000'000'000;
@@ -70,11 +73,29 @@ struct ExecutorOptions {
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose, and nobody records it
 };
 
+// What became of ExecutorOptions::graphs so far, of all ranks here.
+struct GraphUse {
+  std::int64_t made = 0;      // graphs
+  std::int64_t launches = 0;  // of graphs
+  std::int64_t ops = 0;       // in them, each launch counted
+  std::int64_t refused = 0;   // stretches that the device makes no graph of: they run op by op
+  std::string why_refused;    // of one of them
+
+  void Add(const GraphUse& other) {
+    made += other.made;
+    launches += other.launches;
+    ops += other.ops;
+    refused += other.refused;
+    if (why_refused.empty()) why_refused = other.why_refused;
+  }
+};
+
 struct RunSummary {
   std::int64_t steps = 0;  // that all ranks ran
   bool stopped = false;    // by the stop function, before the steps asked for
   double seconds = 0.0;    // of the run's clock
   RecordingCost recording;
+  GraphUse graphs;
   std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank of the program
   std::vector<std::array<std::int64_t, kSpaceCount>> peak_by_space;  // likewise, of every space
   // Of the process, over what it had before the ranks were made; 0: not known (Train fills it in).
@@ -92,8 +113,9 @@ class Executor {
   //   program  linked and verified, with all of its ranks
   //   api, clock  outlive the executor
   //
-  // Errors: kUnsupported, an op that the device lacks, by name; kInfeasible or kResourceExhausted,
-  // memory (CheckMemory); kInvalidArgument, a program that is not what the executor needs.
+  // Errors: kUnsupported, an op that the device lacks, by name, or graphs; kInfeasible or
+  // kResourceExhausted, memory (CheckMemory); kInvalidArgument, a program that is not what the
+  // executor needs.
   static Result<std::unique_ptr<Executor>> Make(std::shared_ptr<const Program> program,
                                                 const FtDeviceApi& api, RunClock& clock,
                                                 ExecutorOptions options);

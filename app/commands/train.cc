@@ -42,6 +42,9 @@ class TrainCommand final : public Command {
     device_.Declare(arguments);
     arguments.Option("--sm-share", sm_share_, "N",
                      "Multiprocessors of the device that each rank has for itself");
+    arguments.Option(
+        "--cuda-graphs", cuda_graphs_, "on|off",
+        "Launch what a block's kernels do again each step as CUDA graphs (default: off)");
     arguments.Flag("--virtual-time", options_.virtual_time,
                    "Ranks compute one at a time; adds the step of a device each, emulated: "
                    "measured compute, modelled network");
@@ -80,8 +83,8 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--virtual-time: it emulates from what is recorded; leave --capture off out");
     }
-    FT_ASSIGN(const ForecastContext context, device_.IsCuda() ? MakeGpuContext(model_, cluster_)
-                                                              : MakeContext(model_, cluster_));
+    FT_ASSIGN(const ForecastContext context,
+              device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu && !device_.IsCuda()) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
@@ -93,6 +96,7 @@ class TrainCommand final : public Command {
                   "--sm-share: " + std::to_string(sm_share_) + " is outside 0 to 10000");
     }
     options_.sm_share = static_cast<int>(sm_share_);
+    FT_TRY(ChooseGraphs());
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -139,6 +143,19 @@ class TrainCommand final : public Command {
                 groups.c_str(), options_.pin ? ", each on its cores" : "");
   }
 
+  Result<void> ChooseGraphs() {
+    if (cuda_graphs_ != "on" && cuda_graphs_ != "off") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--cuda-graphs: \"" + cuda_graphs_ + "\" is neither on nor off");
+    }
+    options_.graphs = cuda_graphs_ == "on";
+    if (options_.graphs && options_.virtual_time) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--cuda-graphs: --virtual-time measures op by op; leave one of the two out");
+    }
+    return {};
+  }
+
   Result<void> CheckNumbers() const {
     const LearningRate& rate = options_.learning_rate;
     if (!std::isfinite(rate.peak) || rate.peak < 0) {
@@ -166,18 +183,36 @@ class TrainCommand final : public Command {
     return FigureLine("recording", text);
   }
 
+  // What graphs were made, where they were asked for.
+  std::string GraphsText(const GraphUse& use) const {
+    if (!options_.graphs) return "";
+    if (use.launches == 0 && use.refused == 0) {
+      return FigureLine("graphs",
+                        "none: a step whose ops the host times runs op by op, as the first one "
+                        "does; --capture off, or full where the GPU's own recording works");
+    }
+    std::string text = std::to_string(use.made) + " made, " + std::to_string(use.launches) +
+                       " launches of " + std::to_string(use.ops) + " ops";
+    if (use.refused > 0) {
+      text += "; " + std::to_string(use.refused) + " not made: " + use.why_refused;
+    }
+    return FigureLine("graphs", text);
+  }
+
   void Print(const TrainingResult& result, const ParameterCounts& counts) const {
     const std::int64_t steps = result.summary.steps;
     std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
     if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
     std::puts(result.summary.stopped ? " (stopped)" : "");
     if (result.metrics.overall)
-      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(), stdout);
+      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(),
+                 stdout);
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
     std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::fputs(OffloadText(result.offload).c_str(), stdout);
+    std::fputs(GraphsText(result.summary.graphs).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
     if (result.emulated.run != 0) {
       std::fputs(FigureLine("step, emulated", FormatSeconds(result.emulated.step_s) +
@@ -194,8 +229,13 @@ class TrainCommand final : public Command {
         store_.c_str(), static_cast<long long>(result.run));
   }
 
-  static void PrintJson(const Plan& plan, const TrainingResult& result,
-                        const ParameterCounts& counts) {
+  static void WriteGraphs(JsonWriter& json, const GraphUse& use) {
+    json.Name("graphs").BeginObject().Field("made", use.made).Field("launches", use.launches);
+    json.Field("ops", use.ops).Field("refused", use.refused).EndObject();
+  }
+
+  void PrintJson(const Plan& plan, const TrainingResult& result,
+                 const ParameterCounts& counts) const {
     JsonWriter json;
     json.BeginObject()
         .Field("schema", 1)
@@ -212,6 +252,7 @@ class TrainCommand final : public Command {
     WriteParameters(json, counts);
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
+    if (options_.graphs) WriteGraphs(json, result.summary.graphs);
     if (result.emulated.run != 0) {
       json.Name("emulated").BeginObject().Field("run", result.emulated.run);
       json.Field("step_time_s", result.emulated.step_s).Field("covered", result.emulated.covered);
@@ -236,6 +277,7 @@ class TrainCommand final : public Command {
   DeviceFlag device_;
   std::string store_ = kDefaultStore;
   std::int64_t sm_share_ = 0;
+  std::string cuda_graphs_ = "off";
   std::string budget_;
   std::string cap_copy_;
   std::string cap_nvme_;

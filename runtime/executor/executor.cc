@@ -111,6 +111,10 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
                                                  ExecutorOptions options) {
   FT_CHECK(options.timeout_ns > 0 && options.run_ahead >= 1);
   FT_TRY(CheckProgram(*program, api));
+  if (options.graphs && api.graph_launch == nullptr) {
+    return Fail(ErrorCode::kUnsupported,
+                std::string(api.name) + ": this device has no graphs; leave --cuda-graphs out");
+  }
   FT_TRY(CheckMemory(*program, api, options.device, options.budget_bytes));
   const int world = WorldOf(*program);
   auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
@@ -194,6 +198,7 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     summary.recording.recording_ns += cost.recording_ns;
     summary.recording.thread_ns += cost.thread_ns;
     summary.recording.spans += cost.spans;
+    summary.graphs.Add(rank->Graphs());
     summary.peak_bytes.push_back(rank->ledger().Peak(Space::kDevice));
     auto& peaks = summary.peak_by_space.emplace_back();
     for (std::size_t space = 0; space < peaks.size(); ++space) {

@@ -48,7 +48,9 @@ struct PlannedOp {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   Work work = Work::kKernel;
-  bool ahead = false;  // works for the next step
+  bool ahead = false;         // works for the next step
+  bool steady = false;        // WhyNotInGraph has nothing against it
+  std::int16_t together = 1;  // ops of its queue from here on that may be one graph
 };
 
 struct PlannedComm {

@@ -267,6 +267,14 @@ std::optional<Error> RankRun::error() const {
   return error_;
 }
 
+GraphUse RankRun::Graphs() const {
+  GraphUse use;
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) use.Add(worker->graph_use());
+  }
+  return use;
+}
+
 std::string RankRun::TextOf(OpId op) const { return OpText(*shared_.program, program_, op); }
 
 Error RankRun::Stuck() const {

@@ -56,6 +56,7 @@ class RankRun {
   RankArena& arena() { return *arena_; }
   const SpanRecorder& recorder() const { return recorder_; }
   const MemoryLedger& ledger() const { return ledger_; }
+  GraphUse Graphs() const;  // between runs
   std::string TextOf(OpId op) const;
 
  private:

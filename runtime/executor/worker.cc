@@ -49,21 +49,24 @@ Result<void> Worker::RunAll() {
   seen_issued_ = 0;
   staged_ = {-1, -1};
   for (std::int64_t round = 0;; ++round) {
-    for (const std::int32_t op : ops) {
-      const std::int64_t target = round * per_round + op + 1;
+    for (std::size_t at = 0; at < ops.size();) {
+      const std::int32_t op = ops[at];
+      const int together = Together(op, round);
+      at += static_cast<std::size_t>(together);
+      const std::int64_t target = round * per_round + ops[at - 1] + 1;
       if (seen_issued_ < target) {
         FT_TRY(rank_.WaitHere(
             gate, [&] { return rank_.issued_.load() >= target || rank_.closed_.load(); }));
         seen_issued_ = rank_.issued_.load();
         if (seen_issued_ < target) return Finish();  // closed
       }
-      FT_TRY(Run(op, round));
+      FT_TRY(Run(op, round, together));
     }
     lane_->MarkStep();
   }
 }
 
-Result<void> Worker::Run(std::int32_t number, std::int64_t round) {
+Result<void> Worker::Run(std::int32_t number, std::int64_t round, int together) {
   const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
   FT_TRY(WaitForEdges(op, round));
   if (rank_.IsLeftOut(op, round)) {
@@ -71,7 +74,9 @@ Result<void> Worker::Run(std::int32_t number, std::int64_t round) {
   }
   Result<void> done = Fail(ErrorCode::kIo, "threw something that is no exception");
   try {
-    done = device_lane_ != nullptr ? RunOnDevice(number, op, round) : RunGuarded(number, op, round);
+    done = together > 1              ? RunStretch(number, together, round)
+           : device_lane_ != nullptr ? RunOnDevice(number, op, round)
+                                     : RunGuarded(number, op, round);
   } catch (const std::bad_alloc&) {
     done = Fail(ErrorCode::kResourceExhausted, "out of host memory");
   } catch (const std::exception& thrown) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,14 +21,16 @@ class Worker {
   // Errors: the device's, when it has no queue left.
   static Result<std::unique_ptr<Worker>> Make(RankRun& rank, Queue queue);
 
-  // Runs op number `op` of a round once its edges are met, or leaves it out. Errors: with rank,
+  // Runs op number `op` of a round once its edges are met, or leaves it out; of a stretch, where
+  // `together` > 1, all of its ops. Errors: with rank,
   // step and op named; kAborted as is. Exceptions of libraries become errors.
-  Result<void> Run(std::int32_t op, std::int64_t round);
+  Result<void> Run(std::int32_t op, std::int64_t round, int together = 1);
 
   // All ops of the worker's queue, as they are issued, until no more will be.
   Result<void> RunAll();
 
   Queue queue() const { return queue_; }
+  const GraphUse& graph_use() const { return graph_use_; }
 
  private:
   Worker(RankRun& rank, Queue queue);
@@ -42,6 +45,21 @@ class Worker {
   Result<void> RunOnDevice(std::int32_t number, const PlannedOp& op, std::int64_t round);
   Result<void> HoldUpQueue(const PlannedOp& op, std::int64_t round);
   bool EndsInSight(const PlannedOp& op, std::int32_t number) const;
+
+  // Stretches of ops that the device is given as graphs (worker_graph.cc).
+  struct Stretch {
+    std::int64_t runs = 0;
+    bool refused = false;  // the device makes no graph of it
+    bool told = false;     // its kernels' ops, to a recording
+    DeviceGraph graph;
+  };
+  // How many ops of the queue are given together from this one on, this time.
+  int Together(std::int32_t number, std::int64_t round);
+  Result<void> RunStretch(std::int32_t number, int count, std::int64_t round);
+  Result<void> LaunchStretch(std::span<const std::int32_t> ops);
+  void MakeGraph(std::span<const std::int32_t> ops, Stretch& stretch);
+  FtStatus LaunchOne(const PlannedOp& op);
+
   // The queue has done all that it was given: for the host to read what it wrote.
   Result<void> Settle();
   Result<void> Await(const DeviceEvent& event);
@@ -81,6 +99,8 @@ class Worker {
   DeviceLane* device_lane_ = nullptr;  // of the device's queue; null: ops end when they return
   LaneEntry* entry_ = nullptr;         // of the op that is given to it
   DeviceEvent settled_;                // where the device works later
+  std::map<std::int32_t, Stretch> stretches_;  // by the first op
+  GraphUse graph_use_;
   SpanLane* lane_ = nullptr;
   bool tracks_buffers_ = false;
   StepValues values_{-1, 0.0F, 0.0F};

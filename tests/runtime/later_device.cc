@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -61,6 +62,10 @@ class LaterQueue {
   }
 
   void Push(Work work) {
+    if (noted != nullptr) {
+      noted->push_back(std::move(work));
+      return;
+    }
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       works_.push_back(std::move(work));
@@ -74,7 +79,8 @@ class LaterQueue {
     changed_.wait(lock, [&] { return done_ >= all; });
   }
 
-  char error[64] = "";  // of the calling thread
+  char error[64] = "";                       // of the calling thread, as what it notes of a graph
+  std::shared_ptr<std::vector<Work>> noted;  // shared by the graph and its launches
 
  private:
   void Run() {
@@ -120,6 +126,13 @@ FtStatus Enter(FtQueue* queue) {
   const bool fails = Fails();
   if (!fails && !Later().broken) return FT_OK;
   std::strcpy(QueueOf(queue).error, fails ? kTold : kBroken);
+  return FT_FAILED;
+}
+
+// What only holds for the moment that it is asked in cannot be part of a graph.
+FtStatus EnterAlone(FtQueue* queue) {
+  if (QueueOf(queue).noted == nullptr) return Enter(queue);
+  std::strcpy(QueueOf(queue).error, "not while a graph is noted");
   return FT_FAILED;
 }
 
@@ -218,7 +231,7 @@ const char* QueueError(const FtQueue* queue) {
   return reinterpret_cast<const LaterQueue*>(queue)->error;
 }
 FtStatus QueueSynchronize(FtQueue* queue) {
-  if (const FtStatus status = Enter(queue); status != FT_OK) return status;
+  if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   QueueOf(queue).Synchronize();
   if (!Later().broken) return FT_OK;
   std::strcpy(QueueOf(queue).error, kBroken);
@@ -239,7 +252,7 @@ void EventDestroy(FtEvent* event) {
   --Later().events;
 }
 FtStatus EventRecord(FtQueue* queue, FtEvent* event) {
-  if (const FtStatus status = Enter(queue); status != FT_OK) return status;
+  if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   LaterEvent* const at = EventOf(event);
   std::uint64_t number = 0;
   {
@@ -260,7 +273,7 @@ FtStatus EventRecord(FtQueue* queue, FtEvent* event) {
   return FT_OK;
 }
 FtStatus EventWait(FtQueue* queue, FtEvent* event) {
-  if (const FtStatus status = Enter(queue); status != FT_OK) return status;
+  if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   LaterEvent* const at = EventOf(event);
   std::uint64_t number = 0;
   {
@@ -302,6 +315,40 @@ FtStatus EventElapsed(FtEvent* from, FtEvent* to, std::int64_t* ns, char* why, s
   return FT_OK;
 }
 
+struct LaterGraph {
+  std::shared_ptr<const std::vector<LaterQueue::Work>> works;  // and its launches'
+};
+FtStatus EnterGraph(FtQueue* queue) {
+  if (Later().graph_calls.fetch_add(1) != Later().graph_fail_at) return Enter(queue);
+  std::strcpy(QueueOf(queue).error, kTold);
+  return FT_FAILED;
+}
+FtStatus GraphBegin(FtQueue* queue) {
+  if (const FtStatus status = EnterGraph(queue); status != FT_OK) return status;
+  QueueOf(queue).noted = std::make_shared<std::vector<LaterQueue::Work>>();
+  return FT_OK;
+}
+FtStatus GraphEnd(FtQueue* queue, FtGraph** out) {
+  *out = nullptr;
+  const auto works = std::exchange(QueueOf(queue).noted, nullptr);
+  if (const FtStatus status = EnterGraph(queue); status != FT_OK) return status;
+  *out = reinterpret_cast<FtGraph*>(new LaterGraph{works});
+  ++Later().graphs;
+  return FT_OK;
+}
+FtStatus GraphLaunch(FtQueue* queue, FtGraph* graph) {
+  if (const FtStatus status = EnterGraph(queue); status != FT_OK) return status;
+  ++Later().graph_launches;
+  const auto works = reinterpret_cast<LaterGraph*>(graph)->works;
+  for (std::size_t i = 0; i < works->size(); ++i) {
+    QueueOf(queue).Push([works, i](FtQueue* at) { return (*works)[i](at); });
+  }
+  return FT_OK;
+}
+void GraphDestroy(FtGraph* graph) {
+  delete reinterpret_cast<LaterGraph*>(graph);
+  --Later().graphs;
+}
 FtStatus Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) {
   return Give(queue, [=](FtQueue* at) { return inner->copy(at, to, from, bytes); });
 }
@@ -407,6 +454,10 @@ FtDeviceApi MakeApi() {
   api.shares_create = SharesCreate;
   api.share_destroy = ShareDestroy;
   api.queue_create_in = QueueCreateIn;
+  api.graph_begin = GraphBegin;
+  api.graph_end = GraphEnd;
+  api.graph_launch = GraphLaunch;
+  api.graph_destroy = GraphDestroy;
   api.supports = Supports;
   SetKernels(api);
   if (inner->sum_ranks != nullptr) api.sum_ranks = SumRanks;
