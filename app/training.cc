@@ -232,6 +232,8 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.steps = options.steps;
   job.seed = options.seed;
   job.learning_rate = options.learning_rate;
+  job.executor.local = options.ranks.local;
+  job.executor.world = options.ranks.world;
   job.executor.budget_bytes = options.budget_bytes;
   job.executor.timeout_ns = options.timeout_ns;
   job.executor.sm_share = options.sm_share;
@@ -288,7 +290,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   StoreSink sink(recorder, options, capture.get());
   const auto monitor = options.capture == CaptureLevel::kOff
                            ? nullptr
-                           : StartMonitor(device, job.executor.device, clock, recorder);
+                           : StartMonitor(device, options.ranks.local, clock, recorder);
   const auto summary = Train(job, device, clock, data, sink,
                              [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -340,14 +342,18 @@ std::int64_t ArenaBytes(const Program& program) {
   return all;
 }
 
-// What one rank may have; 0: not known.
+// What one rank may have of the device that it shares with others or has for itself; 0: not known.
 std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
   if (options.budget_bytes > 0) return options.budget_bytes;
   const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
+  const std::vector<LocalRank>& local = options.ranks.local;
+  const int number = local.empty() ? 0 : local.front().device;
   FtMemory memory{};
   std::array<char, 256> why{};
-  if (device.memory(0, &memory, why.data(), why.size()) != FT_OK) return 0;
-  return memory.free_bytes / ranks;
+  if (device.memory(number, &memory, why.data(), why.size()) != FT_OK) return 0;
+  const auto on_it = std::count_if(local.begin(), local.end(),
+                                   [&](const LocalRank& at) { return at.device == number; });
+  return memory.free_bytes / (local.empty() ? ranks : on_it);
 }
 
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,

@@ -9,6 +9,7 @@
 
 #include "app/emulated_run.h"
 #include "app/forecasting.h"
+#include "app/rank_devices.h"
 #include "app/report.h"
 #include "app/stored_runs.h"
 #include "base/result.h"
@@ -40,6 +41,7 @@ struct TrainingOptions {
   CaptureLevel capture = CaptureLevel::kFull;
   CaptureWindow window;
   const FtDeviceApi* device = nullptr;  // what computes; null: the CPU
+  RankDevices ranks;                    // where each rank does
 };
 
 // What recording cost. A run whose window leaves steps out measures it itself; the first step of a

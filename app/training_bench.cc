@@ -173,6 +173,10 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
   training.pattern_weights = true;
   training.progress = false;
   training.device = options.device;
+  if (options.device != nullptr) {
+    FT_ASSIGN(training.ranks,
+              PlaceRanks(plan, {options.device, 1, options.device_number}, /*share=*/true));
+  }
   FT_ASSIGN(const TrainingResult trained, RunTraining(store, context, plan, training));
   if (trained.summary.stopped) return Fail(ErrorCode::kAborted, "stopped");
   std::optional<double> most;

@@ -25,6 +25,7 @@
 #include "runtime/fault_injector.h"
 #include "runtime/flight.h"
 #include "runtime/ops/kernel_call.h"
+#include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_sink.h"
 #include "sim/program/program.h"
@@ -42,7 +43,11 @@ struct CopyCaps {
 class RoutingScript;
 
 struct ExecutorOptions {
-  int device = 0;
+  int device = 0;  // of all ranks, where `local` is empty
+  // The program's ranks that this process runs, in the program's order, each on its device; empty:
+  // all of them, on `device`.
+  std::vector<LocalRank> local;
+  WorldMaker world;  // how ranks communicate; null: as threads that share a device
   std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
   // Multiprocessors of the device that each rank's queues run on, apart from the other ranks', so
   // that ranks on one device do not take turns; 0: all ranks on all.
@@ -96,15 +101,11 @@ struct RunSummary {
   double seconds = 0.0;    // of the run's clock
   RecordingCost recording;
   GraphUse graphs;
-  std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank of the program
+  std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank that ran here
   std::vector<std::array<std::int64_t, kSpaceCount>> peak_by_space;  // likewise, of every space
   // Of the process, over what it had before the ranks were made; 0: not known (Train fills it in).
   std::int64_t resident_growth_bytes = 0;
 };
-
-class RankRun;
-struct RunShared;
-class InprocWorld;
 
 class Executor {
  public:
@@ -115,7 +116,7 @@ class Executor {
   //
   // Errors: kUnsupported, an op that the device lacks, by name, or graphs; kInfeasible or
   // kResourceExhausted, memory (CheckMemory); kInvalidArgument, a program that is not what the
-  // executor needs.
+  // executor needs, or ranks that it does not have; those of the world's making.
   static Result<std::unique_ptr<Executor>> Make(std::shared_ptr<const Program> program,
                                                 const FtDeviceApi& api, RunClock& clock,
                                                 ExecutorOptions options);
@@ -136,11 +137,13 @@ class Executor {
                          std::function<bool()> stop = nullptr);
 
   const Program& program() const;
-  int ranks() const;
+  int ranks() const;  // that run here
   std::int64_t next_step() const;
 
-  // Memory of a rank, by its place in Program::ranks: to load and read state between runs.
-  RankArena& Arena(int rank_index);
+  // A rank that runs here, and its memory, to load and read state between runs. By its place among
+  // those: where all run here, its place in Program::ranks.
+  const RankProgram& Rank(int place) const;
+  RankArena& Arena(int place);
 
   // How each rank ended its last run: nothing if well, else its own error or kAborted.
   const std::vector<std::optional<Error>>& rank_errors() const { return rank_errors_; }

@@ -47,7 +47,9 @@ class CalibrateCommand final : public Command {
   Result<Exit> Run() override {
     CalibrationRequest request;
     request.seconds = seconds_;
-    FT_ASSIGN(request.device, device_.Choose());
+    FT_ASSIGN(const DeviceChoice device, device_.Choose());
+    request.device = device.api;
+    request.device_number = device.Number();
     if (device_.IsCuda()) {
       FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
       FT_ASSIGN(request.cluster, LocalGpuCluster(catalogue, 1));

@@ -77,7 +77,8 @@ class TrainCommand final : public Command {
                   "--steps: " + std::to_string(options_.steps) + " is below 1");
     }
     FT_TRY(CheckNumbers());
-    FT_ASSIGN(options_.device, device_.Choose());
+    FT_ASSIGN(const DeviceChoice device, device_.Choose());
+    options_.device = device.api;
     FT_ASSIGN(options_.capture, capture_.Level());
     if (options_.virtual_time && options_.capture == CaptureLevel::kOff) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -97,6 +98,8 @@ class TrainCommand final : public Command {
     }
     options_.sm_share = static_cast<int>(sm_share_);
     FT_TRY(ChooseGraphs());
+    const bool share = options_.sm_share > 0 || options_.virtual_time;
+    FT_ASSIGN(options_.ranks, PlaceRanks(plan, device, share));
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -137,6 +140,7 @@ class TrainCommand final : public Command {
  private:
   // Which ranks stand together, by the number of the slot that each has.
   void PrintPlacement(const Plan& plan) const {
+    if (!options_.ranks.text.empty()) std::printf("ranks: %s\n", options_.ranks.text.c_str());
     const std::string groups = DescribeGroups(plan);
     if (groups.empty()) return;
     std::printf("placement %s: slots %s%s\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),

@@ -27,7 +27,7 @@ Result<std::unique_ptr<Completion>> Completion::Make(RankRun& rank,
   RunShared& shared = rank.shared_;
   std::unique_ptr<Completion> made(
       new Completion(rank, std::move(lanes), shared.clock, shared.control));
-  FT_ASSIGN(made->clock_, DeviceClock::Make(shared.api, shared.options.device));
+  FT_ASSIGN(made->clock_, DeviceClock::Make(shared.api, rank.device_));
   made->spans_ = &rank.recorder_.AddLane();
   for (const DeviceLane* lane : made->lanes_) made->timed_ = made->timed_ || lane->timed();
   return made;

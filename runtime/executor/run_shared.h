@@ -64,7 +64,7 @@ struct RunShared {
   Gate stall_gate;  // where threads that an injected fault stalls or delays sleep
   ComputeTurns turns;
   std::mutex sink_mutex;
-  DeviceShares shares;  // one a rank, by its place in the program; made before the ranks
+  DeviceShares shares;  // one a rank that runs here, by its place; made before the ranks
 
   RunShared(std::shared_ptr<const Program> the_program, const FtDeviceApi& the_api,
             RunClock& the_clock, ExecutorOptions the_options, int world)

@@ -29,6 +29,9 @@ class Worker {
   // All ops of the worker's queue, as they are issued, until no more will be.
   Result<void> RunAll();
 
+  // Until the device has done what the queue was given, or has failed; without a deadline.
+  void WaitForDevice() const;
+
   Queue queue() const { return queue_; }
   const GraphUse& graph_use() const { return graph_use_; }
 
@@ -66,6 +69,9 @@ class Worker {
   // The turn to compute, where ranks take turns and the op computes; waits for all it needs before.
   Result<ComputeTurns::Turn> TakeTurn(const PlannedOp& op);
   bool TakesTurns(const PlannedOp& op) const;
+  // Room for what is copied here from the device: until the next call, pinned where that is to be
+  // had, so that a copy which hangs does not hold the thread.
+  Result<std::byte*> Landing(std::int64_t bytes);
   // Room for a batch on its way to the device.
   Result<void> MakeStaging();
   Result<std::span<std::int32_t>> StageBatch();
@@ -107,7 +113,8 @@ class Worker {
   std::int64_t seen_issued_ = 0;
   std::int64_t free_ns_ = 0;           // when the queue's last op ended
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
-  std::vector<std::int32_t> counts_;   // numbers of rows, as the host reads them
+  DeviceMemory pinned_landing_;
+  std::vector<std::byte> landing_;  // where there is no pinned memory
   std::vector<std::int64_t> in_parts_, out_parts_;
   std::vector<std::int32_t> staging_;  // tokens on their way to the device, unless pinned
   DeviceMemory pinned_staging_;        // room for two batches

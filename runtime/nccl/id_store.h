@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,10 +18,11 @@ class IdStore {
  public:
   virtual ~IdStore() = default;
 
-  // Both from any thread. A name is put once. Errors: kIo, the store cannot be reached; kTimeout,
-  // nobody has put the name in time; both name it.
+  // Both from any thread. A name is put once. `over`, where not null, is asked while one waits.
+  // Errors: kIo, the store cannot be reached; kTimeout, nobody has put the name in time; both name
+  // it; kAborted, `over` has said so.
   virtual Result<void> Put(const std::string& name, const std::string& value) = 0;
-  virtual Result<std::string> Get(const std::string& name) = 0;
+  virtual Result<std::string> Get(const std::string& name, const std::function<bool()>& over) = 0;
 };
 
 // Of ranks that are threads of one process.
@@ -28,7 +30,7 @@ class ThreadIdStore : public IdStore {
  public:
   explicit ThreadIdStore(std::int64_t timeout_ns) : timeout_ns_(timeout_ns) {}
   Result<void> Put(const std::string& name, const std::string& value) override;
-  Result<std::string> Get(const std::string& name) override;
+  Result<std::string> Get(const std::string& name, const std::function<bool()>& over) override;
 
  private:
   const std::int64_t timeout_ns_;

@@ -155,16 +155,17 @@ class TcpIdStore : public IdStore {
       : at_(std::move(at)), timeout_ns_(timeout_ns), server_(std::move(server)) {}
 
   Result<void> Put(const std::string& name, const std::string& value) override {
-    FT_TRY(Ask("P" + Framed(name) + Framed(value), name));
+    FT_TRY(Ask("P" + Framed(name) + Framed(value), name, nullptr));
     return {};
   }
-  Result<std::string> Get(const std::string& name) override {
-    return Ask("G" + Framed(name), name);
+  Result<std::string> Get(const std::string& name, const std::function<bool()>& over) override {
+    return Ask("G" + Framed(name), name, over);
   }
 
  private:
   // Until the store answers with what was asked for.
-  Result<std::string> Ask(const std::string& request, const std::string& name) const {
+  Result<std::string> Ask(const std::string& request, const std::string& name,
+                          const std::function<bool()>& over) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns_);
     std::string why = "nobody has told of it";
     do {
@@ -174,6 +175,7 @@ class TcpIdStore : public IdStore {
         if (answer == 'K' || answer == 'V') return value;
         why = "nobody has told of it";
       }
+      if (over && over()) return Fail(ErrorCode::kAborted, "stopped while it waited for " + name);
       std::this_thread::sleep_for(kRetry);
     } while (std::chrono::steady_clock::now() < deadline);
     return Fail(ErrorCode::kTimeout, "rank " + std::to_string(at_.rank) + " waited " +

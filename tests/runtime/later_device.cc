@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,7 +51,7 @@ class LaterQueue {
  public:
   using Work = std::function<FtStatus(FtQueue*)>;
 
-  explicit LaterQueue(FtQueue* at) : at_(at), thread_([this] { Run(); }) {}
+  LaterQueue(FtQueue* at, int on) : device(on), at_(at), thread_([this] { Run(); }) {}
   ~LaterQueue() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -81,6 +82,7 @@ class LaterQueue {
 
   char error[64] = "";                       // of the calling thread, as what it notes of a graph
   std::shared_ptr<std::vector<Work>> noted;  // shared by the graph and its launches
+  const int device;
 
  private:
   void Run() {
@@ -112,6 +114,19 @@ class LaterQueue {
   std::thread thread_;
 };
 LaterQueue& QueueOf(FtQueue* queue) { return *reinterpret_cast<LaterQueue*>(queue); }
+
+// Which device memory lies on.
+std::mutex memory_mutex;
+std::map<const char*, std::pair<std::int64_t, int>> memories;  // by address: bytes, device
+
+void NoteForeign(const LaterQueue& queue, const void* at) {
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  auto found = memories.upper_bound(static_cast<const char*>(at));
+  if (found == memories.begin()) return;
+  --found;
+  if (static_cast<const char*>(at) >= found->first + found->second.first) return;
+  if (found->second.second != queue.device) ++Later().foreign;
+}
 
 constexpr const char* kTold = "the device was told to fail";
 constexpr const char* kBroken = "an illegal memory access";
@@ -154,52 +169,67 @@ FtStatus Give(FtQueue* queue, LaterQueue::Work work) {
   return FT_OK;
 }
 
+void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
 void HangIfAsked() {
   LaterDevice& later = Later();
   if (later.kernels.fetch_add(1) != later.hang_at) return;
-  while (!later.released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!later.released) Nap();
 }
 
 FtStatus DeviceCount(std::int32_t* count, char* why, std::size_t n) {
   if (Fails()) return Say(why, n);
-  return inner->device_count(count, why, n);
+  const FtStatus status = inner->device_count(count, why, n);
+  if (status == FT_OK) *count = Later().devices;
+  return status;
 }
 FtStatus Memory(std::int32_t device, FtMemory* out, char* why, std::size_t n) {
   if (Fails()) return Say(why, n);
-  return inner->memory(device, out, why, n);
+  (void)device;
+  return inner->memory(0, out, why, n);
 }
 FtStatus Allocate(std::int32_t device, std::int64_t bytes, void** out, char* why, std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
-  const FtStatus status = inner->allocate(device, bytes, out, why, n);
-  if (status == FT_OK) ++Later().allocations;
+  const FtStatus status = inner->allocate(0, bytes, out, why, n);
+  if (status != FT_OK) return status;
+  ++Later().allocations;
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  memories[static_cast<const char*>(*out)] = {bytes, device};
   return status;
 }
 FtStatus Release(std::int32_t device, void* pointer, char* why, std::size_t n) {
   --Later().allocations;
-  return inner->release(device, pointer, why, n);
+  (void)device;
+  {
+    const std::lock_guard<std::mutex> lock(memory_mutex);
+    memories.erase(static_cast<const char*>(pointer));
+  }
+  return inner->release(0, pointer, why, n);
 }
 FtStatus HostAllocate(std::int32_t device, std::int64_t bytes, void** out, char* why,
                       std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
-  const FtStatus status = inner->allocate(device, bytes, out, why, n);
+  (void)device;
+  const FtStatus status = inner->allocate(0, bytes, out, why, n);
   if (status == FT_OK) ++Later().pinned;
   return status;
 }
 FtStatus HostRelease(std::int32_t device, void* pointer, char* why, std::size_t n) {
   --Later().pinned;
-  return inner->release(device, pointer, why, n);
+  (void)device;
+  return inner->release(0, pointer, why, n);
 }
 
 FtStatus QueueCreate(std::int32_t device, FtQueue** out, char* why, std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
   FtQueue* at = nullptr;
-  if (const FtStatus status = inner->queue_create(device, &at, why, n); status != FT_OK) {
+  if (const FtStatus status = inner->queue_create(0, &at, why, n); status != FT_OK) {
     return status;
   }
-  *out = reinterpret_cast<FtQueue*>(new LaterQueue(at));
+  *out = reinterpret_cast<FtQueue*>(new LaterQueue(at, device));
   ++Later().queues;
   return FT_OK;
 }
@@ -350,7 +380,13 @@ void GraphDestroy(FtGraph* graph) {
   --Later().graphs;
 }
 FtStatus Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) {
-  return Give(queue, [=](FtQueue* at) { return inner->copy(at, to, from, bytes); });
+  NoteForeign(QueueOf(queue), to);
+  NoteForeign(QueueOf(queue), from);
+  return Give(queue, [=](FtQueue* at) {
+    LaterDevice& later = Later();
+    while (bytes == sizeof(float) && later.hang_reads && !later.released) Nap();
+    return inner->copy(at, to, from, bytes);
+  });
 }
 FtStatus Fill(FtQueue* queue, void* to, std::int32_t value, std::int64_t bytes) {
   return Give(queue, [=](FtQueue* at) { return inner->fill(at, to, value, bytes); });
@@ -428,6 +464,8 @@ void SetKernels(FtDeviceApi& api) {
 }
 #undef FT_SET
 
+void* NativeQueue(FtQueue* queue) { return queue; }
+
 FtDeviceApi MakeApi() {
   FtDeviceApi api{};
   api.version = FT_DEVICE_API_VERSION;
@@ -451,6 +489,7 @@ FtDeviceApi MakeApi() {
   api.event_elapsed = EventElapsed;
   api.host_allocate = HostAllocate;
   api.host_release = HostRelease;
+  api.native_queue = NativeQueue;
   api.shares_create = SharesCreate;
   api.share_destroy = ShareDestroy;
   api.queue_create_in = QueueCreateIn;
@@ -465,6 +504,13 @@ FtDeviceApi MakeApi() {
 }
 
 }  // namespace
+
+void GiveLater(void* queue, void (*work)(void*), void* argument) {
+  QueueOf(static_cast<FtQueue*>(queue)).Push([work, argument](FtQueue*) {
+    work(argument);
+    return FT_OK;
+  });
+}
 
 LaterDevice& Later() {
   static LaterDevice later;

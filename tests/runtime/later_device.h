@@ -17,7 +17,10 @@ struct LaterDevice {
   std::atomic<std::int64_t> break_at{-1};  // this one fails, and with it the device; -1: none
   std::atomic<std::int64_t> kernels{0};    // of them kernels
   std::atomic<std::int64_t> hang_at{-1};   // this kernel does not end before `released`
+  std::atomic<bool> hang_reads{false};     // copies of one number do not end before `released`
   std::atomic<bool> released{false};
+  std::atomic<int> devices{1};             // that the table shows; all are of `inner`'s first
+  std::atomic<std::int64_t> foreign{0};    // copies that touched another device's memory
   std::atomic<std::uint64_t> delays{0};  // seed of sleeps up to 200 µs before works; 0: none
   std::atomic<bool> broken{false};
   // Of each kind, made and not yet given back.
@@ -34,13 +37,18 @@ struct LaterDevice {
   void Reset() {
     calls = works = kernels = waits = shared_queues = graph_calls = graph_launches = 0;
     fail_at = break_at = hang_at = graph_fail_at = -1;
-    released = broken = false;
+    released = broken = hang_reads = false;
     delays = 0;
+    devices = 1;
+    foreign = 0;
   }
 };
 LaterDevice& Later();
 
 // Its table over `inner`, which works at once and outlives it; for one `inner` at a time.
 const FtDeviceApi& LaterDeviceApi(const FtDeviceApi& inner);
+
+// Gives a queue, as FtDeviceApi::native_queue names it, work to do in its turn.
+void GiveLater(void* queue, void (*work)(void*), void* argument);
 
 }  // namespace foretrain

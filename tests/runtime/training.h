@@ -53,6 +53,8 @@ struct TrainingOptions {
   bool take_turns = false;
   FaultInjector* faults = nullptr;
   TensorSource weights;  // null: InitialWeights of the seed
+  std::vector<LocalRank> local;  // as ExecutorOptions has them
+  WorldMaker world;
   RoutingScript* routing = nullptr;
 };
 
