@@ -73,6 +73,12 @@ struct TrainingResult {
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options);
 
+// The part of RunTraining of a process that is not rank 0's: what it records goes there.
+//
+// Errors: those of data, weights and training, of any process.
+Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+                           const TrainingOptions& options);
+
 // The figures of what `recorder` was given, read back from the store at `path` part by part and
 // added to the run. The memory it takes does not grow with the steps but for the figures of each.
 Result<Metrics> MetricsOfRecording(const std::string& path, RunRecorder& recorder,

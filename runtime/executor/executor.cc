@@ -196,7 +196,7 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
   }
   RunClock& clock = state.shared.clock;
   auto call = std::shared_ptr<RunCall>(
-      new RunCall{state.next_step, steps, &batches, &sink, {steps, std::move(stop)}});
+      new RunCall{state.next_step, steps, &batches, &sink, {steps, std::move(stop), state.shared.options.agreement}});
   const std::int64_t start_ns = clock.Now();
   for (const auto& rank : state.ranks) rank->Begin(*call);
 

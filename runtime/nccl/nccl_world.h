@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "runtime/nccl/id_store.h"
+#include "runtime/processes/id_store.h"
 #include "runtime/nccl/nccl_set.h"
 #include "runtime/rank_world.h"
 
