@@ -27,7 +27,7 @@ struct CalibrationRequest {
   int device_number = 0;
   std::vector<int> devices{};  // see CalibrateOptions
   WorldMaker world{};
-  std::optional<ClusterSpec> cluster;   // of the device; nothing: this machine's cores
+  std::optional<ClusterSpec> cluster;  // of the device; nothing: this machine's cores
   std::vector<CalibrationTarget> targets;
   int ranks = 1;  // of this machine
   double seconds = 20;

@@ -11,8 +11,8 @@ Result<NcclApi> LoadNcclFor(const std::string& ranks, const std::string& file,
                             const std::string& remedy) {
   auto library = LoadNccl(file);
   if (library.has_value()) return library;
-  return Fail(library.error().code, ranks + " with a GPU each need NCCL: " +
-                                        library.error().message +
+  return Fail(library.error().code, ranks +
+                                        " with a GPU each need NCCL: " + library.error().message +
                                         "; install NCCL 2.14 or later, or " + remedy);
 }
 
@@ -33,9 +33,8 @@ Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, boo
     }
     return placed;
   }
-  FT_ASSIGN(const NcclApi library,
-            LoadNcclFor(std::to_string(world) + " ranks", nccl,
-                        "give --device cuda:0 to run them all on one"));
+  FT_ASSIGN(const NcclApi library, LoadNcclFor(std::to_string(world) + " ranks", nccl,
+                                               "give --device cuda:0 to run them all on one"));
   placed.world = NcclWorldMaker(library);
   placed.text = "GPUs";
   for (const LocalRank& at : placed.local) placed.text += " " + std::to_string(at.device);
@@ -72,9 +71,9 @@ Result<RankDevices> PlaceLaunchedRank(const Plan& plan, const DeviceChoice& devi
     FT_ASSIGN(library, LoadNcclFor(processes, nccl, "launch one process and --device cuda:0"));
   }
   FT_ASSIGN(placed.processes, ProcessGroup::Join(launched, timeout_ns));
-  placed.world =
-      on_gpu ? InGroup(placed.processes, NcclWorldMaker(library, placed.processes->store()))
-             : SocketWorldMaker(placed.processes);
+  placed.world = on_gpu
+                     ? InGroup(placed.processes, NcclWorldMaker(library, placed.processes->store()))
+                     : SocketWorldMaker(placed.processes);
   placed.text = processes + ", " +
                 (on_gpu ? "a GPU each, NCCL " + NcclVersionText(library) : std::string("TCP"));
   return placed;

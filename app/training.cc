@@ -286,9 +286,8 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   const DeviceProfile& profile = context.costs.profile();
   // The profile's reference is the CPU's.
   const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
-  const bool has_reference =
-      &device == &CpuDeviceApi() && options.ranks.processes == nullptr &&
-      ReferenceSeconds(profile, plan.World()) > 0;
+  const bool has_reference = &device == &CpuDeviceApi() && options.ranks.processes == nullptr &&
+                             ReferenceSeconds(profile, plan.World()) > 0;
   const auto drift = [&] { return MeasureDrift(CpuDeviceApi(), 0, clock, profile, plan.World()); };
   double drift_before = 1.0;
   if (has_reference) {
@@ -301,8 +300,8 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   const auto monitor = options.capture == CaptureLevel::kOff
                            ? nullptr
                            : StartMonitor(device, options.ranks.local, clock, recorder);
-  const auto summary = Train(job, device, clock, data, sink,
-                             [&] { return StopSignal() != 0 || sink.failed(); });
+  const auto summary =
+      Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
   sink.End();
   // Ranks that stop because the store fails are no fault of the run.
@@ -325,10 +324,10 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
     const Counter counter{"machine_drift", -1, -1, 0, result.machine_drift};
     FT_TRY(recorder.AddCounters(std::span(&counter, 1)));
   }
-  FT_ASSIGN(result.metrics,
-            MetricsOfRecording(
-                store, recorder,
-                MetricOptionsFor(context, plan, options.window.first_step == 0 ? 1 : 0)));
+  FT_ASSIGN(
+      result.metrics,
+      MetricsOfRecording(store, recorder,
+                         MetricOptionsFor(context, plan, options.window.first_step == 0 ? 1 : 0)));
   result.capture_cost = sink.Cost(summary->recording);
   if (options.capture != CaptureLevel::kOff) {
     FT_TRY(recorder.AddMetrics(FiguresOf(result.capture_cost)));
@@ -377,7 +376,8 @@ Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
 
 // All processes run the same program on the same data.
 Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options) {
-  FT_TRY(group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
+  FT_TRY(
+      group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
   FT_TRY(group.Agree("program", std::to_string(job.program->hash)));
   return group.Agree("command", std::to_string(options.steps) + " steps, seed " +
                                     std::to_string(options.seed) + ", capture " +

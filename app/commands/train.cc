@@ -59,7 +59,8 @@ class TrainCommand final : public Command {
     DeclareJson(arguments);
     arguments.Footer(
         "  foretrain train --data book.txt --dp 2 --steps 50\n"
-        "  mpirun -n 2 foretrain train --data book.txt --dp 2   a process a rank; so does torchrun\n"
+        "  mpirun -n 2 foretrain train --data book.txt --dp 2   a process a rank; so does "
+        "torchrun\n"
         "Ctrl-C ends the run at a step boundary and keeps what there is; a second one ends it at "
         "once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
@@ -85,8 +86,8 @@ class TrainCommand final : public Command {
     }
     FT_ASSIGN(const LaunchedRank launched, ReadLaunchedRank(&Variable));
     if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
-    FT_ASSIGN(const ForecastContext context, device_.IsCuda() ? MakeGpuContext(model_, cluster_)
-                                                              : MakeContext(model_, cluster_));
+    FT_ASSIGN(const ForecastContext context,
+              device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu && !device_.IsCuda()) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
@@ -201,7 +202,8 @@ class TrainCommand final : public Command {
     if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
     std::puts(result.summary.stopped ? " (stopped)" : "");
     if (result.metrics.overall)
-      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(), stdout);
+      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(),
+                 stdout);
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);

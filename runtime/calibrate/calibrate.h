@@ -33,9 +33,9 @@ struct CalibrationProgress {
 
 // What GPUs are measured with beside the targets. Tests take smaller ones.
 struct GpuSizes {
-  std::int64_t most = 1 << 20;                      // of CommunicationGrid: 128 MiB of two ranks
-  std::int64_t gemm = 1024;                         // of OverlapSheet: tenths of a millisecond
-  std::int64_t elements = std::int64_t{1} << 25;    // likewise, on their way beside it
+  std::int64_t most = 1 << 20;                    // of CommunicationGrid: 128 MiB of two ranks
+  std::int64_t gemm = 1024;                       // of OverlapSheet: tenths of a millisecond
+  std::int64_t elements = std::int64_t{1} << 25;  // likewise, on their way beside it
 };
 
 struct CalibrateOptions {

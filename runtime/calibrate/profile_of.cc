@@ -133,9 +133,8 @@ void SetGpuLinkRates(DeviceProfile& profile) {
 void SetOverlap(DeviceProfile& profile, const SampleTable& table) {
   SetIfMeasured(profile.rates.overlap_slowdown, SlowdownOf(table.collective_overlap));
   if (const auto copies = SlowdownOf(table.copy_overlap)) {
-    profile.assumptions +=
-        fmt::format("; compute took {:.2f} times as long beside copies, which is not modelled",
-                    *copies);
+    profile.assumptions += fmt::format(
+        "; compute took {:.2f} times as long beside copies, which is not modelled", *copies);
   }
 }
 

@@ -19,8 +19,8 @@
 
 #include "runtime/communicator.h"
 #include "runtime/device.h"
-#include "runtime/processes/id_store.h"
 #include "runtime/nccl/nccl_library.h"
+#include "runtime/processes/id_store.h"
 #include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_control.h"

@@ -21,8 +21,7 @@ Result<void> ThreadIdStore::Put(const std::string& name, const std::string& valu
   return {};
 }
 
-Result<std::string> ThreadIdStore::Get(const std::string& name,
-                                       const std::function<bool()>& over) {
+Result<std::string> ThreadIdStore::Get(const std::string& name, const std::function<bool()>& over) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns_);
   std::unique_lock<std::mutex> lock(mutex_);
   while (values_.count(name) == 0) {

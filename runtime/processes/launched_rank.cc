@@ -60,9 +60,9 @@ Result<void> FindMeeting(Get get, const Launcher& launcher, LaunchedRank& at) {
   } else if (one_machine) {
     at.address = "127.0.0.1";
   } else {
-    return Fail(ErrorCode::kInvalidArgument,
-                std::string("MASTER_ADDR is not set, but ") + launcher.rank +
-                    " is; it is the address of rank 0's machine");
+    return Fail(ErrorCode::kInvalidArgument, std::string("MASTER_ADDR is not set, but ") +
+                                                 launcher.rank +
+                                                 " is; it is the address of rank 0's machine");
   }
   at.port = kUsualPort;
   if (get("MASTER_PORT") != nullptr || !one_machine) {

@@ -20,18 +20,19 @@ constexpr int kPatienceMs = 10'000;  // with a process in the middle of a messag
 constexpr int kLookMs = 20;
 constexpr auto kLook = std::chrono::milliseconds(kLookMs);
 constexpr int kReadings = 5;  // of rank 0's clock
-constexpr std::int64_t kAhead = 2;  // steps that others may have begun beyond those rank 0 has ended
+constexpr std::int64_t kAhead =
+    2;  // steps that others may have begun beyond those rank 0 has ended
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
 
 // The letters of messages: this, the length of its text in 8 bytes, its text.
 enum Message : char {
-  kFailure = 'F',   // rank and code in 4 bytes each, text
-  kStop = 'S',      // asked for
-  kGrant = 'G',     // steps that may begin
-  kEnd = 'E',       // steps that will
-  kTime = 'T',      // asked for
-  kTimeIs = 'U',    // ns
-  kSummary = 'D',   // RunSummary
+  kFailure = 'F',  // rank and code in 4 bytes each, text
+  kStop = 'S',     // asked for
+  kGrant = 'G',    // steps that may begin
+  kEnd = 'E',      // steps that will
+  kTime = 'T',     // asked for
+  kTimeIs = 'U',   // ns
+  kSummary = 'D',  // RunSummary
   kOver = 'O',
   kGoodbye = 'B',
 };
@@ -73,9 +74,7 @@ class ProcessGroup::SenderSink final : public RunSink {
 RunSink& ProcessGroup::Sender() { return *sender_; }
 
 ProcessGroup::ProcessGroup(LaunchedRank at, std::int64_t timeout_ns)
-    : at_(std::move(at)),
-      timeout_ns_(timeout_ns),
-      sender_(std::make_unique<SenderSink>(*this)) {}
+    : at_(std::move(at)), timeout_ns_(timeout_ns), sender_(std::make_unique<SenderSink>(*this)) {}
 
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const LaunchedRank& at,
                                                          std::int64_t timeout_ns) {
@@ -110,9 +109,9 @@ Result<void> ProcessGroup::AcceptAll() {
     }
     const auto number = static_cast<int>(NumberOfBytes(rank));
     if (number < 1 || number >= at_.world || peers_.count(number) != 0) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "two processes say that they are rank " + std::to_string(number) +
-                      "; each needs a RANK of its own");
+      return Fail(ErrorCode::kInvalidArgument, "two processes say that they are rank " +
+                                                   std::to_string(number) +
+                                                   "; each needs a RANK of its own");
     }
     peers_[number] = std::make_unique<Peer>();
     peers_[number]->socket = std::move(socket);
@@ -165,9 +164,9 @@ Result<void> ProcessGroup::Agree(const std::string& what, const std::string& val
     return failure_.has_value();
   }));
   if (first == value) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              "rank " + std::to_string(at_.rank) + " has another " + what + " than rank 0: " +
-                  value + ", not " + first + "; start all processes with the same command");
+  return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(at_.rank) + " has another " +
+                                               what + " than rank 0: " + value + ", not " + first +
+                                               "; start all processes with the same command");
 }
 
 template <class Ready>

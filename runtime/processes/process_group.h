@@ -74,9 +74,9 @@ class ProcessGroup : public StepAgreement {
   struct Peer {
     Socket socket;
     std::mutex sending;
-    bool gone = false;                 // guarded by the group's mutex_, as all below
+    bool gone = false;                  // guarded by the group's mutex_, as all below
     std::optional<RunSummary> summary;  // once it has run all steps
-    int unanswered = 0;                // questions for the time, before there was a clock
+    int unanswered = 0;                 // questions for the time, before there was a clock
   };
 
   ProcessGroup(LaunchedRank at, std::int64_t timeout_ns);

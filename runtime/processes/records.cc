@@ -124,8 +124,7 @@ void AddSummary(const RunSummary& of, RunSummary& to) {
   to.recording.spans += of.recording.spans;
   to.resident_growth_bytes += of.resident_growth_bytes;
   to.peak_bytes.insert(to.peak_bytes.end(), of.peak_bytes.begin(), of.peak_bytes.end());
-  to.peak_by_space.insert(to.peak_by_space.end(), of.peak_by_space.begin(),
-                          of.peak_by_space.end());
+  to.peak_by_space.insert(to.peak_by_space.end(), of.peak_by_space.begin(), of.peak_by_space.end());
 }
 
 }  // namespace foretrain

@@ -90,7 +90,8 @@ bool IsReady(const Socket& socket, short events, int ms) {
 bool SendAll(const Socket& socket, std::string_view bytes, int ms) {
   while (!bytes.empty()) {
     if (!IsReady(socket, POLLOUT, ms)) return false;
-    const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(sent));

@@ -101,14 +101,14 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
         their.accumulate == mine.accumulate && their.maximum == mine.maximum) {
       continue;
     }
-    return Fail(ErrorCode::kIo,
-                "members disagree on call " + std::to_string(sequence_) + " of " +
-                    key_.Text("tcp") + ": rank " + std::to_string(rank_) + " calls " +
-                    TextOf(call) + ", rank " + std::to_string(RankOf(other)) + " " +
-                    std::string(Name(static_cast<OpKind>(their.kind))) + " of " +
-                    std::to_string(their.elements) + " elements (" +
-                    op_text_(RankOf(other), their.op) + ", step " + std::to_string(their.step) +
-                    ")");
+    return Fail(ErrorCode::kIo, "members disagree on call " + std::to_string(sequence_) + " of " +
+                                    key_.Text("tcp") + ": rank " + std::to_string(rank_) +
+                                    " calls " + TextOf(call) + ", rank " +
+                                    std::to_string(RankOf(other)) + " " +
+                                    std::string(Name(static_cast<OpKind>(their.kind))) + " of " +
+                                    std::to_string(their.elements) + " elements (" +
+                                    op_text_(RankOf(other), their.op) + ", step " +
+                                    std::to_string(their.step) + ")");
   }
   return {};
 }
@@ -234,8 +234,8 @@ Result<void> SocketEndpoint::Rotate(const CommCall& call) {
 
 Result<void> SocketEndpoint::Pass(const CommCall& call) {
   const bool sends = call.kind == OpKind::kSend;
-  char* const at = sends ? const_cast<char*>(static_cast<const char*>(call.in))
-                         : static_cast<char*>(call.out);
+  char* const at =
+      sends ? const_cast<char*>(static_cast<const char*>(call.in)) : static_cast<char*>(call.out);
   return Exchange({{1 - member_, sends, at, call.elements * BytesOf(call.dtype)}}, call);
 }
 
@@ -269,9 +269,8 @@ Result<void> SocketEndpoint::Advance(Piece& piece, bool& moved, const CommCall& 
   const int socket = sockets_[static_cast<std::size_t>(piece.member)].get();
   while (piece.bytes > 0) {
     const auto bytes = static_cast<std::size_t>(piece.bytes);
-    const ssize_t done = piece.sends
-                             ? send(socket, piece.at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT)
-                             : recv(socket, piece.at, bytes, MSG_DONTWAIT);
+    const ssize_t done = piece.sends ? send(socket, piece.at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                     : recv(socket, piece.at, bytes, MSG_DONTWAIT);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
     if (done <= 0) return tl::unexpected<Error>(Lost(piece.member, call));

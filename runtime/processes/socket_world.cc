@@ -57,9 +57,9 @@ CommunicatorSet& SocketWorld::Rank(int rank) {
 Result<std::unique_ptr<RankWorld>> SocketWorld::Make(const WorldContext& context,
                                                      ProcessGroup& group) {
   if (context.api.asynchronous != 0) {
-    return Fail(ErrorCode::kUnsupported,
-                std::string(context.api.name) + ": ranks that are processes and have no NCCL "
-                                                "compute in the host's memory");
+    return Fail(ErrorCode::kUnsupported, std::string(context.api.name) +
+                                             ": ranks that are processes and have no NCCL "
+                                             "compute in the host's memory");
   }
   FT_CHECK(context.local.size() == 1);
   const int rank = context.local.front().rank;

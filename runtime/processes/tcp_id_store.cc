@@ -60,9 +60,9 @@ class Server {
       static_cast<void>(SendAll(peer, "K", kPatienceMs));
     } else if (what == 'G') {
       const auto found = values_.find(name);
-      static_cast<void>(SendAll(
-          peer, found == values_.end() ? std::string("N") : "V" + Framed(found->second),
-          kPatienceMs));
+      static_cast<void>(
+          SendAll(peer, found == values_.end() ? std::string("N") : "V" + Framed(found->second),
+                  kPatienceMs));
     }
   }
 

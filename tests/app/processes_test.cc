@@ -55,8 +55,9 @@ TEST(ProcessesOfTheProgram, OneThatIsKilledEndsTheOthersByName) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder) + "--json --steps 100000 --timeout 60s ";
   const ProgramEnd end =
-      RunCommand(folder.path(), Pair(train, train,
-                                     "(until grep -q '\"step\"' stdout; do sleep 0.1; done; kill -9 $other) & "));
+      RunCommand(folder.path(),
+                 Pair(train, train,
+                      "(until grep -q '\"step\"' stdout; do sleep 0.1; done; kill -9 $other) & "));
   EXPECT_EQ(folder.Read("codes"), "3 137\n") << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("rank 1: its process has ended without saying why"));
   const nlohmann::json runs = RunsIn(folder);
@@ -76,21 +77,21 @@ TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
 TEST(ProcessesOfTheProgram, SayWhoHasNotCome) {
   const TemporaryFolder folder;
   const ProgramEnd end = RunCommand(
-      folder.path(), "MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 MASTER_PORT=" +
-                         std::to_string(FreePort()) + " $FORETRAIN " + SmallTraining(folder) +
-                         "--steps 4 --timeout 300ms");
+      folder.path(),
+      "MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 MASTER_PORT=" + std::to_string(FreePort()) +
+          " $FORETRAIN " + SmallTraining(folder) + "--steps 4 --timeout 300ms");
   EXPECT_EQ(end.code, 3);
   EXPECT_THAT(end.errors, HasSubstr("for the processes of rank 1"));
 }
 
 TEST(ProcessesOfTheProgram, RefuseAPlanOfOtherSize) {
   const TemporaryFolder folder;
-  const ProgramEnd end =
-      RunCommand(folder.path(), "MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=0 MASTER_PORT=29400 "
-                                "$FORETRAIN " + SmallTraining(folder) + "--steps 4");
+  const ProgramEnd end = RunCommand(folder.path(),
+                                    "MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=0 MASTER_PORT=29400 "
+                                    "$FORETRAIN " +
+                                        SmallTraining(folder) + "--steps 4");
   EXPECT_EQ(end.code, 2);
-  EXPECT_THAT(end.errors,
-              HasSubstr("3 processes were launched, and the plan has 2 ranks"));
+  EXPECT_THAT(end.errors, HasSubstr("3 processes were launched, and the plan has 2 ranks"));
 }
 
 TEST(ProcessesOfTheProgram, MpirunStartsThem) {

@@ -45,9 +45,9 @@ Ended RunProcess(const Job& job, int rank, int port) {
   Ended ended;
   const auto run = [&]() -> Result<void> {
     FT_ASSIGN(auto program, Compile(job.model, job.plan));
-    FT_ASSIGN(std::shared_ptr<ProcessGroup> group,
-              ProcessGroup::Join({rank, job.plan.World(), rank, "127.0.0.1", port},
-                                 job.timeout_ns));
+    FT_ASSIGN(
+        std::shared_ptr<ProcessGroup> group,
+        ProcessGroup::Join({rank, job.plan.World(), rank, "127.0.0.1", port}, job.timeout_ns));
     FT_ASSIGN(auto data, TokenData::FromText(TrainingText(), "text", job.model.vocab, job.plan));
     TrainJob train;
     train.program = std::make_shared<const Program>(std::move(program));
@@ -60,9 +60,8 @@ Ended RunProcess(const Job& job, int rank, int port) {
     train.executor.faults = job.faults;
     train.processes = group.get();
     RealClock clock;
-    FT_ASSIGN(ended.summary,
-              Train(train, CpuDeviceApi(), clock, *data, ended.sink,
-                    [&] { return job.stop && job.stop(rank); }));
+    FT_ASSIGN(ended.summary, Train(train, CpuDeviceApi(), clock, *data, ended.sink,
+                                   [&] { return job.stop && job.stop(rank); }));
     return {};
   };
   if (const auto end = run(); !end.has_value()) ended.error = end.error();
@@ -74,9 +73,8 @@ std::vector<Ended> RunProcesses(const Job& job) {
   std::vector<Ended> ends(static_cast<std::size_t>(job.plan.World()));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < job.plan.World(); ++rank) {
-    threads.emplace_back([&, rank] {
-      ends[static_cast<std::size_t>(rank)] = RunProcess(job, rank, port);
-    });
+    threads.emplace_back(
+        [&, rank] { ends[static_cast<std::size_t>(rank)] = RunProcess(job, rank, port); });
   }
   for (std::thread& thread : threads) thread.join();
   return ends;

@@ -192,10 +192,10 @@ Span Timed(std::int64_t start_ns, std::int64_t end_ns, OpClass op_class, int ran
 // lie within it, one lies across its start. That of the other rank has nothing beside it.
 TEST(Overlap, TellsProductsThatLieBesideFromThoseAlone) {
   using enum OpClass;
-  const Overlap overlap = OverlapOf(
-      {Timed(100, 200, kDpComm), Timed(50, 60, kGemm), Timed(200, 211, kGemm),
-       Timed(100, 113, kGemm), Timed(150, 164, kGemm), Timed(95, 110, kGemm),
-       Timed(120, 129, kGemm, 1), Timed(130, 140, kMemoryBound)});
+  const Overlap overlap =
+      OverlapOf({Timed(100, 200, kDpComm), Timed(50, 60, kGemm), Timed(200, 211, kGemm),
+                 Timed(100, 113, kGemm), Timed(150, 164, kGemm), Timed(95, 110, kGemm),
+                 Timed(120, 129, kGemm, 1), Timed(130, 140, kMemoryBound)});
   EXPECT_EQ(overlap.alone, (Durations{10, 11, 9}));
   EXPECT_EQ(overlap.beside, (Durations{13, 14}));
 }
