@@ -25,7 +25,9 @@ Result<std::vector<CalibrationTarget>> GpuTargets();
 struct CalibrationRequest {
   const FtDeviceApi* device = nullptr;  // null: the CPU
   int device_number = 0;
-  std::optional<ClusterSpec> cluster;   // of the device; nothing: this machine's cores
+  std::vector<int> devices{};  // see CalibrateOptions
+  WorldMaker world{};
+  std::optional<ClusterSpec> cluster;  // of the device; nothing: this machine's cores
   std::vector<CalibrationTarget> targets;
   int ranks = 1;  // of this machine
   double seconds = 20;

@@ -40,9 +40,9 @@ Result<DeviceChoice> DeviceFlag::Choose() const {
   choice.api = cuda.api;
   choice.count = cuda.count;
   if (choice.Number() < choice.count) return choice;
-  return Fail(ErrorCode::kInvalidArgument,
-              "--device: \"" + name_ + "\", and this machine's GPUs are 0 to " +
-                  std::to_string(choice.count - 1));
+  return Fail(ErrorCode::kInvalidArgument, "--device: \"" + name_ +
+                                               "\", and this machine's GPUs are 0 to " +
+                                               std::to_string(choice.count - 1));
 }
 
 }  // namespace foretrain

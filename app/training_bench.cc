@@ -162,8 +162,7 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
   {
     FT_ASSIGN(const Forecast forecast,
               MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
-    result.predicted =
-        FiguresOf(ForecastMetrics(context, forecast), FullestRank(forecast));
+    result.predicted = FiguresOf(ForecastMetrics(context, forecast), FullestRank(forecast));
     const bool few = SpansOfStep(forecast.program) * training.steps <= options.most_spans;
     training.capture = few ? CaptureLevel::kFull : CaptureLevel::kOff;
   }

@@ -28,6 +28,7 @@
 #include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_sink.h"
+#include "runtime/step_agreement.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
@@ -48,6 +49,7 @@ struct ExecutorOptions {
   // all of them, on `device`.
   std::vector<LocalRank> local;
   WorldMaker world;  // how ranks communicate; null: as threads that share a device
+  StepAgreement* agreement = nullptr;  // borrowed; with other processes' ranks; null: all are here
   std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
   // Multiprocessors of the device that each rank's queues run on, apart from the other ranks', so
   // that ranks on one device do not take turns; 0: all ranks on all.

@@ -27,10 +27,10 @@ Result<ChannelKey> KeyOf(int rank, std::vector<int> members, GroupKind group, Qu
   ChannelKey key{std::move(members), queue};
   if (IsP2p(kind)) {
     if (key.members.size() != 2) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "rank " + std::to_string(rank) + ": a " + std::string(Name(kind)) +
-                      " to a group of " + std::to_string(key.members.size()) +
-                      " ranks; it joins two");
+      return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) + ": a " +
+                                                   std::string(Name(kind)) + " to a group of " +
+                                                   std::to_string(key.members.size()) +
+                                                   " ranks; it joins two");
     }
     // Sender first. Where both neighbours are one rank, the way round the ring tells two apart.
     const bool sends = kind == OpKind::kSend;

@@ -1,5 +1,5 @@
-// What makes the communicators of a run's ranks in a process, and what a communicator is known by. Leaves out what they
-// carry bytes with: runtime/inproc/, runtime/nccl/, runtime/processes/.
+// What makes the communicators of a run's ranks in a process, and what a communicator is known by.
+// Leaves out what they carry bytes with: runtime/inproc/, runtime/nccl/, runtime/processes/.
 #pragma once
 
 #include <compare>
@@ -50,7 +50,7 @@ struct WorldContext {
   RunClock& clock;
   RunControl& control;
   FlightRecorder& flight;
-  std::int64_t timeout_ns = 0;                             // of a rank that waits for its peers
+  std::int64_t timeout_ns = 0;                            // of a rank that waits for its peers
   std::function<std::string(int rank, OpId op)> op_text;  // for messages
 };
 

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "app/capture_flags.h"
 #include "app/commands/commands.h"
@@ -61,6 +62,8 @@ class TrainCommand final : public Command {
     DeclareJson(arguments);
     arguments.Footer(
         "  foretrain train --data book.txt --dp 2 --steps 50\n"
+        "  mpirun -n 2 foretrain train --data book.txt --dp 2   a process a rank; so does "
+        "torchrun\n"
         "Ctrl-C ends the run at a step boundary and keeps what there is; a second one ends it at "
         "once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
@@ -84,6 +87,8 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--virtual-time: it emulates from what is recorded; leave --capture off out");
     }
+    FT_ASSIGN(const LaunchedRank launched, ReadLaunchedRank(&Variable));
+    if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
     FT_ASSIGN(const ForecastContext context,
               device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu && !device_.IsCuda()) {
@@ -98,8 +103,6 @@ class TrainCommand final : public Command {
     }
     options_.sm_share = static_cast<int>(sm_share_);
     FT_TRY(ChooseGraphs());
-    const bool share = options_.sm_share > 0 || options_.virtual_time;
-    FT_ASSIGN(options_.ranks, PlaceRanks(plan, device, share));
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -118,6 +121,30 @@ class TrainCommand final : public Command {
     options_.seed = static_cast<std::uint64_t>(seed_);
     options_.json_lines = json_;
     options_.learning_rate.steps = options_.steps;
+    const bool share = options_.sm_share > 0 || options_.virtual_time;
+    if (launched.world > 1) {
+      FT_ASSIGN(options_.ranks,
+                PlaceLaunchedRank(plan, device, share, launched, options_.timeout_ns));
+    } else {
+      FT_ASSIGN(options_.ranks, PlaceRanks(plan, device, share));
+    }
+    auto end = options_.ranks.IsMember() ? RunMember(context, plan) : RunHere(context, plan);
+    if (options_.ranks.processes != nullptr && !end.has_value()) {
+      options_.ranks.processes->TellFailure(end.error());
+    }
+    return end;
+  }
+
+ private:
+  static const char* Variable(const char* name) { return std::getenv(name); }
+
+  // A process whose run rank 0's records and shows.
+  Result<Exit> RunMember(const ForecastContext& context, const Plan& plan) {
+    FT_TRY(TrainAsMember(context, plan, options_));
+    return StopSignal() != 0 ? ExitOfSignal(StopSignal()) : Exit::kDone;
+  }
+
+  Result<Exit> RunHere(const ForecastContext& context, const Plan& plan) {
     if (!json_) {
       std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
                   foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
@@ -137,7 +164,6 @@ class TrainCommand final : public Command {
     return ExitOfSignal(StopSignal());
   }
 
- private:
   // Which ranks stand together, by the number of the slot that each has.
   void PrintPlacement(const Plan& plan) const {
     if (!options_.ranks.text.empty()) std::printf("ranks: %s\n", options_.ranks.text.c_str());

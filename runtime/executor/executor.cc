@@ -95,7 +95,7 @@ struct Executor::State {
   RunShared shared;
   std::unique_ptr<RankWorld> world;
   std::vector<std::unique_ptr<RankRun>> ranks;  // that run here, in the program's order
-  std::vector<RankSlot> slots;  // of the program's ranks, by slot
+  std::vector<RankSlot> slots;                  // of the program's ranks, by slot
   std::int64_t next_step = 0;
 
   std::mutex mutex;
@@ -125,7 +125,8 @@ void RunThread(const std::shared_ptr<State>& state, const std::shared_ptr<RunCal
   state->one_left.notify_all();
 }
 
-constexpr auto kLook = std::chrono::milliseconds(100);  // how often a run is asked whether it failed
+constexpr auto kLook =
+    std::chrono::milliseconds(100);  // how often a run is asked whether it failed
 
 // Waits until all threads have returned or, once the run has failed, for a second more. Those that
 // then still run are left behind.
@@ -133,9 +134,8 @@ template <class State>
 bool JoinAll(State& state, std::vector<std::thread>& threads) {
   std::unique_lock<std::mutex> lock(state.mutex);
   // A thread that waits for its device has failed the run and does not return: nobody notifies.
-  while (!state.one_left.wait_for(lock, kLook, [&] {
-    return state.running == 0 || state.shared.control.Aborted();
-  })) {
+  while (!state.one_left.wait_for(
+      lock, kLook, [&] { return state.running == 0 || state.shared.control.Aborted(); })) {
   }
   const bool all = state.one_left.wait_for(lock, kGrace, [&] { return state.running == 0; });
   lock.unlock();
@@ -172,9 +172,8 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
   const std::vector<LocalRank>& local = state->shared.options.local;
   state->next_step = state->shared.options.first_step;
   if (const int share = state->shared.options.sm_share; share > 0) {
-    FT_ASSIGN(
-        state->shared.shares,
-        DeviceShares::Make(api, local.front().device, static_cast<int>(local.size()), share));
+    FT_ASSIGN(state->shared.shares,
+              DeviceShares::Make(api, local.front().device, static_cast<int>(local.size()), share));
   }
   state->slots = SlotsOf(*state->shared.program, UsableCores());
   FT_TRY(state->MakeWorld());
@@ -200,7 +199,11 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
   }
   RunClock& clock = state.shared.clock;
   auto call = std::shared_ptr<RunCall>(
-      new RunCall{state.next_step, steps, &batches, &sink, {steps, std::move(stop)}});
+      new RunCall{state.next_step,
+                  steps,
+                  &batches,
+                  &sink,
+                  {steps, std::move(stop), state.shared.options.agreement}});
   const std::int64_t start_ns = clock.Now();
   for (const auto& rank : state.ranks) rank->Begin(*call);
 

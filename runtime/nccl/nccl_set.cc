@@ -173,9 +173,9 @@ void NcclSet::Watch() {
     for (const auto& [key, endpoint] : endpoints_) {
       const int state = endpoint->State();
       if (state == kNcclSuccess || state == kNcclInProgress) continue;
-      control_.Fail(rank_, {ErrorCode::kIo,
-                            "rank " + std::to_string(rank_) + ", " + key.Text("nccl") + ", " +
-                                endpoint->LastText() + ": " + TextOf(state, nullptr)});
+      control_.Fail(
+          rank_, {ErrorCode::kIo, "rank " + std::to_string(rank_) + ", " + key.Text("nccl") + ", " +
+                                      endpoint->LastText() + ": " + TextOf(state, nullptr)});
       break;
     }
     if (!control_.Aborted()) continue;

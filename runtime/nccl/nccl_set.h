@@ -1,5 +1,5 @@
 // Communication by NCCL: one communicator a group and queue, made without blocking, watched, and
-// ended when the run is. Leaves out how ranks find each other (runtime/nccl/id_store.h) and
+// ended when the run is. Leaves out how ranks find each other (runtime/processes/id_store.h) and
 // several ranks on one device, which NCCL refuses (runtime/inproc/).
 //
 // Sums are in NCCL's order, not in that of members: equal on all members, not equal to the bit to
@@ -19,8 +19,8 @@
 
 #include "runtime/communicator.h"
 #include "runtime/device.h"
-#include "runtime/nccl/id_store.h"
 #include "runtime/nccl/nccl_library.h"
+#include "runtime/processes/id_store.h"
 #include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_control.h"

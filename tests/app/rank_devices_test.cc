@@ -52,8 +52,8 @@ TEST(RankDevices, GpusFollowTheOrderOfRanks) {
   const auto placed = PlaceRanks(plan, Gpus(4), false, TestPlugin("nccl"));
   ASSERT_TRUE(placed.has_value()) << placed.error().message;
   // Rank 1 is tp 1 of the first stage, which comes third where pp is innermost.
-  EXPECT_THAT(placed->local, ElementsAre(LocalRank{0, 0}, LocalRank{1, 2}, LocalRank{2, 1},
-                                         LocalRank{3, 3}));
+  EXPECT_THAT(placed->local,
+              ElementsAre(LocalRank{0, 0}, LocalRank{1, 2}, LocalRank{2, 1}, LocalRank{3, 3}));
 }
 
 TEST(RankDevices, TheyShareOneThatIsNamedOrAskedForOrAllThereIs) {

@@ -129,7 +129,8 @@ void Finish(Call& call) {
     for (std::size_t j = 0; part.what == 'g' && j < n; ++j) {
       std::memcpy(out + j * bytes, gathered[j].data(), bytes);
     }
-    for (std::size_t j = 0; part.what != 'g' && j < count; ++j) Write(out, part.type, j, sums[i][j]);
+    for (std::size_t j = 0; part.what != 'g' && j < count; ++j)
+      Write(out, part.type, j, sums[i][j]);
   }
 }
 
@@ -200,7 +201,8 @@ int Give(const Held& comm, void* stream, std::function<void()> work) {
     control.give(
         stream,
         [](void* held) {
-          const std::unique_ptr<std::function<void()>> at(static_cast<std::function<void()>*>(held));
+          const std::unique_ptr<std::function<void()>> at(
+              static_cast<std::function<void()>*>(held));
           (*at)();
         },
         new std::function<void()>(std::move(work)));

@@ -127,8 +127,8 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   executor_options.local = options.local;
   executor_options.world = options.world;
   executor_options.learning_rate = [rate = options.learning_rate](std::int64_t) { return rate; };
-  auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)),
-                                 api, clock, executor_options);
+  auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)), api, clock,
+                                 executor_options);
   EXPECT_TRUE(executor.has_value()) << executor.error().message;
   if (!executor.has_value()) return trained;
   const TensorSource weights =

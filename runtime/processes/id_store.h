@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "runtime/processes/launched_rank.h"
 
 namespace foretrain {
 
@@ -39,21 +40,8 @@ class ThreadIdStore : public IdStore {
   std::map<std::string, std::string> values_;  // guarded by mutex_
 };
 
-// Where a launcher's variables say that the ranks are: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
-struct LaunchedRank {
-  int rank = 0;
-  int world = 1;
-  std::string address;
-  int port = 0;
-};
-
-// `get`: of the environment; null where a variable is not set. Nothing where RANK is not set.
-// Errors: kInvalidArgument, naming the variable and its value.
-Result<LaunchedRank> ReadLaunchedRank(const char* (*get)(const char* name));
-
 // Of processes: rank 0 listens at MASTER_ADDR:MASTER_PORT and keeps the values, the others ask it
-// over TCP, and try until it listens. Unencrypted, as launchers' own stores are: for networks that
-// one trusts.
+// over TCP, and try until it listens.
 //
 // Errors: kIo, the system's own words.
 Result<std::unique_ptr<IdStore>> MakeTcpIdStore(const LaunchedRank& at, std::int64_t timeout_ns);
