@@ -47,7 +47,7 @@ std::int64_t PlainValue(const SearchChoice& choice) {
   const auto& values = choice.values;
   const bool has = std::find(values.begin(), values.end(), standard) != values.end();
   const bool forced = choice.field->name == "vpp" || choice.field->name == "schedule";
-  return has || forced ? standard : values.front();
+  return has || forced ? standard : *std::min_element(values.begin(), values.end());
 }
 
 }  // namespace
