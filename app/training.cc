@@ -18,6 +18,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "runtime/data/token_data.h"
+#include "runtime/gemm_algorithms.h"
 #include "runtime/parameters/safetensors.h"
 #include "sim/cost/profile_json.h"
 
@@ -284,12 +285,17 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   const std::shared_ptr<CaptureSession> capture =
       OpenCapture(device, *job.program, clock, options.capture, options.window);
   job.executor.capture = capture;
+  job.executor.gemm_algorithms = profile.gemm_algorithms;
+  if (const std::string why = WhyNotUsed(device, profile.gemm_algorithms);
+      device.asynchronous != 0 && !why.empty()) {
+    std::fprintf(stderr, "foretrain: %s\n", why.c_str());
+  }
   StoreSink sink(recorder, options, capture.get());
   const auto monitor = options.capture == CaptureLevel::kOff
                            ? nullptr
                            : StartMonitor(device, job.executor.device, clock, recorder);
-  const auto summary = Train(job, device, clock, data, sink,
-                             [&] { return StopSignal() != 0 || sink.failed(); });
+  const auto summary =
+      Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
   sink.End();
   // Ranks that stop because the store fails are no fault of the run.
@@ -312,10 +318,10 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
     const Counter counter{"machine_drift", -1, -1, 0, result.machine_drift};
     FT_TRY(recorder.AddCounters(std::span(&counter, 1)));
   }
-  FT_ASSIGN(result.metrics,
-            MetricsOfRecording(
-                store, recorder,
-                MetricOptionsFor(context, plan, options.window.first_step == 0 ? 1 : 0)));
+  FT_ASSIGN(
+      result.metrics,
+      MetricsOfRecording(store, recorder,
+                         MetricOptionsFor(context, plan, options.window.first_step == 0 ? 1 : 0)));
   result.capture_cost = sink.Cost(summary->recording);
   if (options.capture != CaptureLevel::kOff) {
     FT_TRY(recorder.AddMetrics(FiguresOf(result.capture_cost)));

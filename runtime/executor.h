@@ -27,6 +27,7 @@
 #include "runtime/ops/kernel_call.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_sink.h"
+#include "sim/cost/gemm_algorithms.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
@@ -49,9 +50,9 @@ struct ExecutorOptions {
   int sm_share = 0;
   // Compute ops of all ranks run one at a time: each is measured alone, the run takes longer.
   bool take_turns = false;
-  std::int64_t first_step = 0;    // number of the first step: the data's, AdamW's and the spans'
+  std::int64_t first_step = 0;  // number of the first step: the data's, AdamW's and the spans'
   OptimizerSettings optimizer;
-  std::uint64_t seed = 0;  // of dropout
+  std::uint64_t seed = 0;                                 // of dropout
   std::function<float(std::int64_t step)> learning_rate;  // null: 0
   // How long a rank waits for its peers, and a process for a rank in which nothing happens; > 0.
   std::int64_t timeout_ns = 600'000'000'000;
@@ -66,6 +67,7 @@ struct ExecutorOptions {
   CopyCaps copy_caps;
   // Each rank's threads stay on the cores of its slot (runtime/executor/placement.h).
   bool pin = false;
+  GemmAlgorithms gemm_algorithms;    // of products, where the device has such; else it chooses
   FaultInjector* faults = nullptr;   // tests; borrowed
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose, and nobody records it
 };

@@ -12,6 +12,7 @@
 #include "runtime/calibrate/sheet.h"
 #include "runtime/calibrate/sheet_data.h"
 #include "runtime/executor.h"
+#include "runtime/gemm_algorithms.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
@@ -44,7 +45,9 @@ class Calibration {
     FT_TRY(MakeSheets());
     FT_TRY(WarmUp());
     FT_TRY(RunRounds());
-    return MakeProfile(options_, table_, references_);
+    FT_ASSIGN(DeviceProfile profile, MakeProfile(options_, table_, references_));
+    profile.gemm_algorithms = algorithms_;
+    return profile;
   }
 
  private:
@@ -74,6 +77,7 @@ class Calibration {
     executor_options.record_memory = false;
     executor_options.nvme = options_.nvme;
     executor_options.copy_caps = options_.copy_caps;
+    executor_options.gemm_algorithms = algorithms_;
     FT_ASSIGN(std::unique_ptr<Executor> executor,
               Executor::Make(sheet.program, api_, clock_, std::move(executor_options)));
     FT_TRY(FillState(sheet, *executor, api_, options_.device));
@@ -100,12 +104,37 @@ class Calibration {
     return Report("left out: " + added.error().message);
   }
 
+  // Before the targets are measured, which are then computed so.
+  Result<void> ChooseAlgorithms(const std::vector<Program>& programs) {
+    if (api_.gemm_algorithms == nullptr) return {};
+    FT_TRY(Report("algorithms of GEMMs"));
+    std::vector<FtGemm> products;
+    for (const Program& program : programs) {
+      for (const Block& block : program.blocks) {
+        for (const Op& op : block.ops) {
+          if (op.kind != OpKind::kGemm || WhyUnsupported(api_, op)) continue;
+          products.push_back(ProductOf(op, OperandsOf(block, op)[2].slot != kNoSlot));
+        }
+      }
+    }
+    FT_ASSIGN(algorithms_,
+              TuneGemms(api_, products, {.device = options_.device, .stop = options_.stop}));
+    return {};
+  }
+
   Result<void> MakeSheets() {
     std::map<int, Coverage> covered;  // by concurrency
     std::set<int> worlds{1};
+    std::vector<Program> programs;
     for (const CalibrationTarget& target : options_.targets) {
       FT_TRY(Report("compiling " + Describe(target.plan)));
-      FT_ASSIGN(const Program program, Compile(target.model, target.plan));
+      FT_ASSIGN(Program program, Compile(target.model, target.plan));
+      programs.push_back(std::move(program));
+    }
+    FT_TRY(ChooseAlgorithms(programs));
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const CalibrationTarget& target = options_.targets[i];
+      const Program& program = programs[i];
       const int world = target.plan.World();
       const int repeats = RepeatsFor(target);
       FT_TRY(AddAlone(program, repeats, covered[1]));
@@ -197,6 +226,7 @@ class Calibration {
   std::vector<Running> running_;
   std::set<std::size_t> overhead_sheets_;  // by place in running_
   std::vector<int> worlds_;
+  GemmAlgorithms algorithms_;
   ReferenceSpreads references_;
 };
 
