@@ -50,9 +50,10 @@ bool HasKey(GemmAlgorithm algorithm, const GemmAlgorithm& key) {
 
 // Rows that lie otherwise, and what else a product may have, are the library's own affair.
 bool IsPlain(const FtGemm& g) {
-  return g.epilogue == FT_EPILOGUE_NONE && g.row_sums == nullptr && g.a_scale == nullptr &&
-         g.b_scale == nullptr && g.lda == (g.trans_a != 0 ? g.m : g.k) &&
-         g.ldb == (g.trans_b != 0 ? g.k : g.n) && g.ldc == g.n;
+  return g.dtype != FT_FP8 && g.dtype != FT_E5M2 && g.epilogue == FT_EPILOGUE_NONE &&
+         g.row_sums == nullptr && g.a_scale == nullptr && g.b_scale == nullptr &&
+         g.lda == (g.trans_a != 0 ? g.m : g.k) && g.ldb == (g.trans_b != 0 ? g.k : g.n) &&
+         g.ldc == g.n;
 }
 
 Result<void> Use(const FtDeviceApi& api, FtQueue* queue, const FtGemm& g,

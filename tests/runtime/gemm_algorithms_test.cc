@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_device.h"
+#include "sim/program/program.h"
+#include "training.h"
 
 namespace foretrain {
 namespace {
@@ -217,6 +219,37 @@ TEST_F(GemmAlgorithmsTest, OfAnotherVersionAreNotUsedAndSaidToBe) {
   fake.used.clear();
   const std::vector<FtGemm> gemms{Product(8, 8, 8)};
   ASSERT_TRUE(UseGemmAlgorithms(api_, queue_, kept, gemms).has_value());
+  EXPECT_TRUE(fake.used.empty());
+}
+
+// Of the CPU's kernels, whose device says that a library computes them.
+TEST_F(GemmAlgorithmsTest, OfAProfileAreUsedByARun) {
+  FtDeviceApi api = CpuDeviceApi();
+  api.gemm_library = Library, api.gemm_algorithms = Algorithms, api.gemm_use = UseIt;
+  const auto program = Compile(TinyGpt(), TinyPlan());
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  TrainingOptions options;
+  options.steps = 1;
+  options.api = &api;
+  options.gemm_algorithms.library = fake.library;
+  for (const Block& block : program->blocks) {
+    for (const Op& op : block.ops) {
+      if (op.name != "mlp.up") continue;
+      GemmAlgorithm kept;
+      kept.rows = op.shape.rows, kept.cols = op.shape.cols, kept.inner = op.shape.inner;
+      kept.trans_b = kept.has_bias = true;
+      kept.words = {5};
+      options.gemm_algorithms.of.push_back(kept);
+    }
+  }
+  ASSERT_FALSE(options.gemm_algorithms.of.empty());
+  TrainTiny(TinyGpt(), TinyPlan(), options);
+  EXPECT_FALSE(fake.used.empty());
+  EXPECT_EQ(std::set<std::uint64_t>(fake.used.begin(), fake.used.end()),
+            (std::set<std::uint64_t>{5}));
+  fake.used.clear();
+  fake.library = "fakeLt-8";
+  TrainTiny(TinyGpt(), TinyPlan(), options);
   EXPECT_TRUE(fake.used.empty());
 }
 

@@ -110,9 +110,10 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   executor_options.take_turns = options.take_turns;
   executor_options.faults = options.faults;
   executor_options.routing = options.routing;
+  executor_options.gemm_algorithms = options.gemm_algorithms;
   executor_options.learning_rate = [rate = options.learning_rate](std::int64_t) { return rate; };
-  auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)),
-                                 api, clock, executor_options);
+  auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)), api, clock,
+                                 executor_options);
   EXPECT_TRUE(executor.has_value()) << executor.error().message;
   if (!executor.has_value()) return trained;
   const TensorSource weights =

@@ -53,6 +53,7 @@ struct TrainingOptions {
   FaultInjector* faults = nullptr;
   TensorSource weights;  // null: InitialWeights of the seed
   RoutingScript* routing = nullptr;
+  GemmAlgorithms gemm_algorithms;
 };
 
 // Trains on a fixed text. Fails the test on an error.
