@@ -173,6 +173,9 @@ Result<DeviceProfile> CalibrateThisMachine(const CalibrationRequest& request) {
   } else {
     FT_ASSIGN(options.cluster, LocalCluster(machine.cores, machine.memory_bytes, request.ranks));
   }
+  options.device = request.device_number;
+  options.devices = request.devices;
+  options.world = request.world;
   options.seconds = request.seconds;
   options.grid = request.grid;
   options.nvme = request.nvme;

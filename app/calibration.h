@@ -24,7 +24,10 @@ Result<std::vector<CalibrationTarget>> GpuTargets();
 
 struct CalibrationRequest {
   const FtDeviceApi* device = nullptr;  // null: the CPU
-  std::optional<ClusterSpec> cluster;   // of the device; nothing: this machine's cores
+  int device_number = 0;
+  std::vector<int> devices{};  // see CalibrateOptions
+  WorldMaker world{};
+  std::optional<ClusterSpec> cluster;  // of the device; nothing: this machine's cores
   std::vector<CalibrationTarget> targets;
   int ranks = 1;  // of this machine
   double seconds = 20;

@@ -1,6 +1,7 @@
 // The flag --device: which device a command computes on.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "app/arguments.h"
@@ -9,17 +10,27 @@
 
 namespace foretrain {
 
+struct DeviceChoice {
+  const FtDeviceApi* api = nullptr;
+  int count = 1;                // devices that it has
+  std::optional<int> number{};  // the one that was named, "cuda:1"
+  int Number() const { return number.value_or(0); }
+};
+
 class DeviceFlag {
  public:
   void Declare(Arguments& arguments);
 
-  // The table of the device that was asked for. Errors: kInvalidArgument for another name,
-  // kUnsupported where CUDA is asked for and not usable, with why.
-  Result<const FtDeviceApi*> Choose() const;
-  bool IsCuda() const { return name_ == "cuda"; }
+  // The device that was asked for. Errors: kInvalidArgument for another name or a number that the
+  // machine does not have, kUnsupported where CUDA is asked for and not usable, with why.
+  Result<DeviceChoice> Choose() const;
+  bool IsCuda() const { return name_.starts_with("cuda"); }
 
  private:
   std::string name_ = "cpu";
 };
+
+// The number of "cuda:3", nothing of "cuda". Errors: kInvalidArgument, any other text.
+Result<std::optional<int>> ParseCudaNumber(const std::string& name);
 
 }  // namespace foretrain

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,10 +34,16 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
   return session;
 }
 
-std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device, int device_number,
-                                         const RunClock& clock, RunRecorder& recorder) {
+std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
+                                         const std::vector<LocalRank>& local, const RunClock& clock,
+                                         RunRecorder& recorder) {
   if (std::string_view(device.name) != "cuda") return nullptr;
-  auto monitor = GpuMonitor::Open({}, {{.rank = 0, .device = device_number}});
+  std::map<int, int> first;  // rank, by device
+  for (const LocalRank& at : local) first.emplace(at.device, at.rank);
+  if (local.empty()) first.emplace(0, 0);
+  std::vector<MonitoredRank> gpus;
+  for (const auto& [number, rank] : first) gpus.push_back({.rank = rank, .device = number});
+  auto monitor = GpuMonitor::Open({}, gpus);
   if (!monitor.has_value()) {
     std::fprintf(stderr, "foretrain: clocks and power of the GPU are not recorded: %s\n",
                  monitor.error().message.c_str());

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "profiler/capture_session.h"
 #include "profiler/gpu_monitor.h"
+#include "runtime/local_rank.h"
 #include "runtime/run_clock.h"
 #include "sim/program/program.h"
 #include "traces/store.h"
@@ -20,11 +22,12 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
                                             const RunClock& clock, CaptureLevel level,
                                             const CaptureWindow& window);
 
-// Readings of the GPU's clocks and power go to `recorder` from here until the monitor is stopped or
+// Readings of the GPUs' clocks and power go to `recorder` from here until the monitor is stopped or
 // destroyed; null, with a line on stderr, where they are not to be had, and for a device that is no
-// GPU. Ranks of one process share the device, and the first of them has its series.
-std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device, int device_number,
-                                         const RunClock& clock, RunRecorder& recorder);
+// GPU. The first rank on a GPU has its series. `local`: ranks of this process; empty: all on GPU 0.
+std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
+                                         const std::vector<LocalRank>& local, const RunClock& clock,
+                                         RunRecorder& recorder);
 
 // Adds totals, clock readings, figures and the kernels' table to the run, and a note of what went
 // wrong. Errors: those of writing.

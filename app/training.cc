@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "app/build_info.h"
 #include "app/fit_advice.h"
 #include "app/run_capture.h"
 #include "app/stop_signal.h"
@@ -93,7 +94,8 @@ class StoreSink final : public RunSink {
   }
 
   void OnSpans(std::span<const Span> spans) override {
-    if (capture_ == nullptr) {
+    // The capture is of this process alone.
+    if (capture_ == nullptr || !IsOfThisProcess(spans)) {
       spans_.assign(spans.begin(), spans.end());
       return Keep(recorder_.Add(spans_));
     }
@@ -105,7 +107,9 @@ class StoreSink final : public RunSink {
     Keep(recorder_.Add(samples_));
   }
   void OnStepWindow(const StepWindow& window) override {
-    if (capture_ != nullptr) capture_->StepEnded(window);
+    const bool here =
+        options_.ranks.processes == nullptr || window.rank == options_.ranks.local.front().rank;
+    if (capture_ != nullptr && here) capture_->StepEnded(window);
     Keep(recorder_.AddSteps(std::span(&window, 1)));
   }
   void OnStep(const StepReport& report) override {
@@ -154,6 +158,11 @@ class StoreSink final : public RunSink {
   }
 
  private:
+  bool IsOfThisProcess(std::span<const Span> spans) const {
+    const std::vector<LocalRank>& local = options_.ranks.local;
+    return options_.ranks.processes == nullptr || spans.empty() ||
+           spans.front().rank == local.front().rank;
+  }
   void AddReady() {
     capture_->Take(spans_);
     Keep(recorder_.Add(spans_));
@@ -233,9 +242,13 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.steps = options.steps;
   job.seed = options.seed;
   job.learning_rate = options.learning_rate;
+  job.executor.local = options.ranks.local;
+  job.executor.world = options.ranks.world;
+  job.processes = options.ranks.processes.get();
   job.executor.budget_bytes = options.budget_bytes;
   job.executor.timeout_ns = options.timeout_ns;
   job.executor.sm_share = options.sm_share;
+  job.executor.graphs = options.graphs;
   job.executor.take_turns = options.virtual_time;
   job.executor.pin = options.pin;
   job.executor.nvme.folder = options.nvme_folder;
@@ -275,8 +288,8 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   const DeviceProfile& profile = context.costs.profile();
   // The profile's reference is the CPU's.
   const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
-  const bool has_reference =
-      &device == &CpuDeviceApi() && ReferenceSeconds(profile, plan.World()) > 0;
+  const bool has_reference = &device == &CpuDeviceApi() && options.ranks.processes == nullptr &&
+                             ReferenceSeconds(profile, plan.World()) > 0;
   const auto drift = [&] { return MeasureDrift(CpuDeviceApi(), 0, clock, profile, plan.World()); };
   double drift_before = 1.0;
   if (has_reference) {
@@ -293,7 +306,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   StoreSink sink(recorder, options, capture.get());
   const auto monitor = options.capture == CaptureLevel::kOff
                            ? nullptr
-                           : StartMonitor(device, job.executor.device, clock, recorder);
+                           : StartMonitor(device, options.ranks.local, clock, recorder);
   const auto summary =
       Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -345,14 +358,18 @@ std::int64_t ArenaBytes(const Program& program) {
   return all;
 }
 
-// What one rank may have; 0: not known.
+// What one rank may have of the device that it shares with others or has for itself; 0: not known.
 std::int64_t MemoryOfRank(const TrainingOptions& options, int ranks) {
   if (options.budget_bytes > 0) return options.budget_bytes;
   const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
+  const std::vector<LocalRank>& local = options.ranks.local;
+  const int number = local.empty() ? 0 : local.front().device;
   FtMemory memory{};
   std::array<char, 256> why{};
-  if (device.memory(0, &memory, why.data(), why.size()) != FT_OK) return 0;
-  return memory.free_bytes / ranks;
+  if (device.memory(number, &memory, why.data(), why.size()) != FT_OK) return 0;
+  const auto on_it = std::count_if(local.begin(), local.end(),
+                                   [&](const LocalRank& at) { return at.device == number; });
+  return memory.free_bytes / (local.empty() ? ranks : on_it);
 }
 
 Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
@@ -364,7 +381,33 @@ Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
           std::to_string(summary.steps) + " of " + std::to_string(options.steps) + " steps");
 }
 
+// All processes run the same program on the same data.
+Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options) {
+  FT_TRY(
+      group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
+  FT_TRY(group.Agree("program", std::to_string(job.program->hash)));
+  return group.Agree("command", std::to_string(options.steps) + " steps, seed " +
+                                    std::to_string(options.seed) + ", capture " +
+                                    std::to_string(static_cast<int>(options.capture)));
+}
+
 }  // namespace
+
+Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+                           const TrainingOptions& options) {
+  FT_ASSIGN(const auto data, OpenData(options, context.model, plan));
+  FT_ASSIGN(TrainJob job, JobOf(context, options));
+  FT_ASSIGN(Forecast forecast,
+            MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
+  job.program = std::make_shared<const Program>(std::move(forecast.program));
+  FT_TRY(AgreeOnJob(*job.processes, job, options));
+  const StopSignals signals;
+  RealClock clock;
+  RunSink nobody;
+  const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
+  FT_TRY(Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; }));
+  return {};
+}
 
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options) {
@@ -375,6 +418,7 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
+  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options));
   RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));

@@ -9,6 +9,7 @@
 
 #include "app/emulated_run.h"
 #include "app/forecasting.h"
+#include "app/rank_devices.h"
 #include "app/report.h"
 #include "app/stored_runs.h"
 #include "base/result.h"
@@ -24,12 +25,13 @@ struct TrainingOptions {
   std::string data;  // file; empty: `text`
   std::string text;  // bytes to train on, named `data_name`
   std::string data_name;
-  std::string init;                           // safetensors; empty: fresh weights
-  bool pattern_weights = false;  // fresh ones that repeat, made in a fraction of the time
-  std::int64_t budget_bytes = 0;              // of each rank; 0: the machine's
-  int sm_share = 0;  // multiprocessors of a rank; 0: all
-  bool virtual_time = false;  // ranks take turns, and what they would take apart is emulated
-  bool pin = false;  // ranks to the cores of their slots
+  std::string init;               // safetensors; empty: fresh weights
+  bool pattern_weights = false;   // fresh ones that repeat, made in a fraction of the time
+  std::int64_t budget_bytes = 0;  // of each rank; 0: the machine's
+  int sm_share = 0;               // multiprocessors of a rank; 0: all
+  bool graphs = false;            // kernels that do the same each step are launched as graphs
+  bool virtual_time = false;      // ranks take turns, and what they would take apart is emulated
+  bool pin = false;               // ranks to the cores of their slots
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers
   std::string nvme_folder = "/tmp";           // of what is offloaded to a disk
   double cap_copy_bytes_per_s = 0;            // of copies in each direction; 0: none
@@ -39,12 +41,13 @@ struct TrainingOptions {
   CaptureLevel capture = CaptureLevel::kFull;
   CaptureWindow window;
   const FtDeviceApi* device = nullptr;  // what computes; null: the CPU
+  RankDevices ranks;                    // where each rank does
 };
 
 // What recording cost. A run whose window leaves steps out measures it itself; the first step of a
 // run, which warms up, is left out of both medians.
 struct CaptureCost {
-  double share = 0;  // of the recording threads' CPU time
+  double share = 0;                           // of the recording threads' CPU time
   std::optional<double> recorded_step_s{};    // median of the window's steps
   std::optional<double> unrecorded_step_s{};  // of the others; neither with fewer than 3 of each
 };
@@ -58,7 +61,7 @@ struct TrainingResult {
   OffloadFigures offload;            // peaks as measured
   double first_loss = 0;
   double last_loss = 0;
-  EmulatedRun emulated;              // of virtual time
+  EmulatedRun emulated;      // of virtual time
   double machine_drift = 1;  // reference GEMM around the run over the profile's; 1: unknown
   CaptureCost capture_cost;
 };
@@ -70,6 +73,12 @@ struct TrainingResult {
 // Errors: those of data, weights, training and the store. What was stored before stays.
 Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context, const Plan& plan,
                                    const TrainingOptions& options);
+
+// The part of RunTraining of a process that is not rank 0's: what it records goes there.
+//
+// Errors: those of data, weights and training, of any process.
+Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
+                           const TrainingOptions& options);
 
 // The figures of what `recorder` was given, read back from the store at `path` part by part and
 // added to the run. The memory it takes does not grow with the steps but for the figures of each.

@@ -162,8 +162,7 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
   {
     FT_ASSIGN(const Forecast forecast,
               MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
-    result.predicted =
-        FiguresOf(ForecastMetrics(context, forecast), FullestRank(forecast));
+    result.predicted = FiguresOf(ForecastMetrics(context, forecast), FullestRank(forecast));
     const bool few = SpansOfStep(forecast.program) * training.steps <= options.most_spans;
     training.capture = few ? CaptureLevel::kFull : CaptureLevel::kOff;
   }
@@ -173,6 +172,10 @@ Result<void> ForecastAndRun(Store& store, const TableRow& row, const TableOption
   training.pattern_weights = true;
   training.progress = false;
   training.device = options.device;
+  if (options.device != nullptr) {
+    FT_ASSIGN(training.ranks,
+              PlaceRanks(plan, {options.device, 1, options.device_number}, /*share=*/true));
+  }
   FT_ASSIGN(const TrainingResult trained, RunTraining(store, context, plan, training));
   if (trained.summary.stopped) return Fail(ErrorCode::kAborted, "stopped");
   std::optional<double> most;

@@ -34,6 +34,7 @@ Result<std::vector<TableRow>> ChooseRows(std::vector<TableRow> rows, std::string
 
 struct TableOptions {
   const FtDeviceApi* device = nullptr;
+  int device_number = 0;  // of it; all ranks are there
   bool cuda = false;
   std::string cluster;  // of a GPU's forecasts: ranks are laid over it; empty: this machine's
   std::string device_profile;   // file; empty: that of this machine, else derived

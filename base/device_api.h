@@ -116,6 +116,7 @@ typedef enum FtKernel {
 typedef struct FtQueue FtQueue;  // a stream, or the scratch memory of a host thread
 typedef struct FtEvent FtEvent;
 typedef struct FtShare FtShare;  // some of a device's multiprocessors
+typedef struct FtGraph FtGraph;  // work of a queue that is given as one
 
 // ---- kernels: arguments. `accumulate` != 0 adds to the output, 0 overwrites it. `dtype` is that
 // of all tensors but those that have one of their own (`c_dtype`, ...) and those of a C type.
@@ -1215,6 +1216,18 @@ typedef struct FtDeviceApi {
   // idle != 0: nothing runs on the device, so that all there is can be had.
   FtStatus (*capture_drain)(int32_t idle, FtActivity* out, int64_t capacity, int64_t* count,
                             int64_t* dropped, char* why, size_t n);
+
+  // graphs: work of one queue that is given again and again; all NULL where the device has none
+  //
+  // From graph_begin on, kernels, copies and fills that the calling thread gives the queue are
+  // noted and not done, until graph_end; the arguments are those of the call. Nothing else is
+  // called on the queue meanwhile.
+  FtStatus (*graph_begin)(FtQueue* queue);
+  // *out gets what was noted, or NULL where it failed; either way the queue does its work again.
+  FtStatus (*graph_end)(FtQueue* queue, FtGraph** out);
+  // All of it, behind what the queue was given.
+  FtStatus (*graph_launch)(FtQueue* queue, FtGraph* graph);
+  void (*graph_destroy)(FtGraph* graph);  // what is under way ends all the same
 } FtDeviceApi;
 
 #ifdef __cplusplus

@@ -40,6 +40,10 @@ class OpCapture {
   // begun, and EndOp must not be called.
   virtual bool BeginOp(int rank, std::int64_t step, OpId op) = 0;
   virtual void EndOp() = 0;
+
+  // Whether the device itself records when it did each op's work, so that a host's spans need not
+  // be those of single ops.
+  virtual bool RecordsWork() const { return false; }
 };
 
 // An op of the calling thread. A null capture costs nothing.

@@ -64,6 +64,7 @@ class CaptureSession final : public OpCapture {
   void BeginStep(int rank, std::int64_t step) override;
   bool BeginOp(int rank, std::int64_t step, OpId op) override;
   void EndOp() override;
+  bool RecordsWork() const override { return drains_ && options_.level == CaptureLevel::kFull; }
 
   // Host spans in exchange for those that are ready. Neither waits for the device.
   void AddHost(std::span<const Span> spans);

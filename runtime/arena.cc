@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/units.h"
@@ -41,13 +42,17 @@ std::string FreeText(const FtDeviceApi& api, int device) {
 constexpr const char* kRemedy =
     "; try a smaller --micro-batch, --recompute full, or more ranks with --zero 3, --pp or --tp";
 
-// Pinned and pageable memory of all ranks, and `beside`: device arenas that lie in it too.
-Result<void> CheckHostMemory(const Program& program, std::int64_t beside) {
+using RankPrograms = std::vector<const RankProgram*>;
+
+std::int64_t BytesOf(const RankProgram& rank, Space space) {
+  return rank.arena_bytes[Index(static_cast<int>(space))];
+}
+
+// Pinned and pageable memory of the ranks, and `beside`: device arenas that lie in it too.
+Result<void> CheckHostMemory(const RankPrograms& ranks, std::int64_t beside) {
   std::int64_t all = 0;
-  for (const RankProgram& rank : program.ranks) {
-    for (const Space space : {Space::kPinned, Space::kHost}) {
-      all += rank.arena_bytes[Index(static_cast<int>(space))];
-    }
+  for (const RankProgram* rank : ranks) {
+    all += BytesOf(*rank, Space::kPinned) + BytesOf(*rank, Space::kHost);
   }
   if (all == 0) return {};
   std::array<char, 256> why{};
@@ -57,10 +62,39 @@ Result<void> CheckHostMemory(const Program& program, std::int64_t beside) {
       Checked(host.memory(0, &memory, why.data(), why.size()), "ask for free memory", why.data()));
   if (all <= memory.free_bytes - beside) return {};
   return Fail(ErrorCode::kResourceExhausted,
-              std::to_string(program.ranks.size()) + " ranks keep " + Gib(all) +
+              std::to_string(ranks.size()) + " ranks keep " + Gib(all) +
                   " in the host's memory, free are " + Gib(memory.free_bytes - beside) + " of " +
                   Gib(memory.total_bytes) +
                   "; try nvme instead of host, or a smaller --offload-fraction");
+}
+
+// Of the ranks on one device; what their arenas take there together.
+Result<std::int64_t> CheckDevice(const RankPrograms& ranks, const FtDeviceApi& api, int device,
+                                 std::int64_t budget_bytes) {
+  std::int64_t all = 0;
+  for (const RankProgram* rank : ranks) all += BytesOf(*rank, Space::kDevice);
+  const RankProgram& fullest =
+      **std::max_element(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
+        return BytesOf(*a, Space::kDevice) < BytesOf(*b, Space::kDevice);
+      });
+  const LinkedPeakMemory peak = LinkedPeak(fullest, Space::kDevice);
+  const std::int64_t arena_bytes = BytesOf(fullest, Space::kDevice);
+  if (budget_bytes > 0 && arena_bytes > budget_bytes) {
+    return Fail(ErrorCode::kInfeasible,
+                "rank " + std::to_string(fullest.rank) + ": the plan needs " + Gib(arena_bytes) +
+                    " of device memory, the budget is " + Gib(budget_bytes) +
+                    "; at the peak: " + CategoryText(peak.bytes) + kRemedy);
+  }
+  std::array<char, 256> why{};
+  FtMemory memory{};
+  FT_TRY(Checked(api.memory(device, &memory, why.data(), why.size()), "ask for free memory",
+                 why.data()));
+  if (all <= memory.free_bytes) return all;
+  return Fail(ErrorCode::kResourceExhausted,
+              std::to_string(ranks.size()) + " ranks on one device need " + Gib(all) +
+                  ", free are " + Gib(memory.free_bytes) + " of " + Gib(memory.total_bytes) +
+                  "; the fullest is rank " + std::to_string(fullest.rank) + " with " +
+                  Gib(arena_bytes) + ": " + CategoryText(peak.bytes) + kRemedy);
 }
 
 }  // namespace
@@ -80,37 +114,23 @@ std::string CategoryText(const CategoryBytes& table) {
   return text;
 }
 
-Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int device,
-                         std::int64_t budget_bytes) {
-  std::int64_t all = 0;
-  const RankProgram* fullest = nullptr;
+Result<void> CheckMemory(const Program& program, const FtDeviceApi& api,
+                         const std::vector<LocalRank>& local, std::int64_t budget_bytes) {
+  std::map<int, RankPrograms> by_device;
+  RankPrograms here;
   for (const RankProgram& rank : program.ranks) {
-    const std::int64_t bytes = rank.arena_bytes[Index(static_cast<int>(Space::kDevice))];
+    const auto found = std::find_if(local.begin(), local.end(),
+                                    [&](const LocalRank& at) { return at.rank == rank.rank; });
+    if (found == local.end()) continue;
+    here.push_back(&rank);
+    by_device[found->device].push_back(&rank);
+  }
+  std::int64_t all = 0;
+  for (const auto& [device, ranks] : by_device) {
+    FT_ASSIGN(const std::int64_t bytes, CheckDevice(ranks, api, device, budget_bytes));
     all += bytes;
-    if (fullest == nullptr ||
-        bytes > fullest->arena_bytes[Index(static_cast<int>(Space::kDevice))]) {
-      fullest = &rank;
-    }
   }
-  if (fullest == nullptr) return {};
-  const LinkedPeakMemory peak = LinkedPeak(*fullest, Space::kDevice);
-  const std::int64_t arena_bytes = fullest->arena_bytes[Index(static_cast<int>(Space::kDevice))];
-  if (budget_bytes > 0 && arena_bytes > budget_bytes) {
-    return Fail(ErrorCode::kInfeasible,
-                "rank " + std::to_string(fullest->rank) + ": the plan needs " + Gib(arena_bytes) +
-                    " of device memory, the budget is " + Gib(budget_bytes) +
-                    "; at the peak: " + CategoryText(peak.bytes) + kRemedy);
-  }
-  std::array<char, 256> why{};
-  FtMemory memory{};
-  FT_TRY(Checked(api.memory(device, &memory, why.data(), why.size()), "ask for free memory",
-                 why.data()));
-  if (all <= memory.free_bytes) return CheckHostMemory(program, api.asynchronous == 0 ? all : 0);
-  return Fail(ErrorCode::kResourceExhausted,
-              std::to_string(program.ranks.size()) + " ranks on one device need " + Gib(all) +
-                  ", free are " + Gib(memory.free_bytes) + " of " + Gib(memory.total_bytes) +
-                  "; the fullest is rank " + std::to_string(fullest->rank) + " with " +
-                  Gib(arena_bytes) + ": " + CategoryText(peak.bytes) + kRemedy);
+  return CheckHostMemory(here, api.asynchronous == 0 ? all : 0);
 }
 
 Result<std::unique_ptr<RankArena>> RankArena::Make(const RankProgram& rank, const FtDeviceApi& api,

@@ -13,6 +13,7 @@
 #include "base/device_api.h"
 #include "base/result.h"
 #include "runtime/device.h"
+#include "runtime/local_rank.h"
 #include "runtime/nvme_file.h"
 #include "sim/memory/peak_memory.h"
 #include "sim/program/program.h"
@@ -23,16 +24,16 @@ namespace foretrain {
 std::string CategoryText(const CategoryBytes& bytes);
 
 // Checks before anything is allocated that each rank's device arena is within the budget, that all
-// of them together are within what the device has free, and that what lies in the host's memory is
+// of them on a device are within what that has free, and that what lies in the host's memory is
 // within what that has free, beside the device's arenas where they lie there too.
 //
-//   ranks         the ranks that this process runs on `device`, all of `program`'s if empty
+//   local         the ranks of `program` that this process runs, each on its device
 //   budget_bytes  of each rank; 0: no budget
 //
 // Errors: kInfeasible, over the budget, or kResourceExhausted, over the free memory; either names
 // the rank, the bytes, the categories at the peak and what to try.
-Result<void> CheckMemory(const Program& program, const FtDeviceApi& api, int device,
-                         std::int64_t budget_bytes);
+Result<void> CheckMemory(const Program& program, const FtDeviceApi& api,
+                         const std::vector<LocalRank>& local, std::int64_t budget_bytes);
 
 struct ArenaOptions {
   int device = 0;

@@ -154,6 +154,30 @@ class DeviceEvent {
   FtEvent* event_ = nullptr;
 };
 
+// Work that a queue is given as one, destroyed with this; on a device that has graphs.
+class DeviceGraph {
+ public:
+  DeviceGraph() = default;
+  // Of a device whose graph_end gave it.
+  DeviceGraph(const FtDeviceApi& api, FtGraph* graph) : api_(&api), graph_(graph) {}
+  DeviceGraph(DeviceGraph&& other) noexcept
+      : api_(std::exchange(other.api_, nullptr)), graph_(std::exchange(other.graph_, nullptr)) {}
+  DeviceGraph& operator=(DeviceGraph&& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(graph_, other.graph_);
+    return *this;
+  }
+  ~DeviceGraph() {
+    if (graph_ != nullptr) api_->graph_destroy(graph_);
+  }
+
+  FtGraph* get() const { return graph_; }
+
+ private:
+  const FtDeviceApi* api_ = nullptr;
+  FtGraph* graph_ = nullptr;
+};
+
 // Memory of the device, or of the host and pinned, released with this.
 class DeviceMemory {
  public:

@@ -25,8 +25,10 @@
 #include "runtime/fault_injector.h"
 #include "runtime/flight.h"
 #include "runtime/ops/kernel_call.h"
+#include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_sink.h"
+#include "runtime/step_agreement.h"
 #include "sim/cost/gemm_algorithms.h"
 #include "sim/program/program.h"
 
@@ -43,11 +45,19 @@ struct CopyCaps {
 class RoutingScript;
 
 struct ExecutorOptions {
-  int device = 0;
+  int device = 0;  // of all ranks, where `local` is empty
+  // The program's ranks that this process runs, in the program's order, each on its device; empty:
+  // all of them, on `device`.
+  std::vector<LocalRank> local;
+  WorldMaker world;  // how ranks communicate; null: as threads that share a device
+  StepAgreement* agreement = nullptr;  // borrowed; with other processes' ranks; null: all are here
   std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
   // Multiprocessors of the device that each rank's queues run on, apart from the other ranks', so
   // that ranks on one device do not take turns; 0: all ranks on all.
   int sm_share = 0;
+  // What a block's kernels do again each step is given to the device as graphs, from the second
+  // time on (runtime/executor/graph_plan.h).
+  bool graphs = false;
   // Compute ops of all ranks run one at a time: each is measured alone, the run takes longer.
   bool take_turns = false;
   std::int64_t first_step = 0;  // number of the first step: the data's, AdamW's and the spans'
@@ -72,20 +82,34 @@ struct ExecutorOptions {
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose, and nobody records it
 };
 
+// What became of ExecutorOptions::graphs so far, of all ranks here.
+struct GraphUse {
+  std::int64_t made = 0;      // graphs
+  std::int64_t launches = 0;  // of graphs
+  std::int64_t ops = 0;       // in them, each launch counted
+  std::int64_t refused = 0;   // stretches that the device makes no graph of: they run op by op
+  std::string why_refused;    // of one of them
+
+  void Add(const GraphUse& other) {
+    made += other.made;
+    launches += other.launches;
+    ops += other.ops;
+    refused += other.refused;
+    if (why_refused.empty()) why_refused = other.why_refused;
+  }
+};
+
 struct RunSummary {
   std::int64_t steps = 0;  // that all ranks ran
   bool stopped = false;    // by the stop function, before the steps asked for
   double seconds = 0.0;    // of the run's clock
   RecordingCost recording;
-  std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank of the program
+  GraphUse graphs;
+  std::vector<std::int64_t> peak_bytes;  // measured, of device memory: one a rank that ran here
   std::vector<std::array<std::int64_t, kSpaceCount>> peak_by_space;  // likewise, of every space
   // Of the process, over what it had before the ranks were made; 0: not known (Train fills it in).
   std::int64_t resident_growth_bytes = 0;
 };
-
-class RankRun;
-struct RunShared;
-class InprocWorld;
 
 class Executor {
  public:
@@ -94,8 +118,9 @@ class Executor {
   //   program  linked and verified, with all of its ranks
   //   api, clock  outlive the executor
   //
-  // Errors: kUnsupported, an op that the device lacks, by name; kInfeasible or kResourceExhausted,
-  // memory (CheckMemory); kInvalidArgument, a program that is not what the executor needs.
+  // Errors: kUnsupported, an op that the device lacks, by name, or graphs; kInfeasible or
+  // kResourceExhausted, memory (CheckMemory); kInvalidArgument, a program that is not what the
+  // executor needs, or ranks that it does not have; those of the world's making.
   static Result<std::unique_ptr<Executor>> Make(std::shared_ptr<const Program> program,
                                                 const FtDeviceApi& api, RunClock& clock,
                                                 ExecutorOptions options);
@@ -116,11 +141,13 @@ class Executor {
                          std::function<bool()> stop = nullptr);
 
   const Program& program() const;
-  int ranks() const;
+  int ranks() const;  // that run here
   std::int64_t next_step() const;
 
-  // Memory of a rank, by its place in Program::ranks: to load and read state between runs.
-  RankArena& Arena(int rank_index);
+  // A rank that runs here, and its memory, to load and read state between runs. By its place among
+  // those: where all run here, its place in Program::ranks.
+  const RankProgram& Rank(int place) const;
+  RankArena& Arena(int place);
 
   // How each rank ended its last run: nothing if well, else its own error or kAborted.
   const std::vector<std::optional<Error>>& rank_errors() const { return rank_errors_; }

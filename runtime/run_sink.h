@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "traces/timeline.h"
@@ -20,13 +21,14 @@ struct StepScalars {
   std::optional<float> loss_scale;    // of this step, where it changes
 };
 
-// How many pairs of a token and an expert each member of a rank's group of expert parallelism had,
-// as the rank's host read it: [members, pieces, experts] (docs/program.md).
+// How many pairs of a token and an expert each member of a rank's group of expert parallelism had
+// by one router, as the rank's host read it: [members, pieces, experts] (docs/program.md).
 struct RoutedCounts {
   std::int64_t step = 0;
   int rank = 0;
   int block = 0;
   int micro_batch = 0;
+  std::string router;  // of the block's (RouterOf in sim/program/row_counts.h)
   std::vector<std::int32_t> counts;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numbers>
 #include <utility>
 
@@ -60,6 +61,42 @@ class Reporter final : public RunSink {
   std::int64_t last_ns_;  // end of the step before
 };
 
+// One call at a time, of this process's ranks and of what comes from others.
+class SharedSink final : public RunSink {
+ public:
+  explicit SharedSink(RunSink& sink) : sink_(sink) {}
+  void OnSpans(std::span<const Span> spans) override { Locked(&RunSink::OnSpans, spans); }
+  void OnMemory(std::span<const MemorySample> all) override { Locked(&RunSink::OnMemory, all); }
+  void OnStepWindow(const StepWindow& window) override { Locked(&RunSink::OnStepWindow, window); }
+  void OnRouting(const RoutedCounts& counts) override { Locked(&RunSink::OnRouting, counts); }
+  void OnScalars(const StepScalars& scalars) override { Locked(&RunSink::OnScalars, scalars); }
+
+ private:
+  template <class Method, class Value>
+  void Locked(Method method, const Value& value) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    (sink_.*method)(value);
+  }
+  RunSink& sink_;
+  std::mutex mutex_;
+};
+
+// What others record goes to the sink while this lives.
+class Collecting {
+ public:
+  Collecting(ProcessGroup* group, RunSink& sink) : group_(group) {
+    if (group_ != nullptr) group_->Collect(&sink);
+  }
+  ~Collecting() {
+    if (group_ != nullptr) group_->Collect(nullptr);
+  }
+  Collecting(const Collecting&) = delete;
+  Collecting& operator=(const Collecting&) = delete;
+
+ private:
+  ProcessGroup* const group_;
+};
+
 }  // namespace
 
 float LearningRate::At(std::int64_t step) const {
@@ -74,9 +111,11 @@ float LearningRate::At(std::int64_t step) const {
 
 Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& clock,
                          BatchSource& batches, RunSink& sink, std::function<bool()> stop) {
+  ProcessGroup* const group = job.processes;
   ExecutorOptions options = job.executor;
   options.learning_rate = [rate = job.learning_rate](std::int64_t step) { return rate.At(step); };
   options.seed = job.seed;
+  options.agreement = group;
   // Where the peak cannot be counted from here, a larger one of before may hide that of the run.
   ResetPeakResident();
   const std::int64_t before_bytes = ResidentBytes();
@@ -84,9 +123,13 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   FT_TRY(FillParameters(*executor,
                         job.weights ? job.weights : InitialWeights(job.program->model, job.seed)));
   Reporter reporter(*job.program, job.learning_rate, clock.Now(), sink);
-  FT_ASSIGN(RunSummary summary, executor->Run(job.steps, batches, reporter, std::move(stop)));
+  SharedSink shared(reporter);
+  const bool sends = group != nullptr && group->rank() != 0;
+  const Collecting collecting(sends ? nullptr : group, shared);
+  RunSink& to = sends ? group->Sender() : shared;
+  FT_ASSIGN(RunSummary summary, executor->Run(job.steps, batches, to, std::move(stop)));
   summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
-  return summary;
+  return group != nullptr ? group->Finish(std::move(summary)) : summary;
 }
 
 }  // namespace foretrain

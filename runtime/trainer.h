@@ -8,6 +8,7 @@
 
 #include "runtime/executor.h"
 #include "runtime/parameters/tensors.h"
+#include "runtime/processes/process_group.h"
 
 namespace foretrain {
 
@@ -28,9 +29,13 @@ struct TrainJob {
   std::uint64_t seed = 0;
   TensorSource weights;  // null: InitialWeights with the seed
   ExecutorOptions executor;
+  // Where ranks are processes: that of this one, whose rank `executor.local` names and whose world
+  // `executor.world` makes; borrowed. What all record goes to rank 0's sink.
+  ProcessGroup* processes = nullptr;
 };
 
-// Runs the job to its end, or to the step boundary after `stop` has said so.
+// Runs the job to its end, or to the step boundary after `stop` has said so. The summary is that of
+// all ranks, in rank 0's process.
 //
 //   api, clock, batches, sink  borrowed
 //

@@ -10,8 +10,8 @@
 #include "app/forecasting.h"
 #include "app/search_bench.h"
 #include "app/simulate_bench.h"
-#include "app/stored_runs.h"
 #include "app/stop_signal.h"
+#include "app/stored_runs.h"
 #include "app/training_bench.h"
 #include "base/file_system.h"
 #include "base/json.h"
@@ -102,7 +102,9 @@ class Bench final : public Command {
     FT_ASSIGN(const std::vector<TableRow> rows, ChooseRows(TableRows(device_.IsCuda()), only_));
     if (list_) return ListTable(rows, json_);
     TableOptions options;
-    FT_ASSIGN(options.device, device_.Choose());
+    FT_ASSIGN(const DeviceChoice choice, device_.Choose());
+    options.device = choice.api;
+    options.device_number = choice.Number();
     options.cuda = device_.IsCuda();
     options.cluster = cluster_.cluster == "local" ? "" : cluster_.cluster;
     options.device_profile = profile_;

@@ -9,6 +9,7 @@
 #include "app/local_gpu.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "runtime/nccl/nccl_world.h"
 #include "sim/cost/cost_model.h"
 
 namespace foretrain {
@@ -47,7 +48,10 @@ class CalibrateCommand final : public Command {
   Result<Exit> Run() override {
     CalibrationRequest request;
     request.seconds = seconds_;
-    FT_ASSIGN(request.device, device_.Choose());
+    FT_ASSIGN(const DeviceChoice device, device_.Choose());
+    request.device = device.api;
+    request.device_number = device.Number();
+    if (device.count > 1 && !device.number) JoinGpus(device.count, request);
     if (device_.IsCuda()) {
       FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
       FT_ASSIGN(request.cluster, LocalGpuCluster(catalogue, 1));
@@ -74,6 +78,18 @@ class CalibrateCommand final : public Command {
   }
 
  private:
+  // All GPUs, for what they tell each other; without NCCL one GPU is measured.
+  static void JoinGpus(int count, CalibrationRequest& request) {
+    const auto nccl = LoadNccl();
+    if (!nccl.has_value()) {
+      std::fprintf(stderr, "foretrain: communication between GPUs is not measured: %s\n",
+                   nccl.error().message.c_str());
+      return;
+    }
+    for (int number = 0; number < count; ++number) request.devices.push_back(number);
+    request.world = NcclWorldMaker(*nccl);
+  }
+
   bool OnePlan() const {
     return !plan_.plan_file.empty() || plan_.Given("dp") || plan_.Given("tp") || plan_.Given("pp");
   }

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "app/capture_flags.h"
 #include "app/commands/commands.h"
@@ -42,6 +43,9 @@ class TrainCommand final : public Command {
     device_.Declare(arguments);
     arguments.Option("--sm-share", sm_share_, "N",
                      "Multiprocessors of the device that each rank has for itself");
+    arguments.Option(
+        "--cuda-graphs", cuda_graphs_, "on|off",
+        "Launch what a block's kernels do again each step as CUDA graphs (default: off)");
     arguments.Flag("--virtual-time", options_.virtual_time,
                    "Ranks compute one at a time; adds the step of a device each, emulated: "
                    "measured compute, modelled network");
@@ -58,6 +62,8 @@ class TrainCommand final : public Command {
     DeclareJson(arguments);
     arguments.Footer(
         "  foretrain train --data book.txt --dp 2 --steps 50\n"
+        "  mpirun -n 2 foretrain train --data book.txt --dp 2   a process a rank; so does "
+        "torchrun\n"
         "Ctrl-C ends the run at a step boundary and keeps what there is; a second one ends it at "
         "once.\n"
         "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 a rank or the store failed, 130 and "
@@ -74,14 +80,17 @@ class TrainCommand final : public Command {
                   "--steps: " + std::to_string(options_.steps) + " is below 1");
     }
     FT_TRY(CheckNumbers());
-    FT_ASSIGN(options_.device, device_.Choose());
+    FT_ASSIGN(const DeviceChoice device, device_.Choose());
+    options_.device = device.api;
     FT_ASSIGN(options_.capture, capture_.Level());
     if (options_.virtual_time && options_.capture == CaptureLevel::kOff) {
       return Fail(ErrorCode::kInvalidArgument,
                   "--virtual-time: it emulates from what is recorded; leave --capture off out");
     }
-    FT_ASSIGN(const ForecastContext context, device_.IsCuda() ? MakeGpuContext(model_, cluster_)
-                                                              : MakeContext(model_, cluster_));
+    FT_ASSIGN(const LaunchedRank launched, ReadLaunchedRank(&Variable));
+    if (launched.world > 1 && cluster_.ranks == 0) cluster_.ranks = launched.world;
+    FT_ASSIGN(const ForecastContext context,
+              device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu && !device_.IsCuda()) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
@@ -93,6 +102,7 @@ class TrainCommand final : public Command {
                   "--sm-share: " + std::to_string(sm_share_) + " is outside 0 to 10000");
     }
     options_.sm_share = static_cast<int>(sm_share_);
+    FT_TRY(ChooseGraphs());
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -111,6 +121,30 @@ class TrainCommand final : public Command {
     options_.seed = static_cast<std::uint64_t>(seed_);
     options_.json_lines = json_;
     options_.learning_rate.steps = options_.steps;
+    const bool share = options_.sm_share > 0 || options_.virtual_time;
+    if (launched.world > 1) {
+      FT_ASSIGN(options_.ranks,
+                PlaceLaunchedRank(plan, device, share, launched, options_.timeout_ns));
+    } else {
+      FT_ASSIGN(options_.ranks, PlaceRanks(plan, device, share));
+    }
+    auto end = options_.ranks.IsMember() ? RunMember(context, plan) : RunHere(context, plan);
+    if (options_.ranks.processes != nullptr && !end.has_value()) {
+      options_.ranks.processes->TellFailure(end.error());
+    }
+    return end;
+  }
+
+ private:
+  static const char* Variable(const char* name) { return std::getenv(name); }
+
+  // A process whose run rank 0's records and shows.
+  Result<Exit> RunMember(const ForecastContext& context, const Plan& plan) {
+    FT_TRY(TrainAsMember(context, plan, options_));
+    return StopSignal() != 0 ? ExitOfSignal(StopSignal()) : Exit::kDone;
+  }
+
+  Result<Exit> RunHere(const ForecastContext& context, const Plan& plan) {
     if (!json_) {
       std::printf("%s, %s on %s\nrates: %s\n", context.model.name.c_str(),
                   foretrain::Describe(plan).c_str(), context.cluster.name.c_str(),
@@ -130,13 +164,26 @@ class TrainCommand final : public Command {
     return ExitOfSignal(StopSignal());
   }
 
- private:
   // Which ranks stand together, by the number of the slot that each has.
   void PrintPlacement(const Plan& plan) const {
+    if (!options_.ranks.text.empty()) std::printf("ranks: %s\n", options_.ranks.text.c_str());
     const std::string groups = DescribeGroups(plan);
     if (groups.empty()) return;
     std::printf("placement %s: slots %s%s\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
                 groups.c_str(), options_.pin ? ", each on its cores" : "");
+  }
+
+  Result<void> ChooseGraphs() {
+    if (cuda_graphs_ != "on" && cuda_graphs_ != "off") {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--cuda-graphs: \"" + cuda_graphs_ + "\" is neither on nor off");
+    }
+    options_.graphs = cuda_graphs_ == "on";
+    if (options_.graphs && options_.virtual_time) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--cuda-graphs: --virtual-time measures op by op; leave one of the two out");
+    }
+    return {};
   }
 
   Result<void> CheckNumbers() const {
@@ -166,18 +213,36 @@ class TrainCommand final : public Command {
     return FigureLine("recording", text);
   }
 
+  // What graphs were made, where they were asked for.
+  std::string GraphsText(const GraphUse& use) const {
+    if (!options_.graphs) return "";
+    if (use.launches == 0 && use.refused == 0) {
+      return FigureLine("graphs",
+                        "none: a step whose ops the host times runs op by op, as the first one "
+                        "does; --capture off, or full where the GPU's own recording works");
+    }
+    std::string text = std::to_string(use.made) + " made, " + std::to_string(use.launches) +
+                       " launches of " + std::to_string(use.ops) + " ops";
+    if (use.refused > 0) {
+      text += "; " + std::to_string(use.refused) + " not made: " + use.why_refused;
+    }
+    return FigureLine("graphs", text);
+  }
+
   void Print(const TrainingResult& result, const ParameterCounts& counts) const {
     const std::int64_t steps = result.summary.steps;
     std::printf("\n%lld step%s", static_cast<long long>(steps), steps == 1 ? "" : "s");
     if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
     std::puts(result.summary.stopped ? " (stopped)" : "");
     if (result.metrics.overall)
-      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(), stdout);
+      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(),
+                 stdout);
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
     std::fputs(FigureLine("predicted", FormatBytes(result.predicted_bytes)).c_str(), stdout);
     std::fputs(OffloadText(result.offload).c_str(), stdout);
+    std::fputs(GraphsText(result.summary.graphs).c_str(), stdout);
     std::fputs(RecordingText(result.capture_cost).c_str(), stdout);
     if (result.emulated.run != 0) {
       std::fputs(FigureLine("step, emulated", FormatSeconds(result.emulated.step_s) +
@@ -194,8 +259,13 @@ class TrainCommand final : public Command {
         store_.c_str(), static_cast<long long>(result.run));
   }
 
-  static void PrintJson(const Plan& plan, const TrainingResult& result,
-                        const ParameterCounts& counts) {
+  static void WriteGraphs(JsonWriter& json, const GraphUse& use) {
+    json.Name("graphs").BeginObject().Field("made", use.made).Field("launches", use.launches);
+    json.Field("ops", use.ops).Field("refused", use.refused).EndObject();
+  }
+
+  void PrintJson(const Plan& plan, const TrainingResult& result,
+                 const ParameterCounts& counts) const {
     JsonWriter json;
     json.BeginObject()
         .Field("schema", 1)
@@ -212,6 +282,7 @@ class TrainCommand final : public Command {
     WriteParameters(json, counts);
     WriteOffload(json, result.offload);
     json.Field("resident_growth_bytes", result.summary.resident_growth_bytes);
+    if (options_.graphs) WriteGraphs(json, result.summary.graphs);
     if (result.emulated.run != 0) {
       json.Name("emulated").BeginObject().Field("run", result.emulated.run);
       json.Field("step_time_s", result.emulated.step_s).Field("covered", result.emulated.covered);
@@ -236,6 +307,7 @@ class TrainCommand final : public Command {
   DeviceFlag device_;
   std::string store_ = kDefaultStore;
   std::int64_t sm_share_ = 0;
+  std::string cuda_graphs_ = "off";
   std::string budget_;
   std::string cap_copy_;
   std::string cap_nvme_;

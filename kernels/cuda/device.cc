@@ -6,6 +6,7 @@
 #include <new>
 
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
 #include "kernels/cuda/share.h"
@@ -275,6 +276,7 @@ FtDeviceApi MakeCudaTable() {
   api.gemm_algorithms = &FindGemmAlgorithms;
   api.gemm_use = &UseGemmAlgorithm;
   SetCudaShares(api);
+  SetCudaGraphs(api);
   SetCudaKernels(api);
   return api;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -69,10 +70,26 @@ class Calibration {
     return {};
   }
 
+  // Whether each rank has a device.
+  bool IsApart(const Program& program) const {
+    return options_.world != nullptr && program.ranks.size() > 1 &&
+           program.ranks.size() <= options_.devices.size();
+  }
+  // Of each rank of the program.
+  std::vector<int> DevicesOf(const Program& program) const {
+    std::vector<int> devices(program.ranks.size(), options_.device);
+    if (IsApart(program)) std::copy_n(options_.devices.begin(), devices.size(), devices.begin());
+    return devices;
+  }
+
   Result<void> AddSheet(Sheet sheet) {
     if (sheet.program->ranks.empty() || sheet.program->ranks.front().op_count == 0) return {};
     ExecutorOptions executor_options;
-    executor_options.device = options_.device;
+    const std::vector<int> devices = DevicesOf(*sheet.program);
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      executor_options.local.push_back({sheet.program->ranks[i].rank, devices[i]});
+    }
+    if (IsApart(*sheet.program)) executor_options.world = options_.world;
     executor_options.timeout_ns = kTimeoutNs;
     executor_options.record_memory = false;
     executor_options.nvme = options_.nvme;
@@ -80,7 +97,7 @@ class Calibration {
     executor_options.gemm_algorithms = algorithms_;
     FT_ASSIGN(std::unique_ptr<Executor> executor,
               Executor::Make(sheet.program, api_, clock_, std::move(executor_options)));
-    FT_TRY(FillState(sheet, *executor, api_, options_.device));
+    FT_TRY(FillState(sheet, *executor, api_, devices));
     const std::int64_t tokens = sheet.tokens;
     running_.push_back({std::move(sheet), std::move(executor), RandomTokens(tokens), 0});
     return {};
@@ -122,6 +139,22 @@ class Calibration {
     return {};
   }
 
+  // Of a GPU, and of several: what ops take from each other, and communication.
+  Result<void> AddDeviceSheets(std::map<int, Coverage>& covered) {
+    if (options_.cluster.is_cpu || !options_.grid) return {};
+    const GpuSizes& sizes = options_.gpu;
+    FT_TRY(AddSheet(OverlapSheet(1, sizes.gemm, sizes.elements, table_)));
+    overlap_sheets_[running_.size() - 1] = &table_.copy_overlap;
+    const auto all = static_cast<int>(options_.devices.size());
+    for (const int world : std::set<int>{std::min(2, all), all}) {
+      if (world < 2 || options_.world == nullptr) continue;
+      FT_TRY(AddSheet(CommunicationGrid(world, sizes.most, covered[world], table_)));
+      FT_TRY(AddSheet(OverlapSheet(world, sizes.gemm, sizes.elements, table_)));
+      overlap_sheets_[running_.size() - 1] = &table_.collective_overlap;
+    }
+    return {};
+  }
+
   Result<void> MakeSheets() {
     std::map<int, Coverage> covered;  // by concurrency
     std::set<int> worlds{1};
@@ -146,7 +179,9 @@ class Calibration {
     for (const int world : worlds) {
       if (options_.grid) {
         FT_TRY(AddSheet(ComputeGrid(world, covered[world], table_)));
-        if (world > 1) FT_TRY(AddSheet(CommunicationGrid(world, covered[world], table_)));
+        if (world > 1) {
+          FT_TRY(AddSheet(CommunicationGrid(world, kMostOfProcessors, covered[world], table_)));
+        }
         FT_TRY(AddSheet(CopyGrid(world, false, covered[world], table_)));
         FT_TRY(AddDisk(world, covered[world]));
       }
@@ -154,7 +189,7 @@ class Calibration {
       overhead_sheets_.insert(running_.size() - 1);
     }
     worlds_.assign(worlds.begin(), worlds.end());
-    return {};
+    return AddDeviceSheets(covered);
   }
 
   Result<std::vector<Span>> RunSheet(Running& running, std::int64_t steps) {
@@ -211,6 +246,9 @@ class Calibration {
         static_cast<std::int64_t>(slice / std::max(running.step_s, 1e-6)), 1, 64);
     FT_ASSIGN(const std::vector<Span> spans, RunSheet(running, steps));
     AddSpans(spans, running.sheet.concurrency, running.sheet.series, table_);
+    if (const auto found = overlap_sheets_.find(i); found != overlap_sheets_.end()) {
+      found->second->Add(OverlapOf(spans));
+    }
     if (overhead_sheets_.count(i) == 0) return {};
     // One step alone: nothing that is issued waits for room.
     FT_ASSIGN(const std::vector<Span> first, RunSheet(running, 1));
@@ -225,6 +263,7 @@ class Calibration {
   SampleTable table_;
   std::vector<Running> running_;
   std::set<std::size_t> overhead_sheets_;  // by place in running_
+  std::map<std::size_t, Overlap*> overlap_sheets_;
   std::vector<int> worlds_;
   GemmAlgorithms algorithms_;
   ReferenceSpreads references_;

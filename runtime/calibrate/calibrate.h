@@ -31,10 +31,22 @@ struct CalibrationProgress {
   double done = 0;  // in [0, 1]
 };
 
+// What GPUs are measured with beside the targets. Tests take smaller ones.
+struct GpuSizes {
+  std::int64_t most = 1 << 20;                    // of CommunicationGrid: 128 MiB of two ranks
+  std::int64_t gemm = 1024;                       // of OverlapSheet: tenths of a millisecond
+  std::int64_t elements = std::int64_t{1} << 25;  // likewise, on their way beside it
+};
+
 struct CalibrateOptions {
   std::vector<CalibrationTarget> targets;
   ClusterSpec cluster;  // this machine: what is not measured is derived from it
   int device = 0;
+  // Devices that are a rank's each where several are measured together, with what joins them;
+  // none: ranks share `device`.
+  std::vector<int> devices;
+  WorldMaker world;
+  GpuSizes gpu;
   double seconds = 20;  // to take about; > 0. Each op is timed at least once all the same.
   bool grid = true;     // sizes around those of the targets, for other plans
   bool skip_what_does_not_fit = false;  // targets that the device has no memory for; else an error
@@ -54,7 +66,9 @@ struct CalibrateOptions {
 // shared machine touches all points alike. A point's time is the median over its samples, times
 // the stretch of a whole excerpt over its medians (SampleTable::Stretch); that of a collective runs
 // from its last member's arrival. Launch, gap and wake are taken from the same recordings. The
-// reference GEMM is measured before, between rounds and after.
+// reference GEMM is measured before, between rounds and after. On GPUs collectives and transfers
+// are timed among two and among all of `devices`, and what GEMMs take beside an all-reduce: the
+// profile's overlap_slowdown. What they take beside copies is told in its assumptions.
 //
 // Errors: those of Compile and of Executor::Run; kAborted when stopped. Calls come from the
 // caller's thread.

@@ -96,14 +96,15 @@ void AppendTransfer(SheetWriter& writer, const std::vector<std::int32_t>& buffer
 
 }  // namespace
 
-Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table) {
+Sheet CommunicationGrid(int ranks, std::int64_t most, Coverage& coverage, SampleTable& table) {
   SheetWriter writer = Ranks("communication by size", ranks, table);
-  constexpr std::array<std::int64_t, 6> kScales{1, 64, 1024, 8192, 65536, 262144};
+  constexpr std::array<std::int64_t, 7> kScales{1, 64, 1024, 8192, 65536, 262144, 1048576};
   std::vector<std::int32_t> buffers;
   for (int rank = 0; rank < ranks; ++rank) {
-    buffers.push_back(writer.Buffer(rank, 2 * kScales.back() * 16 * ranks, true));
+    buffers.push_back(writer.Buffer(rank, 2 * most * 16 * ranks, true));
   }
   for (const std::int64_t scale : kScales) {
+    if (scale > most) break;
     const std::int64_t elements = scale * 16 * ranks;
     for (const OpKind kind : {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather,
                               OpKind::kAllToAll, OpKind::kRotate}) {

@@ -1,5 +1,7 @@
 #include "runtime/calibrate/profile_of.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -112,6 +114,30 @@ void SetLinkRates(DeviceProfile& profile) {
   profile.rates.link_bytes_per_s = Measured(moved / (large->seconds - small->seconds));
 }
 
+// Of a link between GPUs: what the largest transfer adds to the smallest.
+void SetGpuLinkRates(DeviceProfile& profile) {
+  const ProfilePoint* small = nullptr;
+  const ProfilePoint* large = nullptr;
+  for (const ProfilePoint& point : profile.points) {
+    if (point.kind != OpKind::kSend) continue;
+    if (small == nullptr || point.shape.elements < small->shape.elements) small = &point;
+    if (large == nullptr || point.shape.elements > large->shape.elements) large = &point;
+  }
+  if (small == nullptr) return;
+  profile.rates.link_base_s = Measured(small->seconds);
+  if (large->seconds <= small->seconds) return;
+  const double bytes = WorkOf(OpOf(*large)).bytes - WorkOf(OpOf(*small)).bytes;
+  profile.rates.link_bytes_per_s = Measured(bytes / (large->seconds - small->seconds));
+}
+
+void SetOverlap(DeviceProfile& profile, const SampleTable& table) {
+  SetIfMeasured(profile.rates.overlap_slowdown, SlowdownOf(table.collective_overlap));
+  if (const auto copies = SlowdownOf(table.copy_overlap)) {
+    profile.assumptions += fmt::format(
+        "; compute took {:.2f} times as long beside copies, which is not modelled", *copies);
+  }
+}
+
 // The overhead with one busy rank, where it was measured.
 std::optional<double> OverheadAlone(const DeviceProfile& profile, OverheadKind kind) {
   for (const OverheadPoint& point : profile.overheads) {
@@ -120,7 +146,7 @@ std::optional<double> OverheadAlone(const DeviceProfile& profile, OverheadKind k
   return std::nullopt;
 }
 
-void SetRates(DeviceProfile& profile, const SampleTable& table) {
+void SetRates(DeviceProfile& profile, const SampleTable& table, bool is_cpu) {
   ProfileRates& rates = profile.rates;
   SetIfMeasured(rates.gemm_flop_per_s, BestRate(profile, OpKind::kGemm, Flop));
   SetIfMeasured(rates.attention_forward_flop_per_s,
@@ -134,7 +160,8 @@ void SetRates(DeviceProfile& profile, const SampleTable& table) {
   SetIfMeasured(rates.wake_s, OverheadAlone(profile, OverheadKind::kWake));
   const Spread reads = SpreadOf(table.host_reads());
   if (reads.samples > 0) rates.host_read_s = Measured(reads.median);
-  SetLinkRates(profile);
+  is_cpu ? SetLinkRates(profile) : SetGpuLinkRates(profile);
+  SetOverlap(profile, table);
   SetCopyRates(profile);
 }
 
@@ -207,7 +234,7 @@ Result<DeviceProfile> MakeProfile(const CalibrateOptions& options, const SampleT
                                  spread.p90, spread.samples});
   }
   AddReference(profile, references);
-  SetRates(profile, table);
+  SetRates(profile, table, options.cluster.is_cpu);
   FT_TRY(ValidateProfile(profile));
   return profile;
 }

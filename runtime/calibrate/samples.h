@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -32,6 +33,21 @@ struct Spread {
 
 // Order statistics by the nearest rank; all 0 of none. O(n log n).
 Spread SpreadOf(Durations durations);
+
+// Durations of ops that ran while nothing else of their rank moved bytes, and of the same ones that
+// ran wholly beside what did.
+struct Overlap {
+  Durations alone, beside;
+
+  void Add(const Overlap& more) {
+    alone.insert(alone.end(), more.alone.begin(), more.alone.end());
+    beside.insert(beside.end(), more.beside.begin(), more.beside.end());
+  }
+};
+
+// How many times as long an op takes beside the others: by medians, at least 1; nothing of fewer
+// than five samples of either.
+std::optional<double> SlowdownOf(const Overlap& overlap);
 
 // Orders points by what they measure, whatever came out: two are equal where SameKey holds.
 struct PointOrder {
@@ -64,6 +80,8 @@ class SampleTable {
     overheads_[{kind, concurrency}].push_back(std::max<std::int64_t>(0, duration_ns));
   }
   void AddHostRead(std::int64_t duration_ns) { host_reads_.push_back(duration_ns); }
+
+  Overlap collective_overlap, copy_overlap;  // of GEMMs
 
   struct Series {
     ProfilePoint key;

@@ -100,8 +100,15 @@ Sheet ComputeSheet(const Program& plan, bool alone, int repeats, Coverage& cover
 // one at a time.
 Sheet CommunicationSheet(const Program& plan, int repeats, Coverage& coverage, SampleTable& table);
 
-// Collectives and transfers of all kinds among `ranks` ranks, over a range of sizes.
-Sheet CommunicationGrid(int ranks, Coverage& coverage, SampleTable& table);
+// Collectives and transfers of all kinds among `ranks` ranks, over a range of sizes up to `most`
+// times 16 elements a rank.
+inline constexpr std::int64_t kMostOfProcessors = 262144;
+Sheet CommunicationGrid(int ranks, std::int64_t most, Coverage& coverage, SampleTable& table);
+
+// Products of `gemm` x `gemm` matrices alone, and beside an all-reduce of `elements` (ranks > 1) or
+// a copy of as many off the device: OverlapOf sorts the spans of its runs.
+Sheet OverlapSheet(int ranks, std::int64_t gemm, std::int64_t elements, SampleTable& table);
+Overlap OverlapOf(const std::vector<Span>& spans);
 
 // Copies between two spaces over a range of sizes, in a rank one after the other: device and pinned
 // memory, and with `disk` pinned memory and a disk.

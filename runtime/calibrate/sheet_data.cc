@@ -133,11 +133,12 @@ Result<void> RandomTokens::Fill(const BatchRequest& request, std::span<std::int3
   return {};
 }
 
-Result<void> FillState(const Sheet& sheet, Executor& executor, const FtDeviceApi& api, int device) {
-  FT_ASSIGN(const DeviceQueue queue, DeviceQueue::Make(api, device));
-  const Filler filler(api, queue, sheet.tokens);
+Result<void> FillState(const Sheet& sheet, Executor& executor, const FtDeviceApi& api,
+                       const std::vector<int>& devices) {
   const Program& program = *sheet.program;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    FT_ASSIGN(const DeviceQueue queue, DeviceQueue::Make(api, devices[r]));
+    const Filler filler(api, queue, sheet.tokens);
     const RankProgram& rank = program.ranks[r];
     const std::vector<Content> contents = ContentsOf(program, rank);
     RankArena& arena = executor.Arena(static_cast<int>(r));

@@ -2,6 +2,8 @@
 // slower or faster than those. Leaves out real data.
 #pragma once
 
+#include <vector>
+
 #include "base/device_api.h"
 #include "base/random.h"
 #include "base/result.h"
@@ -23,7 +25,8 @@ class RandomTokens : public BatchSource {
 };
 
 // Gives the sheet's state values: small normal ones, tokens where tokens are read, and zero for the
-// optimizer, whose second moments are not negative.
-Result<void> FillState(const Sheet& sheet, Executor& executor, const FtDeviceApi& api, int device);
+// optimizer, whose second moments are not negative. `devices`: of each rank.
+Result<void> FillState(const Sheet& sheet, Executor& executor, const FtDeviceApi& api,
+                       const std::vector<int>& devices);
 
 }  // namespace foretrain

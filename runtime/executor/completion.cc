@@ -27,7 +27,7 @@ Result<std::unique_ptr<Completion>> Completion::Make(RankRun& rank,
   RunShared& shared = rank.shared_;
   std::unique_ptr<Completion> made(
       new Completion(rank, std::move(lanes), shared.clock, shared.control));
-  FT_ASSIGN(made->clock_, DeviceClock::Make(shared.api, shared.options.device));
+  FT_ASSIGN(made->clock_, DeviceClock::Make(shared.api, rank.device_));
   made->spans_ = &rank.recorder_.AddLane();
   for (const DeviceLane* lane : made->lanes_) made->timed_ = made->timed_ || lane->timed();
   return made;
@@ -123,8 +123,8 @@ Result<void> Completion::Look(DeviceLane& lane) {
   const std::int64_t now_ns = rank_.shared_.clock.Now();
   while (lane.popped() < ended) {
     const LaneEntry& entry = lane.At(lane.popped());
-    if (lane.timed() && !entry.born && !entry.left_out) FT_TRY(See(entry));
-    FT_ASSIGN(const Seen seen, Take(lane, entry, now_ns));
+    if (lane.timed() && !entry.born && !entry.left_out && entry.before == 0) FT_TRY(See(entry));
+    FT_ASSIGN(const Seen seen, Take(lane, lane.popped(), now_ns));
     seen_.push_back(seen);
     lane.Pop();
   }
@@ -145,18 +145,23 @@ Result<void> Completion::See(const LaneEntry& entry) {
   return {};
 }
 
-Result<Completion::Seen> Completion::Take(const DeviceLane& lane, const LaneEntry& entry,
+Result<Completion::Seen> Completion::Take(DeviceLane& lane, std::int64_t sequence,
                                           std::int64_t now_ns) const {
+  const LaneEntry& entry = lane.At(sequence);
   Seen seen;
   seen.ended = true;
+  seen.inside = entry.before > 0;
   seen.op = entry.op;
   seen.round = entry.round;
   seen.left_out = entry.left_out;
   seen.time_ns = now_ns;
   if (entry.left_out || !lane.timed()) return seen;
   seen.span = entry.span;
-  FT_ASSIGN(seen.span.start_ns, clock_.TimeOf(entry.start));
-  FT_ASSIGN(seen.span.end_ns, clock_.TimeOf(entry.end));
+  FT_ASSIGN(seen.span.end_ns, clock_.TimeOf(lane.At(sequence + entry.behind).end));
+  seen.span.start_ns = seen.span.end_ns;
+  if (!seen.inside) {
+    FT_ASSIGN(seen.span.start_ns, clock_.TimeOf(entry.start));
+  }
   seen.span.ready_ns = seen.span.start_ns;
   if (entry.waits) {
     FT_ASSIGN(seen.span.ready_ns, clock_.TimeOf(entry.arrived));
@@ -176,11 +181,8 @@ void Completion::Tell() {
     for (const Seen& seen : seen_) {
       const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(seen.op)];
       if (options.record_memory && !seen.left_out) {
-        if (seen.ended) {
-          rank_.Bury(op, seen.time_ns, changed_);
-        } else {
-          rank_.Bear(op, seen.time_ns, changed_);
-        }
+        if (!seen.ended || seen.inside) rank_.Bear(op, seen.time_ns, changed_);
+        if (seen.ended) rank_.Bury(op, seen.time_ns, changed_);
       }
       if (!seen.ended) continue;
       if (options.record_spans && !seen.left_out && rank_.Records(seen.span.step)) {

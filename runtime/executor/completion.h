@@ -33,6 +33,7 @@ class Completion {
   struct Seen {
     std::int64_t time_ns = 0;
     bool ended = false;
+    bool inside = false;  // of a graph, behind its first op
     std::int32_t op = 0;
     std::int64_t round = 0;
     bool left_out = false;
@@ -44,7 +45,8 @@ class Completion {
   // Notes what has happened on a lane since it was last asked. Errors: the device's.
   Result<void> Look(DeviceLane& lane);
   Result<void> See(const LaneEntry& entry);  // that it has started
-  Result<Seen> Take(const DeviceLane& lane, const LaneEntry& entry, std::int64_t now_ns) const;
+  // What was seen of op `sequence` of a lane. Of a graph's ops the first one has all the time.
+  Result<Seen> Take(DeviceLane& lane, std::int64_t sequence, std::int64_t now_ns) const;
   // Tells of what was seen, in order of time.
   void Tell();
   bool IsIdle() const;

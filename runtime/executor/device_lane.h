@@ -26,7 +26,10 @@ struct LaneEntry {
   bool has_end = false;   // `end` was recorded behind it; else it ends with a later one
   bool waits = false;     // for peers: `arrived` was recorded before them, `start` behind
   bool born = false;      // its buffers are known to be live: the reader's
-  Span span;              // but its times
+  // Ops of the same graph on the lane: `start` is the first one's, `end` the last one's.
+  std::int32_t before = 0;
+  std::int32_t behind = 0;
+  Span span;  // but its times
   DeviceEvent arrived, start, end;
 };
 
@@ -48,6 +51,7 @@ class DeviceLane {
       }
     }
     entry.left_out = entry.has_end = entry.waits = entry.born = false;
+    entry.before = entry.behind = 0;
     return &entry;
   }
   void Push() { pushed_.store(pushed() + 1); }

@@ -27,15 +27,47 @@ int WorldOf(const Program& program) {
   return world;
 }
 
+// Ranks that run here, where none are named: all.
+std::vector<LocalRank> AllOn(const Program& program, int device) {
+  std::vector<LocalRank> local;
+  for (const RankProgram& rank : program.ranks) local.push_back({rank.rank, device});
+  return local;
+}
+
+// Places in the program of the ranks that run here.
+Result<std::vector<int>> PlacesOf(const Program& program, const std::vector<LocalRank>& local) {
+  std::vector<int> places;
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < program.ranks.size() && found < local.size(); ++i) {
+    if (program.ranks[i].rank != local[found].rank) continue;
+    places.push_back(static_cast<int>(i));
+    ++found;
+  }
+  if (found == local.size()) return places;
+  return Fail(ErrorCode::kInvalidArgument,
+              "the program has no rank " + std::to_string(local[found].rank) +
+                  " to run here, or has it before one that was named before it");
+}
+
+// Ranks of one device meet by its events, and share its multiprocessors out.
+Result<void> CheckDevices(const ExecutorOptions& options) {
+  bool one = true;
+  for (const LocalRank& local : options.local) {
+    one = one && local.device == options.local.front().device;
+  }
+  if (one || (options.world && options.sm_share == 0)) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              options.sm_share > 0
+                  ? "shares of multiprocessors are of one device, and the ranks have several"
+                  : "ranks on several devices need a world that joins them");
+}
+
 }  // namespace
 
 struct Executor::State {
   State(std::shared_ptr<const Program> program, const FtDeviceApi& api, RunClock& clock,
         ExecutorOptions options, int world_size)
-      : shared(std::move(program), api, clock, std::move(options), world_size),
-        world(world_size, api, clock, shared.control, shared.flight,
-              {shared.options.timeout_ns, [this](int rank, OpId op) { return TextOf(rank, op); },
-               shared.options.device}) {}
+      : shared(std::move(program), api, clock, std::move(options), world_size) {}
 
   std::string TextOf(int rank, OpId op) const {
     for (const RankProgram& program : shared.program->ranks) {
@@ -44,10 +76,26 @@ struct Executor::State {
     return Describe(op);
   }
 
+  // With the communicators of `options.local`, whose ranks are the program's.
+  Result<void> MakeWorld() {
+    const std::vector<LocalRank>& local = shared.options.local;
+    const auto text = [this](int rank, OpId op) { return TextOf(rank, op); };
+    if (shared.options.world) {
+      FT_ASSIGN(world, shared.options.world({*shared.program, local, shared.api, shared.clock,
+                                             shared.control, shared.flight,
+                                             shared.options.timeout_ns, text}));
+      return {};
+    }
+    world = std::make_unique<InprocWorld>(
+        WorldOf(*shared.program), shared.api, shared.clock, shared.control, shared.flight,
+        InprocOptions{shared.options.timeout_ns, text, local.front().device});
+    return {};
+  }
+
   RunShared shared;
-  InprocWorld world;
-  std::vector<std::unique_ptr<RankRun>> ranks;
-  std::vector<RankSlot> slots;  // of `ranks`, by slot
+  std::unique_ptr<RankWorld> world;
+  std::vector<std::unique_ptr<RankRun>> ranks;  // that run here, in the program's order
+  std::vector<RankSlot> slots;                  // of the program's ranks, by slot
   std::int64_t next_step = 0;
 
   std::mutex mutex;
@@ -77,7 +125,8 @@ void RunThread(const std::shared_ptr<State>& state, const std::shared_ptr<RunCal
   state->one_left.notify_all();
 }
 
-constexpr auto kLook = std::chrono::milliseconds(100);  // how often a run is asked whether it failed
+constexpr auto kLook =
+    std::chrono::milliseconds(100);  // how often a run is asked whether it failed
 
 // Waits until all threads have returned or, once the run has failed, for a second more. Those that
 // then still run are left behind.
@@ -85,9 +134,8 @@ template <class State>
 bool JoinAll(State& state, std::vector<std::thread>& threads) {
   std::unique_lock<std::mutex> lock(state.mutex);
   // A thread that waits for its device has failed the run and does not return: nobody notifies.
-  while (!state.one_left.wait_for(lock, kLook, [&] {
-    return state.running == 0 || state.shared.control.Aborted();
-  })) {
+  while (!state.one_left.wait_for(
+      lock, kLook, [&] { return state.running == 0 || state.shared.control.Aborted(); })) {
   }
   const bool all = state.one_left.wait_for(lock, kGrace, [&] { return state.running == 0; });
   lock.unlock();
@@ -111,22 +159,30 @@ Result<std::unique_ptr<Executor>> Executor::Make(std::shared_ptr<const Program> 
                                                  ExecutorOptions options) {
   FT_CHECK(options.timeout_ns > 0 && options.run_ahead >= 1);
   FT_TRY(CheckProgram(*program, api));
-  FT_TRY(CheckMemory(*program, api, options.device, options.budget_bytes));
+  if (options.graphs && api.graph_launch == nullptr) {
+    return Fail(ErrorCode::kUnsupported,
+                std::string(api.name) + ": this device has no graphs; leave --cuda-graphs out");
+  }
+  if (options.local.empty()) options.local = AllOn(*program, options.device);
+  FT_ASSIGN(const std::vector<int> places, PlacesOf(*program, options.local));
+  FT_TRY(CheckDevices(options));
+  FT_TRY(CheckMemory(*program, api, options.local, options.budget_bytes));
   const int world = WorldOf(*program);
   auto state = std::make_shared<State>(std::move(program), api, clock, std::move(options), world);
+  const std::vector<LocalRank>& local = state->shared.options.local;
   state->next_step = state->shared.options.first_step;
   if (const int share = state->shared.options.sm_share; share > 0) {
     FT_ASSIGN(state->shared.shares,
-              DeviceShares::Make(api, state->shared.options.device,
-                                 static_cast<int>(state->shared.program->ranks.size()), share));
+              DeviceShares::Make(api, local.front().device, static_cast<int>(local.size()), share));
   }
   state->slots = SlotsOf(*state->shared.program, UsableCores());
-  for (std::size_t i = 0; i < state->shared.program->ranks.size(); ++i) {
-    CommunicatorSet& set = state->world.Rank(state->shared.program->ranks[i].rank);
-    auto rank = RankRun::Make(state->shared, static_cast<int>(i), set);
+  FT_TRY(state->MakeWorld());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    auto rank = RankRun::Make(state->shared, places[i], static_cast<int>(i),
+                              state->world->Rank(local[i].rank));
     if (!rank.has_value()) {
       Error error = std::move(rank).error();
-      const std::string name = "rank " + std::to_string(state->shared.program->ranks[i].rank);
+      const std::string name = "rank " + std::to_string(local[i].rank);
       if (!error.message.starts_with(name)) error.message = name + ": " + error.message;
       return tl::unexpected<Error>(std::move(error));
     }
@@ -143,7 +199,11 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
   }
   RunClock& clock = state.shared.clock;
   auto call = std::shared_ptr<RunCall>(
-      new RunCall{state.next_step, steps, &batches, &sink, {steps, std::move(stop)}});
+      new RunCall{state.next_step,
+                  steps,
+                  &batches,
+                  &sink,
+                  {steps, std::move(stop), state.shared.options.agreement}});
   const std::int64_t start_ns = clock.Now();
   for (const auto& rank : state.ranks) rank->Begin(*call);
 
@@ -166,6 +226,7 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
   for (const RankSlot& slot : state.slots) {
     const auto found = std::find_if(state.ranks.begin(), state.ranks.end(),
                                     [&](const auto& rank) { return rank->rank() == slot.rank; });
+    if (found == state.ranks.end()) continue;  // runs in another process
     RankRun* const at = found->get();
     for (const Queue queue : at->Queues()) {
       start(*at, slot, [at, queue] { return at->RunQueue(queue); });
@@ -194,6 +255,7 @@ Result<RunSummary> Executor::Run(std::int64_t steps, BatchSource& batches, RunSi
     summary.recording.recording_ns += cost.recording_ns;
     summary.recording.thread_ns += cost.thread_ns;
     summary.recording.spans += cost.spans;
+    summary.graphs.Add(rank->Graphs());
     summary.peak_bytes.push_back(rank->ledger().Peak(Space::kDevice));
     auto& peaks = summary.peak_by_space.emplace_back();
     for (std::size_t space = 0; space < peaks.size(); ++space) {
@@ -209,8 +271,12 @@ int Executor::ranks() const { return static_cast<int>(state_->ranks.size()); }
 std::int64_t Executor::next_step() const { return state_->next_step; }
 const FlightRecorder& Executor::flight() const { return state_->shared.flight; }
 
-RankArena& Executor::Arena(int rank_index) {
-  return state_->ranks[static_cast<std::size_t>(rank_index)]->arena();
+const RankProgram& Executor::Rank(int place) const {
+  return state_->ranks[static_cast<std::size_t>(place)]->program();
+}
+
+RankArena& Executor::Arena(int place) {
+  return state_->ranks[static_cast<std::size_t>(place)]->arena();
 }
 
 std::string Executor::FlightText() const {

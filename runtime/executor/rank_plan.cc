@@ -8,6 +8,8 @@
 
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
+#include "runtime/executor/graph_plan.h"
+#include "sim/program/row_counts.h"
 
 namespace foretrain {
 namespace {
@@ -37,6 +39,7 @@ class Planner {
   Result<RankPlan> Run() {
     for (const OpRef ref : refs_) FT_TRY(AddOp(ref));
     AddWaits();
+    MarkStretches(plan_);
     return std::move(plan_);
   }
 
@@ -72,7 +75,7 @@ class Planner {
     } else if (op.kind == OpKind::kReadCounts) {
       planned.work = Work::kReadCounts;
       planned.detail = static_cast<std::int32_t>(plan_.counts.size());
-      plan_.counts.push_back({at[0], op.shape});
+      plan_.counts.push_back({at[0], op.shape, RouterOf(op.name)});
     } else if (op.kind == OpKind::kOpaque) {
       planned.work = Work::kOpaque;
       planned.detail = static_cast<std::int32_t>(plan_.durations_ns.size());
@@ -88,6 +91,7 @@ class Planner {
                                 random, ExpertMember(), bytes},
                                optimizer_));
       planned.work = Work::kKernel;
+      planned.steady = call.counts == nullptr && WhyNotInGraph(op).empty();
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -47,7 +48,9 @@ struct PlannedOp {
   Queue queue = Queue::kCompute;
   OpClass op_class = OpClass::kMemoryBound;
   Work work = Work::kKernel;
-  bool ahead = false;  // works for the next step
+  bool ahead = false;         // works for the next step
+  bool steady = false;        // WhyNotInGraph has nothing against it
+  std::int16_t together = 1;  // ops of its queue from here on that may be one graph
 };
 
 struct PlannedComm {
@@ -91,6 +94,7 @@ struct PlannedRead {
 struct PlannedCounts {
   const std::byte* at = nullptr;
   OpShape shape;
+  std::string_view router;  // of the block's, in the op's name (row_counts.h)
 };
 
 struct RankPlan {

@@ -18,9 +18,10 @@ constexpr std::int64_t kIssueBatch = 32;
 
 }  // namespace
 
-RankRun::RankRun(RunShared& shared, int rank_index)
+RankRun::RankRun(RunShared& shared, int rank_index, int place)
     : shared_(shared),
-      index_(rank_index),
+      place_(place),
+      device_(shared.options.local[static_cast<std::size_t>(place)].device),
       program_(shared.program->ranks[static_cast<std::size_t>(rank_index)]),
       recorded_(shared.options.window.CoversRank(program_.rank)),
       ledger_(program_, recorded_ && shared.options.window.CoversStep(shared.options.first_step)),
@@ -32,10 +33,10 @@ RankRun::RankRun(RunShared& shared, int rank_index)
 
 RankRun::~RankRun() = default;
 
-Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index,
+Result<std::unique_ptr<RankRun>> RankRun::Make(RunShared& shared, int rank_index, int place,
                                                CommunicatorSet& communicators) {
-  std::unique_ptr<RankRun> rank(new RankRun(shared, rank_index));
-  const ArenaOptions arena{shared.options.device, shared.options.poison, shared.options.nvme};
+  std::unique_ptr<RankRun> rank(new RankRun(shared, rank_index, place));
+  const ArenaOptions arena{rank->device_, shared.options.poison, shared.options.nvme};
   FT_ASSIGN(rank->arena_, RankArena::Make(rank->program_, shared.api, arena));
   FT_ASSIGN(rank->plan_, PlanRank(*shared.program, rank_index, *rank->arena_, communicators,
                                   shared.options.optimizer, shared.options.seed));
@@ -89,13 +90,25 @@ std::vector<Queue> RankRun::Queues() const {
 }
 
 Result<void> RankRun::RunQueue(Queue queue) {
-  return workers_[static_cast<std::size_t>(queue)]->RunAll();
+  Worker& worker = *workers_[static_cast<std::size_t>(queue)];
+  return Kept(worker, worker.RunAll());
 }
 
 Result<void> RankRun::RunCompletions() { return completion_->Run(); }
 
 Result<void> RankRun::RunHost() {
   Worker& worker = *workers_[static_cast<std::size_t>(Queue::kHost)];
+  return Kept(worker, IssueAll(worker));
+}
+
+Result<void> RankRun::Kept(Worker& worker, Result<void> end) {
+  if (end.has_value()) return end;
+  Report(end.error());
+  worker.WaitForDevice();
+  return end;
+}
+
+Result<void> RankRun::IssueAll(Worker& worker) {
   // Step r begins in round r, where steps overlap with the ops that work ahead: the last round has
   // no step to begin.
   for (std::int64_t round = 0;; ++round) {
@@ -265,6 +278,14 @@ void RankRun::Report(Error error) {
 std::optional<Error> RankRun::error() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return error_;
+}
+
+GraphUse RankRun::Graphs() const {
+  GraphUse use;
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) use.Add(worker->graph_use());
+  }
+  return use;
 }
 
 std::string RankRun::TextOf(OpId op) const { return OpText(*shared_.program, program_, op); }

@@ -26,7 +26,9 @@ class Worker;
 
 class RankRun {
  public:
-  static Result<std::unique_ptr<RankRun>> Make(RunShared& shared, int rank_index,
+  //   rank_index  its place in the program
+  //   place       among the ranks that run here
+  static Result<std::unique_ptr<RankRun>> Make(RunShared& shared, int rank_index, int place,
                                                CommunicatorSet& communicators);
   ~RankRun();
 
@@ -53,9 +55,11 @@ class RankRun {
   std::optional<Error> error() const;
 
   int rank() const { return plan_.rank; }
+  const RankProgram& program() const { return program_; }
   RankArena& arena() { return *arena_; }
   const SpanRecorder& recorder() const { return recorder_; }
   const MemoryLedger& ledger() const { return ledger_; }
+  GraphUse Graphs() const;  // between runs
   std::string TextOf(OpId op) const;
 
  private:
@@ -86,7 +90,7 @@ class RankRun {
     std::atomic<std::int64_t> end_ns{0};
   };
 
-  RankRun(RunShared& shared, int rank_index);
+  RankRun(RunShared& shared, int rank_index, int place);
 
   // The rank plays its list round after round. Where steps overlap the first round fills the
   // pipeline: it plays the ops that work ahead, for step 0, and round r + 1 plays step r.
@@ -127,7 +131,12 @@ class RankRun {
     return rounds_[static_cast<std::size_t>(round) % rounds_.size()];
   }
 
+  // Tells of an error, and keeps the thread until the device has done what the worker's queue was
+  // given: it may write to memory that goes with the thread's rank.
+  Result<void> Kept(Worker& worker, Result<void> end);
+
   // The host's part.
+  Result<void> IssueAll(Worker& worker);
   void BeginStep(std::int64_t step);
   Result<void> IssueRound(Worker& worker, std::int64_t round);
   Result<void> WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published);
@@ -141,7 +150,8 @@ class RankRun {
   Error Stuck() const;
 
   RunShared& shared_;
-  const int index_;  // of the rank in the program
+  const int place_;   // among the ranks that run here
+  const int device_;  // that it computes on
   const RankProgram& program_;
   std::unique_ptr<RankArena> arena_;
   RankPlan plan_;

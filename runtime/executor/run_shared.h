@@ -18,19 +18,24 @@
 
 namespace foretrain {
 
-// Up to which step all ranks of a process run: a stop that is asked for takes effect at the end of
-// the last step that any of them has begun.
+// Up to which step all ranks run: a stop that is asked for takes effect at the end of the last step
+// that any of them has begun or, where some are other processes', may have.
 class StepLimit {
  public:
-  StepLimit(std::int64_t end, std::function<bool()> stop) : end_(end), stop_(std::move(stop)) {}
+  // `agreement` may be null.
+  StepLimit(std::int64_t end, std::function<bool()> stop, StepAgreement* agreement)
+      : end_(end), asked_(end), stop_(std::move(stop)), agreement_(agreement) {}
 
   // Whether the caller's rank may begin `step`; steps in order.
   bool Begin(std::int64_t step) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!stopped_ && stop_ && stop_()) {
-      stopped_ = true;
+    const bool stop = !stopped_ && stop_ && stop_();
+    if (agreement_ != nullptr) {
+      if (step < end_ && !agreement_->MayBegin(step, stop)) end_ = step;
+    } else if (stop) {
       end_ = std::min(end_, begun_);
     }
+    stopped_ = stopped_ || stop || end_ < asked_;
     if (step >= end_) return false;
     begun_ = std::max(begun_, step + 1);
     return true;
@@ -47,10 +52,12 @@ class StepLimit {
 
  private:
   mutable std::mutex mutex_;
-  std::int64_t end_;        // guarded by mutex_, as all below
+  std::int64_t end_;  // guarded by mutex_, as all below
+  const std::int64_t asked_;
   std::int64_t begun_ = 0;  // steps
   bool stopped_ = false;
   const std::function<bool()> stop_;
+  StepAgreement* const agreement_;
 };
 
 struct RunShared {
@@ -64,7 +71,7 @@ struct RunShared {
   Gate stall_gate;  // where threads that an injected fault stalls or delays sleep
   ComputeTurns turns;
   std::mutex sink_mutex;
-  DeviceShares shares;  // one a rank, by its place in the program; made before the ranks
+  DeviceShares shares;  // one a rank that runs here, by its place; made before the ranks
 
   RunShared(std::shared_ptr<const Program> the_program, const FtDeviceApi& the_api,
             RunClock& the_clock, ExecutorOptions the_options, int world)

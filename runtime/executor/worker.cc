@@ -29,11 +29,11 @@ Worker::Worker(RankRun& rank, Queue queue)
 
 Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   std::unique_ptr<Worker> worker(new Worker(rank, queue));
-  FtShare* const share = queue == Queue::kCpu ? nullptr : rank.shared_.shares.At(rank.index_);
+  FtShare* const share = queue == Queue::kCpu ? nullptr : rank.shared_.shares.At(rank.place_);
   if (share != nullptr) {
     FT_ASSIGN(worker->device_queue_, DeviceQueue::MakeIn(worker->api_, share));
   } else {
-    FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.shared_.options.device));
+    FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.device_));
   }
   FT_TRY(worker->ChooseAlgorithms());
   worker->lane_ = &rank.recorder_.AddLane();
@@ -64,21 +64,24 @@ Result<void> Worker::RunAll() {
   seen_issued_ = 0;
   staged_ = {-1, -1};
   for (std::int64_t round = 0;; ++round) {
-    for (const std::int32_t op : ops) {
-      const std::int64_t target = round * per_round + op + 1;
+    for (std::size_t at = 0; at < ops.size();) {
+      const std::int32_t op = ops[at];
+      const int together = Together(op, round);
+      at += static_cast<std::size_t>(together);
+      const std::int64_t target = round * per_round + ops[at - 1] + 1;
       if (seen_issued_ < target) {
         FT_TRY(rank_.WaitHere(
             gate, [&] { return rank_.issued_.load() >= target || rank_.closed_.load(); }));
         seen_issued_ = rank_.issued_.load();
         if (seen_issued_ < target) return Finish();  // closed
       }
-      FT_TRY(Run(op, round));
+      FT_TRY(Run(op, round, together));
     }
     lane_->MarkStep();
   }
 }
 
-Result<void> Worker::Run(std::int32_t number, std::int64_t round) {
+Result<void> Worker::Run(std::int32_t number, std::int64_t round, int together) {
   const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
   FT_TRY(WaitForEdges(op, round));
   if (rank_.IsLeftOut(op, round)) {
@@ -86,7 +89,9 @@ Result<void> Worker::Run(std::int32_t number, std::int64_t round) {
   }
   Result<void> done = Fail(ErrorCode::kIo, "threw something that is no exception");
   try {
-    done = device_lane_ != nullptr ? RunOnDevice(number, op, round) : RunGuarded(number, op, round);
+    done = together > 1              ? RunStretch(number, together, round)
+           : device_lane_ != nullptr ? RunOnDevice(number, op, round)
+                                     : RunGuarded(number, op, round);
   } catch (const std::bad_alloc&) {
     done = Fail(ErrorCode::kResourceExhausted, "out of host memory");
   } catch (const std::exception& thrown) {
@@ -222,7 +227,9 @@ Result<void> Worker::Choose(const KernelCall& call, OpId op) {
                          plan.tp,      key.block,       key.micro_batch, key.pass,
                          route.rows,   route.per_token, call.router};
   const std::int64_t bytes = route.rows * route.per_token * std::int64_t{sizeof(std::int32_t)};
-  std::vector<std::int32_t> chosen(static_cast<std::size_t>(route.rows * route.per_token));
+  FT_ASSIGN(std::byte* const room, Landing(bytes));
+  const std::span chosen(reinterpret_cast<std::int32_t*>(room),
+                         static_cast<std::size_t>(route.rows * route.per_token));
   RoutingScript& script = *rank_.shared_.options.routing;
   if (script.Replay(site, chosen)) {
     route.replay = 1;
@@ -236,11 +243,11 @@ Result<void> Worker::Choose(const KernelCall& call, OpId op) {
 }
 
 Result<const std::int32_t*> Worker::FetchCounts(const std::byte* at, const OpShape& shape) {
-  counts_.resize(static_cast<std::size_t>(RowCounts::Numbers(shape)));
-  FT_TRY(CheckDevice(api_.copy(device_queue_.get(), counts_.data(), at,
-                               RowCounts::Numbers(shape) * std::int64_t{sizeof(std::int32_t)})));
+  const std::int64_t bytes = RowCounts::Numbers(shape) * std::int64_t{sizeof(std::int32_t)};
+  FT_ASSIGN(std::byte* const counts, Landing(bytes));
+  FT_TRY(CheckDevice(api_.copy(device_queue_.get(), counts, at, bytes)));
   FT_TRY(Settle());
-  return counts_.data();
+  return reinterpret_cast<const std::int32_t*>(counts);
 }
 
 Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
@@ -248,8 +255,9 @@ Result<void> Worker::ReadCounts(const PlannedCounts& counts, OpId op) {
   const InstructionKey key = UnpackId(op);
   if (key.pass != Pass::kForward) return {};  // again
   const auto count = static_cast<std::size_t>(RowCounts::Numbers(counts.shape));
-  const RoutedCounts routed{values_.step, rank_.plan_.rank, key.block, key.micro_batch,
-                            std::vector<std::int32_t>(at, at + count)};
+  const RoutedCounts routed{
+      values_.step,    rank_.plan_.rank,           key.block,
+      key.micro_batch, std::string(counts.router), std::vector<std::int32_t>(at, at + count)};
   const std::lock_guard<std::mutex> lock(rank_.shared_.sink_mutex);
   rank_.call_->sink->OnRouting(routed);
   return {};
@@ -367,20 +375,21 @@ Result<void> Worker::Load(const PlannedLoad& load) {
 }
 
 Result<void> Worker::Read(const PlannedRead& read) {
-  const FtDeviceApi& api = api_;
-  const auto value = [&](const std::byte* at, std::optional<float>& to) -> Result<void> {
-    if (at == nullptr) return {};
-    to = 0.0F;
-    return CheckDevice(api.copy(device_queue_.get(), &*to, at, sizeof(float)));
-  };
+  const std::array<const std::byte*, 3> from = {read.loss, read.squared_norm, read.doublings};
+  FT_ASSIGN(std::byte* const room, Landing(from.size() * sizeof(float)));
+  auto* const values = reinterpret_cast<float*>(room);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == nullptr) continue;
+    FT_TRY(CheckDevice(api_.copy(device_queue_.get(), &values[i], from[i], sizeof(float))));
+  }
+  FT_TRY(Settle());
   StepScalars scalars;
   scalars.step = values_.step;
   scalars.rank = rank_.plan_.rank;
   std::optional<float> doublings;
-  FT_TRY(value(read.loss, scalars.loss));
-  FT_TRY(value(read.squared_norm, scalars.squared_norm));
-  FT_TRY(value(read.doublings, doublings));
-  FT_TRY(Settle());
+  if (read.loss != nullptr) scalars.loss = values[0];
+  if (read.squared_norm != nullptr) scalars.squared_norm = values[1];
+  if (read.doublings != nullptr) doublings = values[2];
   if (scalars.squared_norm.has_value()) *scalars.squared_norm *= read.norm_factor;
   if (doublings.has_value()) {
     const int power = static_cast<int>(*doublings);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,14 +21,19 @@ class Worker {
   // Errors: the device's, when it has no queue left.
   static Result<std::unique_ptr<Worker>> Make(RankRun& rank, Queue queue);
 
-  // Runs op number `op` of a round once its edges are met, or leaves it out. Errors: with rank,
+  // Runs op number `op` of a round once its edges are met, or leaves it out; of a stretch, where
+  // `together` > 1, all of its ops. Errors: with rank,
   // step and op named; kAborted as is. Exceptions of libraries become errors.
-  Result<void> Run(std::int32_t op, std::int64_t round);
+  Result<void> Run(std::int32_t op, std::int64_t round, int together = 1);
 
   // All ops of the worker's queue, as they are issued, until no more will be.
   Result<void> RunAll();
 
+  // Until the device has done what the queue was given, or has failed; without a deadline.
+  void WaitForDevice() const;
+
   Queue queue() const { return queue_; }
+  const GraphUse& graph_use() const { return graph_use_; }
 
  private:
   Worker(RankRun& rank, Queue queue);
@@ -44,12 +50,30 @@ class Worker {
   Result<void> RunOnDevice(std::int32_t number, const PlannedOp& op, std::int64_t round);
   Result<void> HoldUpQueue(const PlannedOp& op, std::int64_t round);
   bool EndsInSight(const PlannedOp& op, std::int32_t number) const;
+
+  // Stretches of ops that the device is given as graphs (worker_graph.cc).
+  struct Stretch {
+    std::int64_t runs = 0;
+    bool refused = false;  // the device makes no graph of it
+    bool told = false;     // its kernels' ops, to a recording
+    DeviceGraph graph;
+  };
+  // How many ops of the queue are given together from this one on, this time.
+  int Together(std::int32_t number, std::int64_t round);
+  Result<void> RunStretch(std::int32_t number, int count, std::int64_t round);
+  Result<void> LaunchStretch(std::span<const std::int32_t> ops);
+  void MakeGraph(std::span<const std::int32_t> ops, Stretch& stretch);
+  FtStatus LaunchOne(const PlannedOp& op);
+
   // The queue has done all that it was given: for the host to read what it wrote.
   Result<void> Settle();
   Result<void> Await(const DeviceEvent& event);
   // The turn to compute, where ranks take turns and the op computes; waits for all it needs before.
   Result<ComputeTurns::Turn> TakeTurn(const PlannedOp& op);
   bool TakesTurns(const PlannedOp& op) const;
+  // Room for what is copied here from the device: until the next call, pinned where that is to be
+  // had, so that a copy which hangs does not hold the thread.
+  Result<std::byte*> Landing(std::int64_t bytes);
   // Room for a batch on its way to the device.
   Result<void> MakeStaging();
   Result<std::span<std::int32_t>> StageBatch();
@@ -83,13 +107,16 @@ class Worker {
   DeviceLane* device_lane_ = nullptr;  // of the device's queue; null: ops end when they return
   LaneEntry* entry_ = nullptr;         // of the op that is given to it
   DeviceEvent settled_;                // where the device works later
+  std::map<std::int32_t, Stretch> stretches_;  // by the first op
+  GraphUse graph_use_;
   SpanLane* lane_ = nullptr;
   bool tracks_buffers_ = false;
   StepValues values_{-1, 0.0F, 0.0F};
   std::int64_t seen_issued_ = 0;
   std::int64_t free_ns_ = 0;           // when the queue's last op ended
   std::vector<std::int32_t> changed_;  // buffers that an op bears or buries
-  std::vector<std::int32_t> counts_;   // numbers of rows, as the host reads them
+  DeviceMemory pinned_landing_;
+  std::vector<std::byte> landing_;  // where there is no pinned memory
   std::vector<std::int64_t> in_parts_, out_parts_;
   std::vector<std::int32_t> staging_;  // tokens on their way to the device, unless pinned
   DeviceMemory pinned_staging_;        // room for two batches

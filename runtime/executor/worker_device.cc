@@ -1,8 +1,10 @@
 // Ops on a device that works later: what a queue's thread gives to the device, and what it waits
 // for there.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 
 #include "runtime/executor/completion.h"
 #include "runtime/executor/rank_wait.h"
@@ -16,6 +18,7 @@ namespace {
 constexpr std::int32_t kUnseen = 16;
 
 constexpr std::int64_t kSettleSleepNs = 10'000;
+constexpr auto kPatience = std::chrono::milliseconds(1);  // with a device whose run has failed
 
 // Their work is the host's.
 bool IsOfHost(Queue queue) {
@@ -26,11 +29,11 @@ bool IsOfHost(Queue queue) {
 
 Result<void> Worker::MakeLane() {
   const ExecutorOptions& options = rank_.shared_.options;
-  FT_ASSIGN(settled_, DeviceEvent::Make(api_, options.device, /*timed=*/false));
+  FT_ASSIGN(settled_, DeviceEvent::Make(api_, rank_.device_, /*timed=*/false));
   if (IsOfHost(queue_)) return {};
   const bool timed = options.record_spans || options.record_memory;
   auto& lane = rank_.lanes_[static_cast<std::size_t>(queue_)];
-  lane = std::make_unique<DeviceLane>(api_, options.device, options.run_ahead + 1, timed);
+  lane = std::make_unique<DeviceLane>(api_, rank_.device_, options.run_ahead + 1, timed);
   device_lane_ = lane.get();
   return {};
 }
@@ -48,8 +51,19 @@ Result<void> Worker::MakeStaging() {
   staging_.resize(static_cast<std::size_t>(tokens));
   if (api_.asynchronous == 0 || api_.host_allocate == nullptr) return {};
   const std::int64_t bytes = 2 * tokens * std::int64_t{sizeof(std::int32_t)};
-  FT_ASSIGN(pinned_staging_, DeviceMemory::MakePinned(api_, rank_.shared_.options.device, bytes));
+  FT_ASSIGN(pinned_staging_, DeviceMemory::MakePinned(api_, rank_.device_, bytes));
   return {};
+}
+
+Result<std::byte*> Worker::Landing(std::int64_t bytes) {
+  if (api_.asynchronous == 0 || api_.host_allocate == nullptr) {
+    landing_.resize(static_cast<std::size_t>(bytes));
+    return landing_.data();
+  }
+  if (pinned_landing_.bytes() < bytes) {
+    FT_ASSIGN(pinned_landing_, DeviceMemory::MakePinned(api_, rank_.device_, bytes));
+  }
+  return pinned_landing_.data();
 }
 
 Result<std::span<std::int32_t>> Worker::StageBatch() {
@@ -163,6 +177,15 @@ Result<void> Worker::Settle() {
   if (api_.asynchronous == 0) return {};
   FT_TRY(settled_.RecordOn(device_queue_.get()));
   return Await(settled_);
+}
+
+void Worker::WaitForDevice() const {
+  if (api_.asynchronous == 0 || !settled_.RecordOn(device_queue_.get()).has_value()) return;
+  for (;;) {
+    const auto done = settled_.HasEnded();
+    if (!done.has_value() || *done) return;
+    std::this_thread::sleep_for(kPatience);
+  }
 }
 
 Result<void> Worker::Await(const DeviceEvent& event) {

@@ -3,31 +3,12 @@
 #include <numeric>
 #include <vector>
 
-#include "base/checked.h"
 #include "runtime/device_status.h"
 #include "runtime/inproc/addresses.h"
 #include "runtime/inproc/channel.h"
+#include "runtime/inproc/part_of.h"
 
 namespace foretrain {
-namespace {
-
-// Elements of a member's part of an all-reduce: whole cache lines, so that no two members write
-// into one.
-constexpr std::int64_t kGrain = 16;
-
-struct Part {
-  std::int64_t begin = 0;
-  std::int64_t size = 0;
-};
-
-Part PartOf(std::int64_t elements, std::int64_t members, std::int64_t member) {
-  const std::int64_t each = CeilDiv(CeilDiv(elements, members), kGrain) * kGrain;
-  const std::int64_t begin = std::min(elements, each * member);
-  return {begin, std::min(elements, begin + each) - begin};
-}
-
-}  // namespace
-
 Result<void> InprocChannel::Move(int member, std::int64_t sequence, Slot& slot, FtQueue* queue) {
   const CommCall& call = slot.calls[static_cast<std::size_t>(member)];
   const bool all_reduce = call.kind == OpKind::kAllReduce;

@@ -1,6 +1,5 @@
 #include "runtime/inproc/inproc_world.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "runtime/inproc/channel.h"
@@ -24,11 +23,6 @@ class Endpoint : public Communicator {
   const Queue at_;
   std::int64_t sequence_ = 0;
 };
-
-// Both ends of a transfer name it by where it goes.
-bool GoesUp(OpKind kind, GroupKind group) {
-  return (kind == OpKind::kSend) == (group == GroupKind::kNext);
-}
 
 }  // namespace
 
@@ -64,29 +58,11 @@ CommunicatorSet& InprocWorld::Rank(int rank) { return *sets_[static_cast<std::si
 
 Result<Communicator*> InprocWorld::Open(InprocSet& set, int rank, std::vector<int> members,
                                         GroupKind group, Queue queue, OpKind kind) {
-  const bool p2p = kind == OpKind::kSend || kind == OpKind::kRecv;
-  if (p2p && members.size() != 2) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "rank " + std::to_string(rank) + ": a " + std::string(Name(kind)) +
-                    " to a group of " + std::to_string(members.size()) + " ranks; it joins two");
-  }
-  Queue channel_queue = queue;
-  if (p2p) {
-    // Sender first. Where both neighbours are one rank, the way round the ring tells two apart.
-    channel_queue = GoesUp(kind, group) ? Queue::kSendNext : Queue::kSendPrev;
-    const bool sends = kind == OpKind::kSend;
-    if ((members[0] == rank) != sends) std::swap(members[0], members[1]);
-  }
-  const auto place = std::find(members.begin(), members.end(), rank);
-  if (place == members.end()) {
-    return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(rank) +
-                                                 " is not a member of the group " +
-                                                 std::string(Name(group)) + " that it calls");
-  }
-  const int member = static_cast<int>(place - members.begin());
+  FT_ASSIGN(ChannelKey key, KeyOf(rank, std::move(members), group, queue, kind));
+  const int member = key.MemberOf(rank);
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto& channel = channels_[Key(members, channel_queue)];
-  if (channel == nullptr) channel = std::make_unique<InprocChannel>(*context_, members);
+  auto& channel = channels_[key];
+  if (channel == nullptr) channel = std::make_unique<InprocChannel>(*context_, key.members);
   auto& endpoint = set.endpoints_[{channel.get(), queue}];
   if (endpoint == nullptr) endpoint = std::make_unique<Endpoint>(*channel, member, queue);
   return endpoint.get();

@@ -8,12 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/device_api.h"
 #include "runtime/communicator.h"
 #include "runtime/flight.h"
+#include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_control.h"
 
@@ -33,26 +33,24 @@ struct InprocOptions {
 
 // The channels of one run. `api` copies and sums; clock, control and flight are the run's and
 // outlive this.
-class InprocWorld {
+class InprocWorld : public RankWorld {
  public:
   InprocWorld(int ranks, const FtDeviceApi& api, RunClock& clock, RunControl& control,
               FlightRecorder& flight, InprocOptions options);
-  ~InprocWorld();
+  ~InprocWorld() override;
 
-  // The communicators of `rank`; lives as long as the world. Open is safe from any thread.
-  CommunicatorSet& Rank(int rank);
+  // Open is safe from any thread.
+  CommunicatorSet& Rank(int rank) override;
 
  private:
   friend class InprocSet;
-  using Key = std::pair<std::vector<int>, Queue>;  // point-to-point: {from, to}, by where it goes
-
   Result<Communicator*> Open(InprocSet& set, int rank, std::vector<int> members, GroupKind group,
                              Queue queue, OpKind kind);
 
   std::unique_ptr<WaitTable> waits_;
   std::unique_ptr<ChannelContext> context_;
   std::mutex mutex_;
-  std::map<Key, std::unique_ptr<InprocChannel>> channels_;  // guarded by mutex_
+  std::map<ChannelKey, std::unique_ptr<InprocChannel>> channels_;  // guarded by mutex_
   std::vector<std::unique_ptr<InprocSet>> sets_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include "runtime/device_status.h"
 #include "runtime/inproc/addresses.h"
@@ -124,10 +125,11 @@ Result<void> NcclEndpoint::Reduce(const CommCall& call, void* stream) {
   void* out = call.out;
   if (call.accumulate) {
     const std::int64_t bytes = count * type.bytes;
-    if (scratch_.bytes() < bytes) {
-      FT_ASSIGN(scratch_, DeviceMemory::Make(set_.api_, set_.options_.device, bytes));
+    if (scratch_.empty() || scratch_.back().bytes() < bytes) {
+      FT_ASSIGN(DeviceMemory larger, DeviceMemory::Make(set_.api_, set_.options_.device, bytes));
+      scratch_.push_back(std::move(larger));
     }
-    out = scratch_.data();
+    out = scratch_.back().data();
   }
   const auto n = static_cast<std::size_t>(count);
   const int op = call.maximum ? kNcclMax : kNcclSum;
@@ -141,7 +143,7 @@ Result<void> NcclEndpoint::AddTo(const CommCall& call, FtQueue* queue) const {
   const std::int64_t count =
       call.kind == OpKind::kAllReduce ? call.elements : call.elements / members_;
   if (count == 0) return {};
-  const std::array<const void*, 2> sources = {call.out, scratch_.data()};
+  const std::array<const void*, 2> sources = {call.out, scratch_.back().data()};
   const FtSumRanks sum{sources.data(), call.out, count, 2, call.maximum, call.dtype};
   return Checked(set_.api_.sum_ranks(queue, &sum), "add a sum", set_.api_.queue_error(queue));
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime/nccl/nccl_set.h"
 
@@ -43,7 +44,9 @@ class NcclEndpoint : public Communicator {
   NcclComm* const comm_;
   const int members_;
   const int member_;
-  DeviceMemory scratch_;      // a sum that is added to what was there
+  // Sums that are added to what was there, the largest last: work that was given to the device
+  // before may still use those before it.
+  std::vector<DeviceMemory> scratch_;
   mutable std::mutex mutex_;  // of NCCL's calls with comm_, which return at once
   std::string last_;          // guarded by mutex_
   bool aborted_ = false;      // guarded by mutex_: NCCL has freed comm_

@@ -56,4 +56,9 @@ Result<NcclApi> LoadNccl(const std::string& file) {
   return api;
 }
 
+std::string NcclVersionText(const NcclApi& nccl) {
+  int version = 0;
+  return nccl.ncclGetVersion(&version) == kNcclSuccess ? VersionText(version) : "?";
+}
+
 }  // namespace foretrain

@@ -68,4 +68,7 @@ struct NcclApi {
 // function that is missing or the version, which must be 2.14 or later.
 Result<NcclApi> LoadNccl(const std::string& file = "libnccl.so.2");
 
+// "2.28.9"; "?" where the library does not say.
+std::string NcclVersionText(const NcclApi& nccl);
+
 }  // namespace foretrain

@@ -1,6 +1,5 @@
 #include "runtime/nccl/nccl_set.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -13,20 +12,6 @@ namespace {
 
 constexpr auto kWatchEvery = std::chrono::milliseconds(50);
 constexpr auto kPollEvery = std::chrono::microseconds(100);
-
-bool IsP2p(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
-
-// The queue that both ends of a transfer name it by: where it goes.
-Queue QueueOfTransfer(OpKind kind, GroupKind group) {
-  const bool up = (kind == OpKind::kSend) == (group == GroupKind::kNext);
-  return up ? Queue::kSendNext : Queue::kSendPrev;
-}
-
-std::string NameOf(const std::vector<int>& members, Queue queue) {
-  std::string name = "nccl " + std::string(Name(queue)) + " of ranks";
-  for (const int member : members) name += " " + std::to_string(member);
-  return name;
-}
 
 }  // namespace
 
@@ -102,19 +87,24 @@ int NcclSet::StateOf(NcclComm* comm) const {
 
 template <class State>
 Result<void> NcclSet::AwaitState(NcclComm* comm, const std::string& what, State state) const {
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.timeout_ns);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto deadline = begin + std::chrono::nanoseconds(options_.timeout_ns);
   for (;;) {
     if (control_.Aborted()) return tl::unexpected<Error>(control_.AbortedError());
     const int now = state();
     if (now == kNcclSuccess) return {};
     if (now != kNcclInProgress) return Fail(ErrorCode::kIo, what + ": " + TextOf(now, comm));
-    if (std::chrono::steady_clock::now() > deadline) {
+    const auto at = std::chrono::steady_clock::now();
+    if (at > deadline) {
       return Fail(ErrorCode::kTimeout, what + ": rank " + std::to_string(rank_) + " waited " +
                                            FormatSeconds(SecondsFromNs(options_.timeout_ns)) +
                                            " for NCCL; another rank has not come");
     }
-    std::this_thread::sleep_for(kPollEvery);
+    if (at - begin < kPollEvery) {
+      std::this_thread::yield();  // most calls are taken at once
+    } else {
+      std::this_thread::sleep_for(kPollEvery);
+    }
   }
 }
 
@@ -123,6 +113,10 @@ Result<void> NcclSet::Await(const NcclEndpoint& endpoint, const std::string& wha
 }
 
 Result<NcclComm*> NcclSet::Connect(const std::string& name, int members, int member) {
+  // NCCL takes the device that is the calling thread's, which an entry that names one makes it.
+  if (api_.asynchronous != 0) {
+    FT_TRY(DeviceEvent::Make(api_, options_.device, /*timed=*/false));
+  }
   NcclId id{};
   if (member == 0) {
     if (const int result = nccl_.ncclGetUniqueId(&id); result != kNcclSuccess) {
@@ -130,7 +124,7 @@ Result<NcclComm*> NcclSet::Connect(const std::string& name, int members, int mem
     }
     FT_TRY(store_.Put(name, std::string(id.bytes, sizeof id.bytes)));
   } else {
-    FT_ASSIGN(const std::string bytes, store_.Get(name));
+    FT_ASSIGN(const std::string bytes, store_.Get(name, [this] { return control_.Aborted(); }));
     if (bytes.size() != sizeof id.bytes) {
       return Fail(ErrorCode::kIo, name + ": its id has " + std::to_string(bytes.size()) +
                                       " bytes, not " + std::to_string(sizeof id.bytes));
@@ -152,32 +146,22 @@ Result<NcclComm*> NcclSet::Connect(const std::string& name, int members, int mem
 
 Result<Communicator*> NcclSet::Open(const std::vector<int>& members, GroupKind group, Queue queue,
                                     OpKind kind) {
-  std::vector<int> ordered = members;
-  Queue of = queue;
-  if (IsP2p(kind)) {
-    of = QueueOfTransfer(kind, group);
-    // Sender first.
-    if (ordered.size() == 2 && (ordered[0] == rank_) != (kind == OpKind::kSend)) {
-      std::swap(ordered[0], ordered[1]);
-    }
-  }
-  const auto place = std::find(ordered.begin(), ordered.end(), rank_);
-  if (place == ordered.end() || (IsP2p(kind) && ordered.size() != 2)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "rank " + std::to_string(rank_) + " is no member of " + NameOf(ordered, of));
-  }
+  FT_ASSIGN(const ChannelKey key, KeyOf(rank_, members, group, queue, kind));
+  return Open(key);
+}
+
+Result<Communicator*> NcclSet::Open(const ChannelKey& key) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = endpoints_.find({ordered, of});
+    const auto found = endpoints_.find(key);
     if (found != endpoints_.end()) return found->second.get();
   }
-  // One thread opens the communicators of a rank, all ranks in an order that does not cross: the
-  // program's.
-  const int member = static_cast<int>(place - ordered.begin());
-  const int count = static_cast<int>(ordered.size());
-  FT_ASSIGN(NcclComm* const comm, Connect(NameOf(ordered, of), count, member));
+  // One thread opens the communicators of a rank.
+  const int member = key.MemberOf(rank_);
+  const int count = static_cast<int>(key.members.size());
+  FT_ASSIGN(NcclComm* const comm, Connect(key.Text("nccl"), count, member));
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto& endpoint = endpoints_[{ordered, of}];
+  auto& endpoint = endpoints_[key];
   endpoint = std::make_unique<NcclEndpoint>(*this, comm, count, member);
   return endpoint.get();
 }
@@ -189,9 +173,9 @@ void NcclSet::Watch() {
     for (const auto& [key, endpoint] : endpoints_) {
       const int state = endpoint->State();
       if (state == kNcclSuccess || state == kNcclInProgress) continue;
-      control_.Fail(rank_, {ErrorCode::kIo,
-                            "rank " + std::to_string(rank_) + ", " + NameOf(key.first, key.second) +
-                                ", " + endpoint->LastText() + ": " + TextOf(state, nullptr)});
+      control_.Fail(
+          rank_, {ErrorCode::kIo, "rank " + std::to_string(rank_) + ", " + key.Text("nccl") + ", " +
+                                      endpoint->LastText() + ": " + TextOf(state, nullptr)});
       break;
     }
     if (!control_.Aborted()) continue;

@@ -1,5 +1,5 @@
 // Communication by NCCL: one communicator a group and queue, made without blocking, watched, and
-// ended when the run is. Leaves out how ranks find each other (runtime/nccl/id_store.h) and
+// ended when the run is. Leaves out how ranks find each other (runtime/processes/id_store.h) and
 // several ranks on one device, which NCCL refuses (runtime/inproc/).
 //
 // Sums are in NCCL's order, not in that of members: equal on all members, not equal to the bit to
@@ -19,8 +19,9 @@
 
 #include "runtime/communicator.h"
 #include "runtime/device.h"
-#include "runtime/nccl/id_store.h"
 #include "runtime/nccl/nccl_library.h"
+#include "runtime/processes/id_store.h"
+#include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
 #include "runtime/run_control.h"
 
@@ -47,11 +48,11 @@ class NcclSet : public CommunicatorSet {
   // member; kIo, NCCL's own; kTimeout, a member has not come in time.
   Result<Communicator*> Open(const std::vector<int>& members, GroupKind group, Queue queue,
                              OpKind kind) override;
+  // The same by its key, with which Open then finds it.
+  Result<Communicator*> Open(const ChannelKey& key);
 
  private:
   friend class NcclEndpoint;
-  using Key = std::pair<std::vector<int>, Queue>;
-
   Result<NcclComm*> Connect(const std::string& name, int members, int member);
   int StateOf(NcclComm* comm) const;
   // Until `state` is no longer under way; kAborted where the run ends. Errors: as Open.
@@ -73,7 +74,7 @@ class NcclSet : public CommunicatorSet {
   std::condition_variable over_condition_;
   bool over_ = false;  // guarded by mutex_, as all below
   bool aborted_ = false;
-  std::map<Key, std::unique_ptr<NcclEndpoint>> endpoints_;
+  std::map<ChannelKey, std::unique_ptr<NcclEndpoint>> endpoints_;
   std::thread watch_;
 };
 

@@ -331,7 +331,7 @@ TensorSource PatternWeights(const ModelSpec& model, std::uint64_t seed) {
 
 Result<void> FillParameters(Executor& executor, const TensorSource& source) {
   for (int r = 0; r < executor.ranks(); ++r) {
-    const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    const RankProgram& rank = executor.Rank(r);
     StateView view(executor.Arena(r), rank);
     const std::span<const ParameterPlace> places = rank.parameters;
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -362,7 +362,7 @@ TensorMap GatherTensors(Executor& executor, StateKind kind) {
   if (moments && plan.optimizer == OptimizerKind::kSgd) return tensors;
   const bool encoded = moments && plan.moments != MomentFormat::kFp32;
   for (int r = 0; r < executor.ranks(); ++r) {
-    const RankProgram& rank = executor.program().ranks[static_cast<std::size_t>(r)];
+    const RankProgram& rank = executor.Rank(r);
     StateView view(executor.Arena(r), rank);
     std::vector<std::vector<float>> of_bucket(rank.buckets.size());  // encoded moments
     for (const ParameterPlace& place : rank.parameters) {

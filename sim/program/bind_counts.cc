@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -29,62 +30,78 @@ void SetRows(const RowCounts& counts, Op& op) {
   }
 }
 
+// Of one instruction: counts by router.
+using CountsOf = std::map<std::string_view, const std::vector<std::int32_t>*>;
+
 class Binder {
  public:
-  Binder(Program& program, std::span<const LayerCounts> counts) : program_(program) {
-    for (const LayerCounts& one : counts) {
-      counts_.emplace(std::tuple(one.rank, one.block, one.micro_batch), &one.counts);
+  Binder(Program& program, std::span<const RouterCounts> counts) : program_(program) {
+    for (const RouterCounts& one : counts) {
+      counts_.emplace(std::tuple(one.rank, one.block, one.micro_batch, one.router), &one.counts);
     }
   }
 
   Result<void> Bind(RankProgram& rank) {
     const std::int32_t group = rank.groups[static_cast<std::size_t>(GroupKind::kEp)];
     for (Instruction& instruction : rank.step) {
-      const Block& block = program_.blocks[Index(instruction.block)];
-      const auto follower = std::find_if(block.ops.begin(), block.ops.end(), Follows);
-      if (follower == block.ops.end()) continue;
-      const InstructionKey& key = instruction.key;
-      const auto found = counts_.find({rank.rank, key.block, key.micro_batch});
-      const auto size = Index(RowCounts::Numbers(follower->shape));
-      if (group < 0 || found == counts_.end() || found->second->size() != size) {
-        return Fail(
-            ErrorCode::kInvalidArgument,
-            "rank " + std::to_string(rank.rank) + ", " + Describe(PackId(key)) + ": " +
-                (found == counts_.end() ? "no counts of pairs"
-                                        : std::to_string(found->second->size()) +
-                                              " counts of pairs, not " + std::to_string(size)));
-      }
+      FT_ASSIGN(const CountsOf counts, Find(rank.rank, instruction));
+      if (counts.empty()) continue;
+      FT_CHECK(group >= 0);
       const std::vector<int>& members = program_.groups[Index(group)];
       const auto place = std::find(members.begin(), members.end(), rank.rank) - members.begin();
-      instruction.block = BlockOf(instruction.block, static_cast<int>(place), *found->second);
+      instruction.block = BlockOf(instruction.block, static_cast<int>(place), counts);
     }
     return {};
   }
 
  private:
+  // What each router chose that an op of the instruction goes by.
+  Result<CountsOf> Find(int rank, const Instruction& instruction) const {
+    CountsOf of;
+    const InstructionKey& key = instruction.key;
+    for (const Op& op : program_.blocks[Index(instruction.block)].ops) {
+      if (!Follows(op) || of.contains(RouterOf(op.name))) continue;
+      const std::string router(RouterOf(op.name));
+      const auto found = counts_.find({rank, key.block, key.micro_batch, router});
+      const auto size = Index(RowCounts::Numbers(op.shape));
+      if (found == counts_.end() || found->second->size() != size) {
+        return Fail(
+            ErrorCode::kInvalidArgument,
+            "rank " + std::to_string(rank) + ", " + Describe(PackId(key)) + ", " + op.name + ": " +
+                (found == counts_.end() ? "no counts of pairs"
+                                        : std::to_string(found->second->size()) +
+                                              " counts of pairs, not " + std::to_string(size)));
+      }
+      of.emplace(RouterOf(op.name), found->second);
+    }
+    return of;
+  }
+
   // The block with these counts; one for all instructions that have the same.
-  std::int32_t BlockOf(std::int32_t block, int member, const std::vector<std::int32_t>& counts) {
+  std::int32_t BlockOf(std::int32_t block, int member, const CountsOf& counts) {
+    std::vector<std::int32_t> all;
+    for (const auto& [router, some] : counts) all.insert(all.end(), some->begin(), some->end());
     const auto [found, is_new] = bound_.try_emplace(
-        {block, member, counts}, static_cast<std::int32_t>(program_.blocks.size()));
+        {block, member, std::move(all)}, static_cast<std::int32_t>(program_.blocks.size()));
     if (!is_new) return found->second;
     Block copy = program_.blocks[Index(block)];
     for (Op& op : copy.ops) {
       if (!Follows(op)) continue;
       const OpShape shape = op.shape;
-      SetRows(RowCounts(shape, member, counts.data()), op);
+      SetRows(RowCounts(shape, member, counts.at(RouterOf(op.name))->data()), op);
     }
     program_.blocks.push_back(std::move(copy));
     return found->second;
   }
 
   Program& program_;
-  std::map<std::tuple<int, int, int>, const std::vector<std::int32_t>*> counts_;
+  std::map<std::tuple<int, int, int, std::string>, const std::vector<std::int32_t>*> counts_;
   std::map<std::tuple<std::int32_t, int, std::vector<std::int32_t>>, std::int32_t> bound_;
 };
 
 }  // namespace
 
-Result<Program> BindCounts(const Program& program, std::span<const LayerCounts> counts) {
+Result<Program> BindCounts(const Program& program, std::span<const RouterCounts> counts) {
   Program bound = program;
   Binder binder(bound, counts);
   for (RankProgram& rank : bound.ranks) FT_TRY(binder.Bind(rank));

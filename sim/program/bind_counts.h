@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -12,12 +13,13 @@
 
 namespace foretrain {
 
-// Pairs of a token and an expert in one layer and micro-batch, as one rank knows them: [members,
-// pieces, experts], of all members of its group of expert parallelism.
-struct LayerCounts {
+// Pairs of a token and an expert that one router chose in one micro-batch, as one rank knows them:
+// [members, pieces, experts], of all members of its group of expert parallelism.
+struct RouterCounts {
   int rank = 0;
   int block = 0;
   int micro_batch = 0;
+  std::string router;  // of the block's (RouterOf in row_counts.h)
   std::vector<std::int32_t> counts;
 };
 
@@ -25,8 +27,8 @@ struct LayerCounts {
 // shapes say how many rows those are. Buffers, bindings, edges and the hash stay: the memory is
 // that of the bound, whatever came.
 //
-// Errors: kInvalidArgument, counts that are missing for an instruction, or of another length. O(ops
-// of the instructions that follow counts).
-Result<Program> BindCounts(const Program& program, std::span<const LayerCounts> counts);
+// Errors: kInvalidArgument, counts that are missing for a router of an instruction, or of another
+// length. O(ops of the instructions that follow counts).
+Result<Program> BindCounts(const Program& program, std::span<const RouterCounts> counts);
 
 }  // namespace foretrain

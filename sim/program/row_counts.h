@@ -2,11 +2,23 @@
 // choices. Leaves out how the counts come about and where they lie.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include "base/result.h"
 #include "sim/program/op.h"
 
 namespace foretrain {
+
+// Which router of its block an op that follows counts, or reads them, goes by: the part of its name
+// before "experts.", which is that of the router's own name before "router.". Nothing in a layer;
+// "ahead." and "ahead.1." of the layers that predict ahead, which share the head's block.
+inline std::string_view RouterOf(std::string_view op) {
+  const std::size_t end = op.find("experts.");
+  FT_CHECK(end != std::string_view::npos);
+  return op.substr(0, end);
+}
 
 // Pairs of a token and an expert by counts[members, pieces, all_experts], of which each member
 // holds consecutive experts, for the member `here` and the piece that `shape` names.

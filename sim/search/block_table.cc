@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -134,11 +135,13 @@ class Maker {
     if (choice_.recompute == RecomputeKind::kFull && IsLayer(choice_.kind)) {
       AddBytes(Pass::kRecompute, out.again);
     }
-    if (out.has_halves) {
-      Fill(Pass::kBackwardInput, out.input, &Maker::AddBytes);
-      Fill(Pass::kBackwardWeight, out.weight, &Maker::AddBytes);
-    }
     out.has_bytes = true;
+  }
+
+  void MakeBytesOfHalves(BlockFigures& out) {
+    Fill(Pass::kBackwardInput, out.input, &Maker::AddBytes);
+    Fill(Pass::kBackwardWeight, out.weight, &Maker::AddBytes);
+    out.has_bytes_of_halves = true;
   }
 
  private:
@@ -165,6 +168,50 @@ class Maker {
   Passes passes_;
   int block_ = 0;
 };
+
+// What no block reads; global_batch is in the scale of gradients alone.
+constexpr std::array<std::string_view, 25> kNotOfBlocks = {"dp",
+                                                           "pp",
+                                                           "global_batch",
+                                                           "schedule",
+                                                           "vpp",
+                                                           "stage_layers",
+                                                           "post_validation",
+                                                           "zero_stage",
+                                                           "replicas",
+                                                           "prefetch_depth",
+                                                           "gather_bytes",
+                                                           "unsharded_bytes",
+                                                           "gather_format",
+                                                           "reduction_time",
+                                                           "bucket_bytes",
+                                                           "recompute",
+                                                           "recompute_layers",
+                                                           "offload_optimizer",
+                                                           "offload_gradients",
+                                                           "offload_parameters",
+                                                           "offload_activations",
+                                                           "offload_fraction",
+                                                           "stream_optimizer",
+                                                           "delayed_update",
+                                                           "clip_norm"};
+
+VaryingFields Without(const VaryingFields& varying) {
+  VaryingFields fields;
+  for (const PlanField* field : varying) {
+    const auto found = std::find(kNotOfBlocks.begin(), kNotOfBlocks.end(), field->name);
+    if (found == kNotOfBlocks.end()) fields.push_back(field);
+  }
+  return fields;
+}
+
+// Of embedding and head. Beside the head lie the layers that predict further tokens.
+PlanKey EndKey(const ModelSpec& model, const VaryingFields& varying) {
+  if (model.predict_ahead > 0) return PlanKey(Without(varying), {});
+  return PlanKey(Without(varying),
+                 {"ep", "expert_tp", "cp_kind", "mlp_tiles", "tp_tiles", "moe_pieces",
+                  "capacity_factor", "expert_headroom", "attention", "attention_dropout"});
+}
 
 }  // namespace
 
@@ -213,29 +260,28 @@ GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
   return found->second;
 }
 
-std::uint64_t BlockTimes::KeyOfPlaces(const Plan& plan) {
-  const auto [found, is_new] = keys_of_places_.try_emplace(place_key_.Of(plan).Value());
+std::uint64_t BlockTimes::KeyOf(const Plan& plan, std::initializer_list<GroupKind> groups,
+                                std::unordered_map<std::uint64_t, std::uint64_t>& known) {
+  const auto [found, is_new] = known.try_emplace(place_key_.Of(plan).Value());
   if (is_new) {
     StableHash key;
-    for (const GroupKind group : {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}) {
-      AddPlace(PlaceOf(plan, group), key);
-    }
+    for (const GroupKind group : groups) AddPlace(PlaceOf(plan, group), key);
     found->second = key.Value();
   }
   return found->second;
 }
 
+std::uint64_t BlockTimes::KeyOfPlaces(const Plan& plan) {
+  return KeyOf(plan, {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}, keys_of_places_);
+}
+
+std::uint64_t BlockTimes::KeyOfNearPlaces(const Plan& plan) {
+  return KeyOf(plan, {GroupKind::kTp, GroupKind::kCp}, keys_of_near_places_);
+}
+
 std::uint64_t BlockTimes::KeyOfDataPlaces(const Plan& plan) {
-  const auto [found, is_new] = keys_of_data_places_.try_emplace(place_key_.Of(plan).Value());
-  if (is_new) {
-    StableHash key;
-    for (const GroupKind group :
-         {GroupKind::kDp, GroupKind::kShard, GroupKind::kReplica, GroupKind::kExpertDp}) {
-      AddPlace(PlaceOf(plan, group), key);
-    }
-    found->second = key.Value();
-  }
-  return found->second;
+  return KeyOf(plan, {GroupKind::kDp, GroupKind::kShard, GroupKind::kReplica, GroupKind::kExpertDp},
+               keys_of_data_places_);
 }
 
 PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
@@ -287,98 +333,45 @@ PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
 BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
     : model_(model),
       times_(times),
-      // global_batch is in the scale of gradients alone.
-      layer_key_(varying, {"dp",
-                           "pp",
-                           "global_batch",
-                           "schedule",
-                           "vpp",
-                           "stage_layers",
-                           "post_validation",
-                           "zero_stage",
-                           "replicas",
-                           "prefetch_depth",
-                           "gather_bytes",
-                           "unsharded_bytes",
-                           "gather_format",
-                           "reduction_time",
-                           "bucket_bytes",
-                           "recompute",
-                           "recompute_layers",
-                           "offload_optimizer",
-                           "offload_gradients",
-                           "offload_parameters",
-                           "offload_activations",
-                           "offload_fraction",
-                           "stream_optimizer",
-                           "delayed_update",
-                           "clip_norm",
-                           "vocab_parallel",
-                           "loss_chunks"}),
-      end_key_(varying, {"dp",
-                         "pp",
-                         "ep",
-                         "expert_tp",
-                         "cp_kind",
-                         "global_batch",
-                         "schedule",
-                         "vpp",
-                         "stage_layers",
-                         "post_validation",
-                         "zero_stage",
-                         "replicas",
-                         "prefetch_depth",
-                         "gather_bytes",
-                         "unsharded_bytes",
-                         "gather_format",
-                         "reduction_time",
-                         "bucket_bytes",
-                         "recompute",
-                         "recompute_layers",
-                         "offload_optimizer",
-                         "offload_gradients",
-                         "offload_parameters",
-                         "offload_activations",
-                         "offload_fraction",
-                         "stream_optimizer",
-                         "delayed_update",
-                         "clip_norm",
-                         "mlp_tiles",
-                         "tp_tiles",
-                         "moe_pieces",
-                         "capacity_factor",
-                         "expert_headroom",
-                         "attention",
-                         "attention_dropout"}) {}
+      expert_key_(Without(varying), {"vocab_parallel", "loss_chunks"}),
+      dense_key_(Without(varying), {"vocab_parallel", "loss_chunks", "ep", "expert_tp",
+                                    "moe_pieces", "capacity_factor", "expert_headroom"}),
+      end_key_(EndKey(model, varying)) {}
 
 BlockKeys BlockTable::KeysOf(const Plan& plan) {
   const std::uint64_t places = times_.KeyOfPlaces(plan);
+  const std::uint64_t near = times_.KeyOfNearPlaces(plan);
   // What is gathered for its use may be in another format, and slow devices are waited for.
   const bool unlike = ActivationFormat(plan) != WeightFormat(plan);
-  const unsigned flags =
-      (unlike && ShardingOf(plan).parameters ? 1U : 0U) | (HoldsExpertsAlone(plan) ? 2U : 0U);
-  return {layer_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value(),
-          end_key_.Of(plan).Add(places).Add(flags).Add(plan.World()).Value()};
+  const bool gathered = unlike && ShardingOf(plan).parameters;
+  const bool alone = HoldsExpertsAlone(plan);
+  const bool experts_at_end = model_.predict_ahead > 0;
+  const auto key = [&](const PlanKey& of, bool experts) {
+    StableHash hash = of.Of(plan).Add(experts ? places : near).Add(gathered).Add(plan.World());
+    return hash.Add(experts && alone).Value();
+  };
+  return {key(dense_key_, false), key(expert_key_, true), key(end_key_, experts_at_end)};
 }
 
 const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice,
                                      const BlockKeys& keys, bool bytes) {
   StableHash key;
-  key.Add(IsLayer(choice.kind) ? keys.layers : keys.ends);
+  key.Add(choice.kind == BlockKind::kLayer         ? keys.dense
+          : choice.kind == BlockKind::kExpertLayer ? keys.experts
+                                                   : keys.ends);
   key.Add(static_cast<unsigned>(choice.kind) | static_cast<unsigned>(choice.recompute) << 8U |
           (choice.global ? 1U << 16U : 0U) | (choice.shared_table ? 1U << 17U : 0U));
   const auto [found, is_new] = figures_.try_emplace(key.Value());
   BlockFigures& figures = found->second;
   const bool halves = SplitsBackward(plan.schedule) && !figures.has_halves;
-  const bool asks_bytes = bytes && (halves || !figures.has_bytes);
-  if (is_new || halves || asks_bytes) {
+  const bool asks_bytes = bytes && !figures.has_bytes;
+  const bool asks_halves = bytes && SplitsBackward(plan.schedule) && !figures.has_bytes_of_halves;
+  if (is_new || halves || asks_bytes || asks_halves) {
     Maker maker(model_, plan, choice, times_);
     if (is_new) maker.MakeWhole(figures);
-    if (halves) {
-      maker.MakeHalves(figures);
-      figures.has_bytes = false;
-    }
+    if (halves) maker.MakeHalves(figures);
     if (asks_bytes) maker.MakeBytes(figures);
+    if (asks_halves) maker.MakeBytesOfHalves(figures);
   }
   return figures;
 }

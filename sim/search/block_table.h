@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <unordered_map>
 
 #include "sim/cost/cost_model.h"
@@ -28,7 +29,8 @@ struct PassFigures {
 struct BlockFigures {
   PassFigures forward, backward, input, weight, again;
   bool has_halves = false;  // `input` and `weight` are filled
-  bool has_bytes = false;   // of the passes that are filled
+  bool has_bytes = false;   // of the passes but the halves
+  bool has_bytes_of_halves = false;
   // A layer's input and saved tensors: what offloaded activations move.
   std::int64_t kept_bytes = 0;
 };
@@ -60,22 +62,30 @@ class BlockTimes {
   bool blocking_sends() const { return costs_.profile().system.blocking_sends; }
   // A number for where all groups within a stage lie.
   std::uint64_t KeyOfPlaces(const Plan& plan);
+  // The same without those that experts are dealt to.
+  std::uint64_t KeyOfNearPlaces(const Plan& plan);
   // The same of the groups that sum and gather over data parallelism.
   std::uint64_t KeyOfDataPlaces(const Plan& plan);
   // Where the group of the plan's first rank lies.
   GroupPlace PlaceOf(const Plan& plan, GroupKind group);
 
  private:
+  // Of the places of these groups, looked up in `known`.
+  std::uint64_t KeyOf(const Plan& plan, std::initializer_list<GroupKind> groups,
+                      std::unordered_map<std::uint64_t, std::uint64_t>& known);
+
   const CostModel& costs_;
   PlanKey place_key_;
   double slowdown_ = 1, gap_s_ = 0, wake_s_ = 0;
   std::unordered_map<std::uint64_t, GroupPlace> places_;
-  std::unordered_map<std::uint64_t, std::uint64_t> keys_of_places_, keys_of_data_places_;
+  std::unordered_map<std::uint64_t, std::uint64_t> keys_of_places_, keys_of_near_places_,
+      keys_of_data_places_;
 };
 
 // A plan's part of the keys of its blocks.
+// Of layers without experts, those with, and embedding and head.
 struct BlockKeys {
-  std::uint64_t layers = 0, ends = 0;
+  std::uint64_t dense = 0, experts = 0, ends = 0;
 };
 
 // Not safe from several threads: each has its own.
@@ -94,7 +104,7 @@ class BlockTable {
  private:
   const ModelSpec& model_;
   BlockTimes& times_;
-  PlanKey layer_key_, end_key_;  // of layers, of embedding and head
+  PlanKey expert_key_, dense_key_, end_key_;
   std::unordered_map<std::uint64_t, BlockFigures> figures_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -53,9 +55,54 @@ void KeepSmallest(const Candidate& candidate, bool complete, std::optional<Candi
 
 // What ends evaluations of plans that cannot be of use.
 struct Rivals {
-  std::vector<Candidate> fastest;  // as many as are kept, or fewer
+  std::vector<Candidate> fastest;  // as many as are kept, or fewer; none is there twice
   std::vector<Candidate> front;
   double bound_s = kNever;  // least of those that were looked at
+};
+
+// So many units lie at least between one and those whose plans end evaluations of its own: they may
+// be walked side by side, and what is found does not depend on how many are.
+constexpr std::size_t kUnitsApart = 6;
+
+// What units have found, in their order: of each number of first units all together.
+class Found {
+ public:
+  Found(std::size_t units, std::size_t kept) : kept_(kept), all_(units), done_(units), first_(1) {}
+  // Of the units far enough before this one, once they are done; null where `stop` is set.
+  const Rivals* Before(std::size_t unit, const std::atomic<bool>& stop) {
+    const std::size_t count = unit < kUnitsApart ? 0 : unit + 1 - kUnitsApart;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stop || first_.size() > count; });
+    return stop ? nullptr : &first_[count];
+  }
+  void Add(std::size_t unit, Enumeration enumeration) {
+    const std::lock_guard lock(mutex_);
+    all_[unit] = std::move(enumeration);
+    done_[unit] = true;
+    for (std::size_t next = first_.size() - 1; next < all_.size() && done_[next]; ++next) {
+      Rivals rivals = first_.back();
+      for (const Candidate& one : all_[next].fastest) KeepFastest(one, kept_, rivals.fastest);
+      for (const Candidate& one : all_[next].front) KeepOnFront(one, rivals.front);
+      rivals.bound_s = std::min(rivals.bound_s, all_[next].bound_s);
+      first_.push_back(std::move(rivals));
+    }
+    changed_.notify_all();
+  }
+  void Wake() {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+  // When all are done, or none goes on.
+  const std::vector<Enumeration>& all() const { return all_; }
+
+ private:
+  std::size_t kept_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // All guarded by mutex_. What is at the front of `first_` stays as it is.
+  std::vector<Enumeration> all_;
+  std::vector<bool> done_;
+  std::deque<Rivals> first_;
 };
 
 // What all threads share.
@@ -76,15 +123,14 @@ class Worker {
     limits_ = {options_.memory_bytes,
                [this](const Evaluation& estimate) { return IsHopeless(estimate); }};
     family_limits_ = {options_.memory_bytes, [this](const Evaluation& least) {
-                        const double bound_s = std::min(out_.bound_s, rivals_->bound_s);
-                        return least.bound_s >= bound_s && IsHopeless(least);
+                        return least.bound_s >= KnownBound() && IsHopeless(least);
                       }};
   }
 
-  // Parts one after the other: what the first ones have found ends evaluations of the others.
-  // `leaves_out`: families of plans at once.
-  Enumeration Unit(const SpaceWalk& walk, const Rivals& rivals, bool leaves_out,
-                   const std::vector<std::size_t>& parts) {
+  // Parts one after the other: what the first ones have found ends evaluations of the others, as
+  // do plans of a coarse space and of units before. `leaves_out`: families of plans at once.
+  Enumeration Unit(const SpaceWalk& walk, const Rivals& coarse, const Rivals& before,
+                   bool leaves_out, const std::vector<std::size_t>& parts) {
     SpaceWalk::LeavesOut families;
     if (leaves_out) {
       families = [this](const Plan& plan, const PlanFamily& of) { return LeavesOut(plan, of); };
@@ -93,15 +139,16 @@ class Worker {
     evaluator_.Forget(/*states=*/tp != tp_);
     tp_ = tp;
     out_ = {};
-    rivals_ = &rivals;
+    coarse_ = &coarse;
+    before_ = &before;
     refused_ = smallest_is_complete_ = false;
     out_.bound_s = kNever;
     for (const std::size_t part : parts) {
-      const std::int64_t before = out_.evaluated;
+      const std::int64_t so_far = out_.evaluated;
       walk.VisitPart(
           part, [this](const Plan& plan) { return Visit(plan); }, [this] { return Stops(); },
           out_.rejected, families);
-      shared_.evaluated += out_.evaluated - before;
+      shared_.evaluated += out_.evaluated - so_far;
       ++shared_.done;
       Wake();
     }
@@ -156,27 +203,32 @@ class Worker {
     if (reached != Evaluator::Reached::kBound) return {};
     return {IsSlow(least) ? kIsMuchSlower : kIsSlower};
   }
-  // The time by which enough plans are done; never where too few are known.
-  double Reached(const std::vector<Candidate>& fastest, std::size_t place) const {
-    return fastest.size() < options_.kept ? kNever : fastest[place].estimate.step_s;
+  double KnownBound() const { return std::min({out_.bound_s, coarse_->bound_s, before_->bound_s}); }
+  // The time of one of the fastest; never where too few are known. Lists may have plans in common.
+  double Reached(std::size_t place) const {
+    double least_s = kNever;
+    for (const auto* fastest : {&out_.fastest, &coarse_->fastest, &before_->fastest}) {
+      if (fastest->size() < options_.kept) continue;
+      least_s = std::min(least_s, (*fastest)[place].estimate.step_s);
+    }
+    return least_s;
   }
   bool IsSlow(const Evaluation& estimate) const {
-    const double best_s = std::min(Reached(out_.fastest, 0), Reached(rivals_->fastest, 0));
-    return estimate.least_s > kSlowFront * best_s;
+    return estimate.least_s > kSlowFront * Reached(0);
   }
   // Whether the plan takes too long to be shown, or others that are no larger are faster than it
   // can be.
   bool IsHopeless(const Evaluation& estimate) const {
-    const std::size_t last = options_.kept - 1;
-    const double enough_s = std::min(Reached(out_.fastest, last), Reached(rivals_->fastest, last));
-    if (enough_s >= estimate.least_s) return false;
+    if (Reached(options_.kept - 1) >= estimate.least_s) return false;
     if (!options_.front || IsSlow(estimate)) return true;
     const auto beats = [&](const Candidate& other) {
       return other.estimate.memory_bytes <= estimate.memory_bytes &&
              other.estimate.step_s < estimate.least_s;
     };
-    return std::any_of(out_.front.begin(), out_.front.end(), beats) ||
-           std::any_of(rivals_->front.begin(), rivals_->front.end(), beats);
+    const auto some_beats = [&](const std::vector<Candidate>& front) {
+      return std::any_of(front.begin(), front.end(), beats);
+    };
+    return some_beats(out_.front) || some_beats(coarse_->front) || some_beats(before_->front);
   }
   // `complete`: its memory is known, not its state alone.
   void RefuseMemory(const Candidate& candidate, bool complete) {
@@ -195,7 +247,8 @@ class Worker {
   Evaluator evaluator_;
   const EnumerateOptions& options_;
   Shared& shared_;
-  const Rivals* rivals_ = nullptr;
+  const Rivals* coarse_ = nullptr;
+  const Rivals* before_ = nullptr;
   Evaluator::Limits limits_, family_limits_;
   Enumeration out_;
   bool refused_ = false;
@@ -235,6 +288,20 @@ Enumeration Merge(const std::vector<Enumeration>& units, std::size_t kept) {
   return out;
 }
 
+// Units of the tp whose plans are the fastest known come first; those of one tp share state.
+void BringForward(const SpaceWalk& walk, const Rivals& rivals,
+                  std::vector<std::vector<std::size_t>>& units) {
+  const auto place = [&](const std::vector<std::size_t>& unit) {
+    const int tp = walk.TpOf(unit.front());
+    const auto& known = rivals.fastest;
+    return std::find_if(known.begin(), known.end(),
+                        [tp](const Candidate& one) { return one.plan.tp == tp; }) -
+           known.begin();
+  };
+  std::stable_sort(units.begin(), units.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
+}
+
 class Enumerator {
  public:
   Enumerator(const ModelSpec& model, const CostModel& costs, const VaryingFields& varying,
@@ -248,8 +315,9 @@ class Enumerator {
   // All parts of `walk`. `tells`: reports progress; `leaves_out`: families of plans at once.
   Result<Enumeration> Walk(const SpaceWalk& walk, const Rivals& rivals, bool tells,
                            bool leaves_out) {
-    const std::vector<std::vector<std::size_t>> units = walk.Units();
-    std::vector<Enumeration> found(units.size());
+    std::vector<std::vector<std::size_t>> units = walk.Units();
+    BringForward(walk, rivals, units);
+    Found found(units.size(), shared_.options.kept);
     shared_.next = shared_.done = 0;
     shared_.evaluated = 0;
     {
@@ -272,22 +340,25 @@ class Enumerator {
       return Fail(ErrorCode::kResourceExhausted, "the search failed: " + failure_);
     }
     if (shared_.stop) return Fail(ErrorCode::kAborted, "the search was cancelled");
-    return Merge(found, shared_.options.kept);
+    return Merge(found.all(), shared_.options.kept);
   }
 
  private:
   void Work(Worker& worker, const SpaceWalk& walk, const Rivals& rivals, bool leaves_out,
-            const std::vector<std::vector<std::size_t>>& units, std::vector<Enumeration>& found) {
+            const std::vector<std::vector<std::size_t>>& units, Found& found) {
     try {
       for (std::size_t unit = shared_.next++; unit < units.size() && !shared_.stop;
            unit = shared_.next++) {
-        found[unit] = worker.Unit(walk, rivals, leaves_out, units[unit]);
+        const Rivals* before = found.Before(unit, shared_.stop);
+        if (before == nullptr) return;
+        found.Add(unit, worker.Unit(walk, rivals, *before, leaves_out, units[unit]));
       }
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
       failure_ = error.what();
       shared_.stop = true;
     }
+    if (shared_.stop) found.Wake();
   }
 
   void Tell(const SpaceWalk& walk, bool tells) {

@@ -10,13 +10,16 @@
 namespace foretrain {
 namespace {
 
-// Fills in what follows from out.program.
+std::vector<PeakMemory> PeaksOf(const Program& program) {
+  std::vector<PeakMemory> peaks;
+  for (const RankProgram& rank : program.ranks) peaks.push_back(LinkedPeak(rank));
+  return peaks;
+}
+
+// Fills in what the costs of out.program give.
 Result<void> Play(const CostModel& costs, const SimulateOptions& options, Forecast& out) {
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
   FT_ASSIGN(out.simulation, Simulate(out.program, out.costs, options));
-  for (const RankProgram& rank : out.program.ranks) {
-    out.memory.push_back(LinkedPeak(rank));
-  }
   out.relative_error = QualityOf(out.costs).error;
   return {};
 }
@@ -44,9 +47,13 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
     FT_TRY(Verify(out.program));
     WaitWhereTheSystemDoes(costs, out.program);
     FT_TRY(Play(costs, options, out));
+    out.memory = PeaksOf(out.program);
     return out;
   }
-  auto verified = std::async(std::launch::async, [&out] { return Verify(out.program); });
+  auto verified = std::async(std::launch::async, [&out]() -> Result<void> {
+    out.memory = PeaksOf(out.program);
+    return Verify(out.program);
+  });
   const Result<void> played = Play(costs, options, out);
   FT_TRY(verified.get());
   FT_TRY(played);
@@ -59,6 +66,7 @@ Result<Forecast> ForecastOf(Program program, const CostModel& costs,
   out.program = std::move(program);
   WaitWhereTheSystemDoes(costs, out.program);
   FT_TRY(Play(costs, options, out));
+  out.memory = PeaksOf(out.program);
   return out;
 }
 

@@ -109,7 +109,7 @@ const LeastTable::Blocks* LeastTable::BlocksOf(const Plan& plan, const PlanFamil
   const BlockKeys keys = blocks_.KeysOf(plan);
   StableHash key;
   key.Add(figures);
-  key.Add(keys.layers).Add(keys.ends).Add(chunks_.KeyOf(plan)).Add(family.key);
+  key.Add(keys.experts).Add(keys.ends).Add(chunks_.KeyOf(plan)).Add(family.key);
   const auto [found, is_new] = blocks_of_.try_emplace(key.Value());
   Blocks& out = found->second;
   if (!is_new) return &out;
@@ -132,7 +132,7 @@ const LeastTable::Blocks* LeastTable::BlocksOf(const Plan& plan, const PlanFamil
   ForEach(read, plain, [&](const Plan& one) {
     const BlockKeys of_one = blocks_.KeysOf(one);
     StableHash hash;
-    hash.Add(of_one.layers).Add(of_one.ends).Add(chunks_.KeyOf(one));
+    hash.Add(of_one.experts).Add(of_one.ends).Add(chunks_.KeyOf(one));
     if (seen.contains(hash.Value()) || !IsPossible(one, model_)) return;
     seen.insert(hash.Value());
     all.Add(hash.Value());

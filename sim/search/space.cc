@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/result.h"
@@ -13,10 +14,11 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 62;
 
-// Fields whose values are cut or share work come first; those that cost time and save memory last.
+// Fields whose values are cut or share work come first; then what tells most of both time and
+// memory.
 constexpr std::array<std::string_view, 11> kFirst = {
-    "ep",         "expert_tp",         "cp_kind",        "micro_batch", "schedule", "vpp",
-    "zero_stage", "sequence_parallel", "vocab_parallel", "tp_tiles",    "recompute"};
+    "expert_tp", "ep",         "cp_kind",           "micro_batch",    "schedule", "vpp",
+    "recompute", "zero_stage", "sequence_parallel", "vocab_parallel", "tp_tiles"};
 constexpr std::array<std::string_view, 4> kSplit = {"dp", "cp", "tp", "pp"};
 
 bool IsOffload(const PlanField& field) { return field.name.starts_with("offload_"); }
@@ -34,6 +36,7 @@ bool MakesNoDifference(const PlanField& field, const Plan& plan) {
   if (field.name == "schedule") return plan.pp == 1;
   if (field.name == "vpp") return plan.schedule != ScheduleKind::kInterleaved;
   if (field.name == "cp_kind") return plan.cp == 1;
+  if (field.name == "expert_tp") return plan.tp == 1;
   if (field.name == "zero_stage") return plan.DataParallel() == 1;
   return false;
 }
@@ -195,8 +198,9 @@ struct SpaceWalk::Visit {
   Rejections& rejected;
   const LeavesOut& leaves_out;
   std::set<std::uint64_t> seen;  // completed plans
-  // By level and micro-batch: what may be free does not depend on more within a part.
-  std::map<std::pair<std::size_t, std::int64_t>, PlanFamily> families = {};
+  // By level, micro-batch and whether experts span tp: what may be free does not depend on more
+  // within a part.
+  std::map<std::tuple<std::size_t, std::int64_t, bool>, PlanFamily> families = {};
 };
 
 void SpaceWalk::VisitPart(std::size_t part, const std::function<bool(const Plan&)>& visit,
@@ -230,6 +234,19 @@ std::string SpaceWalk::BrokenEarly(const Plan& plan, const PlanField& field) con
     plain.micro_batch = plan.micro_batch;
     plain.global_batch = plan.global_batch;
   }
+  // What experts ask for: which ranks they are dealt to is chosen before ep, and all before the
+  // rows that they need split.
+  const bool of_experts = (name == "ep" || name == "sequence_parallel") && !space_.complete;
+  if (of_experts) {
+    plain.ep = plan.ep;
+    plain.expert_tp = plan.expert_tp;
+    plain.sequence_parallel = plan.ExpertsSpanTp();
+  }
+  if (name == "ep") {
+    if (!of_experts || model_.balance_tokens > 0) return {};
+    plain.micro_batch = plan.tp;
+    plain.global_batch *= plan.tp;
+  }
   if (name == "schedule" || name == "vpp") {
     // Interleaving needs chunks, which come behind it.
     if (name == "schedule" && plan.schedule == ScheduleKind::kInterleaved) return {};
@@ -237,7 +254,7 @@ std::string SpaceWalk::BrokenEarly(const Plan& plan, const PlanField& field) con
     plain.vpp = name == "vpp" ? plan.vpp : 1;
   } else if (of_batch || name == "cp_kind") {
     field.set(plain, field.get(plan));
-  } else if (name != "dp") {
+  } else if (name != "dp" && name != "ep") {
     return {};
   }
   const auto valid = ValidatePlan(plain, model_);
@@ -300,9 +317,15 @@ PlanFamily SpaceWalk::FamilyBelow(const Plan& plan, std::size_t level) const {
 bool SpaceWalk::IsLeftOut(const Plan& plan, std::size_t level, Visit& visit) const {
   if (!visit.leaves_out || space_.complete || level < first_free_) return false;
   if (level > 0 && IsOffload(*levels_[level - 1].field)) return false;
-  const auto [found, is_new] = visit.families.try_emplace({level, plan.micro_batch});
-  if (is_new) found->second = FamilyBelow(plan, level);
-  const PlanFamily& family = found->second;
+  const auto family_at = [&](std::size_t at) -> const PlanFamily& {
+    const auto [found, is_new] =
+        visit.families.try_emplace({at, plan.micro_batch, plan.ExpertsSpanTp()});
+    if (is_new) found->second = FamilyBelow(plan, at);
+    return found->second;
+  };
+  // The same family as one level before.
+  if (level > first_free_ && family_at(level - 1).free.front().values.size() == 1) return false;
+  const PlanFamily& family = family_at(level);
   Plan one = plan;
   for (const SearchChoice& choice : family.free) {
     if (choice.values.empty()) return false;

@@ -51,15 +51,6 @@ std::string QuantizedBaseIsReadIn16Bits(const Plan& plan) {
       Name(plan.precision));
 }
 
-// Ranks round what they hold in blocks that follow their own tensors.
-std::string QuantizedBaseSharesNoHeads(const Plan& plan, const ModelSpec& model) {
-  if (!plan.QuantizesBase() || plan.tp <= model.kv_heads) return {};
-  return fmt::format(
-      "tp {} with method qlora and {} kv_heads: ranks would round the heads that they share "
-      "differently; use tp {} or method lora",
-      plan.tp, model.kv_heads, model.kv_heads);
-}
-
 std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model) {
   if (!plan.HasAdapters() || model.experts == 0) return {};
   return fmt::format("method {} with {} experts: only dense layers have adapters; use method full",

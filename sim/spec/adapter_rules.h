@@ -12,7 +12,6 @@ namespace foretrain {
 std::string AdaptersNeedLora(const Plan& plan);
 std::string AdaptersAreScaled(const Plan& plan);
 std::string QuantizedBaseIsReadIn16Bits(const Plan& plan);
-std::string QuantizedBaseSharesNoHeads(const Plan& plan, const ModelSpec& model);
 std::string AdaptersAreThin(const Plan& plan, const ModelSpec& model);
 std::string AdaptersLeaveExpertsOut(const Plan& plan, const ModelSpec& model);
 std::string AdaptersLeaveLatentAttentionOut(const Plan& plan, const ModelSpec& model);

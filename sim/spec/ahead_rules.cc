@@ -26,19 +26,10 @@ std::string AheadNeedsAllLogits(const Plan& plan, const ModelSpec& model) {
 std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model) {
   if (model.predict_ahead == 0 || (plan.dropout == 0 && plan.attention_dropout == 0)) return {};
   return fmt::format(
-      "dropout {} and attention_dropout {} with predict_ahead {}: layers that predict ahead draw no "
+      "dropout {} and attention_dropout {} with predict_ahead {}: layers that predict ahead draw "
+      "no "
       "masks; use 0 for both",
       plan.dropout, plan.attention_dropout, model.predict_ahead);
-}
-
-// Counts of the rows that experts get are kept by block, and these layers share the head's.
-std::string AheadExchangesOnce(const Plan& plan, const ModelSpec& model) {
-  const bool counted = model.experts > 0 && plan.ep > 1 && plan.capacity_factor == 0;
-  if (model.predict_ahead <= 1 || !counted) return {};
-  return fmt::format(
-      "ep {} with predict_ahead {} and capacity_factor 0: rows that several layers of the last stage "
-      "exchange cannot be told apart; use ep 1 or capacity_factor 1.25",
-      plan.ep, model.predict_ahead);
 }
 
 std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model) {

@@ -12,7 +12,6 @@ namespace foretrain {
 std::string AheadNeedsWholeSequences(const Plan& plan, const ModelSpec& model);
 std::string AheadNeedsAllLogits(const Plan& plan, const ModelSpec& model);
 std::string AheadDropsNothing(const Plan& plan, const ModelSpec& model);
-std::string AheadExchangesOnce(const Plan& plan, const ModelSpec& model);
 std::string AdaptersLeaveAheadOut(const Plan& plan, const ModelSpec& model);
 std::string AheadNeedsOneLastStage(const Plan& plan, const ModelSpec& model);
 

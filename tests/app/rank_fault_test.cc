@@ -58,7 +58,7 @@ NamedOp FindOp(bool collective) {
 }
 
 ProgramEnd TrainWith(const TemporaryFolder& folder, const NamedOp& op, const std::string& kind) {
-  return RunStoppable(folder.path(), SmallTraining(folder) + "--json --steps 1000 --timeout 300ms",
+  return RunStoppable(folder.path(), SmallTraining(folder) + "--json --steps 1000 --timeout 3s",
                       {"FORETRAIN_FAULT=" + std::to_string(kRank) + ":" + std::to_string(kStep) +
                        ":" + std::to_string(op.number) + ":" + kind});
 }

@@ -113,17 +113,17 @@ TEST(FullDisk, EndsARunOnAFullFileSystemAndKeepsWhatIsStored) {
 TEST(KilledRun, IsShownAsInterruptedWithTheSpansItHadFlushed) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder);
-  // The first batches are the forecast's spans and figures; the process dies in the transaction
-  // that would be its fourth.
+  // The first batches are the forecast's spans and figures, and where the machine is slow some of
+  // few steps; the process dies in the transaction that would be its twelfth.
   const ProgramEnd end = RunStoppable(folder.path(), train + "--json --steps 100000",
-                                      {"FORETRAIN_STOP_AT=store.batch#4"});
+                                      {"FORETRAIN_STOP_AT=store.batch#12"});
   EXPECT_EQ(end.code, 128 + 9);
   const nlohmann::json runs = RunsIn(folder);
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].at("status"), "finished");
   EXPECT_EQ(runs[1].at("status"), "interrupted");
   const auto spans = ValueIn(folder, "SELECT count(*) FROM v_span WHERE run_id = 2");
-  EXPECT_GT(spans, 1000);
+  EXPECT_GT(spans, 100);
   EXPECT_EQ(runs[1].at("spans"), spans);
   EXPECT_EQ(IntegrityOf(folder), "ok");
   // The figures of what was flushed.

@@ -98,7 +98,8 @@ TEST(TensorCore, RowsOfAMatrixFallOnDifferentBanks) {
     EXPECT_EQ(seen, 0xffU) << row;
   }
 #else
-  GTEST_SKIP() << "kernels run on the host of x86-64 alone";
+  GTEST_SKIP() << "kernels run on the host of x86-64 alone; run kernels_tests there, or "
+                  "kernels_gpu_tests on a GPU";
 #endif
 }
 

@@ -1,11 +1,16 @@
-// A libnccl.so.2 of the tests: ranks are threads, memory is the host's, work is done where the last
-// member comes, and a call goes wrong on demand.
+// A libnccl.so.2 of the tests: ranks are threads, memory is the host's, and a call goes wrong on
+// demand. A collective keeps the stream that it was given to until all members have come, as NCCL's
+// kernels do, and a send until it is received: work in an order that could not end does not end
+// here either.
 #include <atomic>
-#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,34 +23,53 @@ namespace {
 using foretrain::FakeNccl;
 FakeNccl control;
 
+constexpr int kInProgress = 7;
+
 struct Id {
   char bytes[128];
 };
-struct Comm;
 struct Part {
-  Comm* comm;
   const void* in;
   void* out;
   std::size_t count;
   int what, type, op;
 };
+struct Call {
+  std::vector<std::optional<Part>> parts;
+  int came = 0;
+  bool done = false;
+};
+struct Post {
+  const void* in;
+  std::size_t bytes;
+  bool taken = false;
+};
 struct Group {
   int ranks = 0;
-  std::vector<Comm*> members;
-  std::map<std::int64_t, std::vector<Part>> calls;              // by number
-  std::map<std::pair<int, int>, std::deque<std::string>> sent;  // by (from, to)
-  std::map<std::pair<int, int>, std::deque<std::pair<Comm*, std::pair<void*, std::size_t>>>> asked;
+  int members = 0;
+  std::map<std::int64_t, std::shared_ptr<Call>> calls;                      // by number
+  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Post>>> posted;  // by (from, to)
 };
 struct Comm {
   Group* group;
   int rank;
   std::int64_t calls = 0;
-  int pending = 0;
+  int pending = 0;  // where nothing works later
   bool finalized = false;
+  bool aborted = false;
 };
+// Work may outlive the handle: it holds what it needs.
+using Held = std::shared_ptr<Comm>;
+
 std::mutex mutex;
+std::condition_variable changed;
 std::map<std::string, Group> groups;  // guarded by mutex, as all of them
-thread_local int opened = 0;
+std::map<Comm*, Held> comms;          // guarded by mutex
+
+Held Hold(Comm* comm) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return comms.at(comm);
+}
 
 bool Fails() { return control.calls.fetch_add(1) == control.fail_at.load(); }
 
@@ -53,58 +77,168 @@ std::size_t BytesOf(int type) {
   return type == 9 || type == 6 ? 2 : type == 7 || type == 2 ? 4 : type == 8 ? 8 : 1;
 }
 
+float Read(const void* from, int type, std::size_t i) {
+  if (type != 9) return static_cast<const float*>(from)[i];
+  const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(from)[i]} << 16;
+  float value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+void Write(void* to, int type, std::size_t i, float value) {
+  if (type != 9) {
+    static_cast<float*>(to)[i] = value;
+    return;
+  }
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits += 0x7fff + (bits >> 16 & 1);  // to nearest, ties to even
+  static_cast<std::uint16_t*>(to)[i] = static_cast<std::uint16_t>(bits >> 16);
+}
 float Joined(float a, float b, int op) { return op == 2 ? (a > b ? a : b) : a + b; }
 
-// What `count` elements from `first` on of all members add up to: fp32, or int32 by maximum.
-std::vector<float> Sum(const std::vector<Part>& parts, std::size_t first, std::size_t count) {
+// What `count` elements from `first` on of all members add up to, in the order of members.
+std::vector<float> Sum(const Call& call, std::size_t first, std::size_t count) {
   std::vector<float> sum(count);
   for (std::size_t i = 0; i < count; ++i) {
-    for (const Part& part : parts) {
-      const float x = static_cast<const float*>(part.in)[first + i];
-      sum[i] = &part == &parts.front() ? x : Joined(sum[i], x, part.op);
+    for (std::size_t member = 0; member < call.parts.size(); ++member) {
+      const Part& part = *call.parts[member];
+      const float x = Read(part.in, part.type, first + i);
+      sum[i] = member == 0 ? x : Joined(sum[i], x, part.op);
     }
   }
   return sum;
 }
 
-void Finish(std::vector<Part>& parts) {
-  const std::size_t count = parts.front().count, n = parts.size();
-  const std::size_t bytes = count * BytesOf(parts.front().type);
+void Finish(Call& call) {
+  const Part& any = *call.parts.front();
+  const std::size_t count = any.count, n = call.parts.size();
+  const std::size_t bytes = count * BytesOf(any.type);
+  // All is read before anything is written: in place, one's output is another's input.
   std::vector<std::vector<char>> gathered(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto* in = static_cast<const char*>(parts[i].in);
-    gathered[i].assign(in, in + bytes);
-  }
   std::vector<std::vector<float>> sums(n);
   for (std::size_t i = 0; i < n; ++i) {
-    if (parts[i].what == 'a') sums[i] = Sum(parts, 0, count);
-    if (parts[i].what == 's') sums[i] = Sum(parts, i * count, count);
+    const Part& part = *call.parts[i];
+    const auto* in = static_cast<const char*>(part.in);
+    if (part.what == 'g') gathered[i].assign(in, in + bytes);
+    if (part.what == 'a') sums[i] = Sum(call, 0, count);
+    if (part.what == 's') sums[i] = Sum(call, i * count, count);
   }
   for (std::size_t i = 0; i < n; ++i) {
-    auto* out = static_cast<char*>(parts[i].out);
-    if (parts[i].what == 'g') {
-      for (std::size_t j = 0; j < n; ++j) std::memcpy(out + j * bytes, gathered[j].data(), bytes);
-    } else {
-      std::memcpy(out, sums[i].data(), bytes);
+    const Part& part = *call.parts[i];
+    auto* out = static_cast<char*>(part.out);
+    for (std::size_t j = 0; part.what == 'g' && j < n; ++j) {
+      std::memcpy(out + j * bytes, gathered[j].data(), bytes);
     }
-    --parts[i].comm->pending;
+    for (std::size_t j = 0; part.what != 'g' && j < count; ++j)
+      Write(out, part.type, j, sums[i][j]);
   }
 }
 
-int Join(Comm* comm, Part part) {
-  if (Fails()) return 3;
-  const std::lock_guard<std::mutex> lock(mutex);
-  const std::int64_t number = comm->calls++;
-  auto& parts = comm->group->calls[number];
-  parts.resize(static_cast<std::size_t>(comm->group->ranks));
-  parts[static_cast<std::size_t>(comm->rank)] = part;
-  ++comm->pending;
-  for (const Part& other : parts) {
-    if (other.comm == nullptr) return 7;
+// What a stream does with a call.
+void Meet(const Held& comm, std::int64_t number, const Part& part) {
+  std::unique_lock<std::mutex> lock(mutex);
+  if (comm->aborted) return;
+  auto& slot = comm->group->calls[number];
+  if (slot == nullptr) slot = std::make_shared<Call>();
+  const std::shared_ptr<Call> call = slot;
+  call->parts.resize(static_cast<std::size_t>(comm->group->ranks));
+  auto& mine = call->parts[static_cast<std::size_t>(comm->rank)];
+  mine = part;
+  if (++call->came == comm->group->ranks) {
+    Finish(*call);
+    call->done = true;
+    comm->group->calls.erase(number);
+    changed.notify_all();
+    return;
   }
-  Finish(parts);
-  comm->group->calls.erase(number);
-  return 7;
+  changed.wait(lock, [&] { return call->done || comm->aborted; });
+  if (call->done) return;
+  mine.reset();
+  --call->came;
+}
+
+struct Transfer {
+  Held comm;
+  void* stream;
+  bool sends;
+  int peer;
+  void* at;
+  std::size_t bytes;
+};
+thread_local int opened = 0;
+thread_local std::vector<Transfer> grouped;
+
+void Exchange(const Held& comm, const std::vector<Transfer>& transfers) {
+  std::unique_lock<std::mutex> lock(mutex);
+  Group& group = *comm->group;
+  std::vector<std::pair<std::pair<int, int>, std::shared_ptr<Post>>> posts;
+  for (const Transfer& transfer : transfers) {
+    if (!transfer.sends || comm->aborted) continue;
+    const std::pair<int, int> way{comm->rank, transfer.peer};
+    posts.emplace_back(way, std::make_shared<Post>(Post{transfer.at, transfer.bytes}));
+    group.posted[way].push_back(posts.back().second);
+  }
+  changed.notify_all();
+  for (const Transfer& transfer : transfers) {
+    if (transfer.sends) continue;
+    auto& from = group.posted[{transfer.peer, comm->rank}];
+    changed.wait(lock, [&] { return !from.empty() || comm->aborted; });
+    if (comm->aborted) break;
+    std::memcpy(transfer.at, from.front()->in, std::min(transfer.bytes, from.front()->bytes));
+    from.front()->taken = true;
+    from.pop_front();
+    changed.notify_all();
+  }
+  for (const auto& [way, post] : posts) {
+    changed.wait(lock, [&, at = post] { return at->taken || comm->aborted; });
+    if (!post->taken) std::erase(group.posted[way], post);
+  }
+}
+
+// Does the work where the stream's turn comes or, without streams, in a thread of its own.
+int Give(const Held& comm, void* stream, std::function<void()> work) {
+  if (control.give != nullptr) {
+    control.give(
+        stream,
+        [](void* held) {
+          const std::unique_ptr<std::function<void()>> at(
+              static_cast<std::function<void()>*>(held));
+          (*at)();
+        },
+        new std::function<void()>(std::move(work)));
+    return kInProgress;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ++comm->pending;
+  }
+  std::thread([comm, work = std::move(work)] {
+    work();
+    const std::lock_guard<std::mutex> lock(mutex);
+    --comm->pending;
+  }).detach();
+  return kInProgress;
+}
+
+int Join(Comm* handle, const Part& part, void* stream) {
+  if (Fails()) return 3;
+  const Held comm = Hold(handle);
+  std::int64_t number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    number = comm->calls++;
+  }
+  return Give(comm, stream, [comm, number, part] { Meet(comm, number, part); });
+}
+
+int Add(Transfer transfer) {
+  if (Fails()) {
+    grouped.clear();
+    return 3;
+  }
+  if (opened <= 0) return 4;  // all of the runtime's transfers stand in groups
+  grouped.push_back(std::move(transfer));
+  return 0;
 }
 
 }  // namespace
@@ -139,42 +273,39 @@ FT_EXPORT int ncclCommInitRankConfig(Comm** comm, int ranks, Id id, int rank, Co
   const std::lock_guard<std::mutex> lock(mutex);
   Group& group = groups[std::string(id.bytes, sizeof id.bytes)];
   group.ranks = ranks;
-  *comm = new Comm{&group, rank};
+  ++group.members;
+  const Held held = std::make_shared<Comm>(Comm{&group, rank});
+  *comm = held.get();
+  comms[held.get()] = held;
   ++control.live;
-  group.members.push_back(*comm);
-  return 7;
+  ++control.made;
+  return kInProgress;
 }
 FT_EXPORT int ncclCommGetAsyncError(Comm* comm, int* error) {
   const std::lock_guard<std::mutex> lock(mutex);
-  const bool whole = static_cast<int>(comm->group->members.size()) == comm->group->ranks;
-  *error = !whole || comm->pending > 0 ? 7 : 0;
+  const bool whole = comm->group->members == comm->group->ranks;
+  *error = !whole || comm->pending > 0 ? kInProgress : 0;
   if (whole && comm->rank == control.async_error_rank) *error = 6;
-  if (comm->finalized && control.hang_finalize) *error = 7;
+  if (comm->finalized && control.hang_finalize) *error = kInProgress;
   return 0;
 }
 FT_EXPORT int ncclCommFinalize(Comm* comm) {
   const std::lock_guard<std::mutex> lock(mutex);
   comm->finalized = true;
-  return 7;
+  return kInProgress;
 }
 FT_EXPORT int ncclCommDestroy(Comm* comm) {
-  delete comm;
+  const std::lock_guard<std::mutex> lock(mutex);
+  comms.erase(comm);
   --control.live;
   return 0;
 }
 FT_EXPORT int ncclCommAbort(Comm* comm) {
   const std::lock_guard<std::mutex> lock(mutex);
-  // What others would still do for it.
-  for (auto& [number, parts] : comm->group->calls) {
-    for (Part& part : parts) {
-      if (part.comm == comm) part.comm = nullptr;
-    }
-  }
-  for (auto& [ends, asked] : comm->group->asked) {
-    std::erase_if(asked, [&](const auto& one) { return one.first == comm; });
-  }
+  comm->aborted = true;
+  changed.notify_all();
+  comms.erase(comm);
   ++control.aborts;
-  delete comm;
   --control.live;
   return 0;
 }
@@ -184,45 +315,23 @@ FT_EXPORT const char* ncclGetErrorString(int error) {
 FT_EXPORT const char* ncclGetLastError(Comm*) { return "the fake was told to fail"; }
 
 FT_EXPORT int ncclAllReduce(const void* in, void* out, std::size_t count, int type, int op,
-                            Comm* comm, void*) {
-  return Join(comm, {comm, in, out, count, 'a', type, op});
+                            Comm* comm, void* stream) {
+  return Join(comm, {in, out, count, 'a', type, op}, stream);
 }
 FT_EXPORT int ncclReduceScatter(const void* in, void* out, std::size_t each, int type, int op,
-                                Comm* comm, void*) {
-  return Join(comm, {comm, in, out, each, 's', type, op});
+                                Comm* comm, void* stream) {
+  return Join(comm, {in, out, each, 's', type, op}, stream);
 }
 FT_EXPORT int ncclAllGather(const void* in, void* out, std::size_t each, int type, Comm* comm,
-                            void*) {
-  return Join(comm, {comm, in, out, each, 'g', type, 0});
+                            void* stream) {
+  return Join(comm, {in, out, each, 'g', type, 0}, stream);
 }
-FT_EXPORT int ncclSend(const void* in, std::size_t count, int type, int peer, Comm* comm, void*) {
-  if (Fails()) return 3;
-  const std::size_t bytes = count * BytesOf(type);
-  const std::lock_guard<std::mutex> lock(mutex);
-  auto& asked = comm->group->asked[{comm->rank, peer}];
-  if (asked.empty()) {
-    comm->group->sent[{comm->rank, peer}].emplace_back(static_cast<const char*>(in), bytes);
-    return 0;
-  }
-  const auto [to, room] = asked.front();
-  asked.pop_front();
-  std::memcpy(room.first, in, std::min(bytes, room.second));
-  --to->pending;
-  return 0;
+FT_EXPORT int ncclSend(const void* in, std::size_t count, int type, int peer, Comm* comm,
+                       void* stream) {
+  return Add({Hold(comm), stream, true, peer, const_cast<void*>(in), count * BytesOf(type)});
 }
-FT_EXPORT int ncclRecv(void* out, std::size_t count, int type, int peer, Comm* comm, void*) {
-  if (Fails()) return 3;
-  const std::size_t bytes = count * BytesOf(type);
-  const std::lock_guard<std::mutex> lock(mutex);
-  auto& sent = comm->group->sent[{peer, comm->rank}];
-  if (sent.empty()) {
-    comm->group->asked[{peer, comm->rank}].push_back({comm, {out, bytes}});
-    ++comm->pending;
-    return 7;
-  }
-  std::memcpy(out, sent.front().data(), std::min(bytes, sent.front().size()));
-  sent.pop_front();
-  return 0;
+FT_EXPORT int ncclRecv(void* out, std::size_t count, int type, int peer, Comm* comm, void* stream) {
+  return Add({Hold(comm), stream, false, peer, out, count * BytesOf(type)});
 }
 FT_EXPORT int ncclGroupStart() {
   if (Fails()) return 3;
@@ -231,6 +340,10 @@ FT_EXPORT int ncclGroupStart() {
 }
 FT_EXPORT int ncclGroupEnd() {
   if (--opened < 0) control.unbalanced = true;
-  return Fails() ? 3 : 7;
+  const std::vector<Transfer> transfers = std::exchange(grouped, {});
+  if (Fails()) return 3;
+  if (transfers.empty()) return 0;
+  const Held comm = transfers.front().comm;
+  return Give(comm, transfers.front().stream, [comm, transfers] { Exchange(comm, transfers); });
 }
 }

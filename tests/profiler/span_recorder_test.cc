@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <cstdint>
 #include <thread>
 
 namespace foretrain {
@@ -44,11 +44,11 @@ TEST(SpanRecorder, LosesNothingWhileItIsDrained) {
   for (int i = 0; i < kSpans; ++i) ASSERT_EQ(spans[static_cast<std::size_t>(i)].op, i);
 }
 
-// A quarter of what a sample of a recording may take before it is cut off.
-void Burn() {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(5);
-  while (std::chrono::steady_clock::now() < end) {
-  }
+// The same work each time, some microseconds of it: less than the time at which a sample is cut off,
+// and no longer where the thread loses its processor.
+void Work() {
+  static volatile std::uint32_t sum = 0;
+  for (std::uint32_t i = 0; i < 2'000; ++i) sum = sum + i;
 }
 
 TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
@@ -56,10 +56,10 @@ TEST(SpanRecorder, MeasuresItsOwnShareOfTheThreadsTime) {
   SpanLane& lane = recorder.AddLane();
   // A recording that takes as long as the work between two of them is half of the thread's time.
   for (int i = 0; i < 40 * SpanLane::kSampleEvery; ++i) {
-    Burn();
+    Work();
     lane.Record([&] {
       lane.Add(MakeSpan(i));
-      Burn();
+      Work();
     });
   }
   lane.MarkStep();

@@ -58,6 +58,17 @@ std::vector<Case> AheadCases() {
          p.pp = 2, p.schedule = ScheduleKind::kZbH1, p.recompute = RecomputeKind::kSelective;
        })},
       {"Dp2Ep2", With([](Plan& p) { p.dp = p.ep = 2, p.capacity_factor = 2; })},
+      {"Dp2Ep2Dropless", With([](Plan& p) { p.dp = p.ep = 2; })},
+      {"Dp4Ep2DroplessPiecesZero3FullRecompute", With([](Plan& p) {
+         p.dp = 4, p.ep = 2, p.moe_pieces = 2, p.zero_stage = 3;
+         p.recompute = RecomputeKind::kFull;
+       })},
+      {"Dp2Tp2WholeExpertsDroplessSelective", With([](Plan& p) {
+         p.dp = p.tp = 2, p.ep = 4, p.expert_tp = 1, p.sequence_parallel = true;
+         p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Pp2Dp2Ep2DroplessZbH1",
+       With([](Plan& p) { p.pp = p.dp = p.ep = 2, p.schedule = ScheduleKind::kZbH1; })},
       {"Pp2ActivationsAway",
        With([](Plan& p) { p.pp = 2, p.offload_activations = OffloadTarget::kHost; })},
   };

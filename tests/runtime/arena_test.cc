@@ -98,7 +98,7 @@ TEST(RankArena, SaysWhatItAskedForWhenItIsRefused) {
 TEST(RankArena, RefusesMoreThanTheHostHas) {
   Program program = *FourBuffers();
   program.ranks[0].arena_bytes[static_cast<std::size_t>(Space::kPinned)] = std::int64_t{1} << 50;
-  auto checked = CheckMemory(program, MockDeviceApi(), 0, 0);
+  auto checked = CheckMemory(program, MockDeviceApi(), {{0, 0}}, 0);
   ASSERT_FALSE(checked.has_value());
   EXPECT_EQ(checked.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(checked.error().message,

@@ -123,6 +123,27 @@ TEST(Bytes, OfDroplessExpertsGoHomeAsTheyCame) {
   }
 }
 
+// Of 3 layers with experts, and of two more ahead, which lie in one block: 4 micro-batches a rank,
+// of two members and four experts; each router deals 2 * 16 tokens to 2 experts.
+TEST(Bytes, OfSeveralLayersAheadAreToldByRouter) {
+  Plan plan = TinyPlan();
+  plan.dp = plan.ep = 2;
+  ModelSpec model = TinyAhead();
+  model.predict_ahead = 2;
+  ExpectBytesOfTheForecast(model, plan);
+  TrainingOptions options;
+  options.steps = 1;
+  std::map<std::string, int> told;
+  std::set<std::vector<std::int32_t>> ahead;
+  for (const RoutedCounts& routed : TrainTiny(model, plan, options).routing) {
+    ++told[routed.router];
+    EXPECT_EQ(std::accumulate(routed.counts.begin(), routed.counts.end(), 0), 2 * 16 * 2);
+    if (!routed.router.empty()) ahead.insert(routed.counts);
+  }
+  EXPECT_EQ(told, (std::map<std::string, int>{{"", 2 * 3 * 4}, {"ahead.", 8}, {"ahead.1.", 8}}));
+  EXPECT_GT(ahead.size(), 4U) << "both routers chose alike";
+}
+
 TEST(Bytes, OfTensorParallelSumsAreThoseOfTheRun) {
   Plan plan = TinyPlan();
   plan.tp = 2;

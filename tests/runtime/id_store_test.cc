@@ -1,14 +1,12 @@
-#include "runtime/nccl/id_store.h"
+#include "runtime/processes/id_store.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <map>
 #include <thread>
+
+#include "free_port.h"
 
 namespace foretrain {
 namespace {
@@ -17,19 +15,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-
-// A port that was free a moment ago.
-int FreePort() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(bind(descriptor, reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  close(descriptor);
-  return ntohs(address.sin_port);
-}
 
 std::map<std::string, std::string> variables;
 const char* Get(const char* name) {
@@ -50,6 +35,61 @@ TEST(LaunchedRank, IsReadFromTheLaunchersVariables) {
   EXPECT_EQ(at->world, 8);
   EXPECT_EQ(at->address, "host7");
   EXPECT_EQ(at->port, 29500);
+}
+
+TEST(LaunchedRank, IsReadFromWhatMpirunAndSrunSet) {
+  // Open MPI, all on one machine: nothing says where to meet, and nothing needs to.
+  variables = {{"OMPI_COMM_WORLD_RANK", "1"},
+               {"OMPI_COMM_WORLD_SIZE", "2"},
+               {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  auto at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value()) << at.error().message;
+  EXPECT_EQ(at->rank, 1);
+  EXPECT_EQ(at->world, 2);
+  EXPECT_EQ(at->local, 1);
+  EXPECT_EQ(at->address, "127.0.0.1");
+  EXPECT_EQ(at->port, 29500);
+  // On several it must be said.
+  variables["OMPI_COMM_WORLD_SIZE"] = "4";
+  EXPECT_FALSE(ReadLaunchedRank(&Get).has_value());
+  variables["MASTER_ADDR"] = "host7";
+  EXPECT_FALSE(ReadLaunchedRank(&Get).has_value());
+  variables["MASTER_PORT"] = "1234";
+  at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value()) << at.error().message;
+  EXPECT_EQ(at->address, "host7");
+  EXPECT_EQ(at->port, 1234);
+  // MPICH's, and torchrun's before both.
+  variables = {{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MPI_LOCALNRANKS", "3"}};
+  at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value()) << at.error().message;
+  EXPECT_EQ(at->rank, 2);
+  // A script that sbatch runs has SLURM_PROCID too; srun's processes know the step's tasks.
+  variables = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}};
+  at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value());
+  EXPECT_EQ(at->world, 1);
+  variables = {{"SLURM_PROCID", "3"},
+               {"SLURM_STEP_NUM_TASKS", "4"},
+               {"SLURM_STEP_NUM_NODES", "1"},
+               {"SLURM_LOCALID", "3"}};
+  at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value()) << at.error().message;
+  EXPECT_EQ(at->local, 3);
+  EXPECT_EQ(at->world, 4);
+}
+
+// torchrun's agent listens at MASTER_PORT itself.
+TEST(LaunchedRank, MeetsBesideTorchrunsStore) {
+  variables = {{"RANK", "0"},
+               {"WORLD_SIZE", "2"},
+               {"MASTER_ADDR", "localhost"},
+               {"MASTER_PORT", "29500"},
+               {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  const auto at = ReadLaunchedRank(&Get);
+  ASSERT_TRUE(at.has_value()) << at.error().message;
+  EXPECT_EQ(at->port, 29501);
 }
 
 TEST(LaunchedRank, RefusesWhatItCannotMean) {
@@ -81,20 +121,20 @@ TEST(TcpIdStore, HandsValuesFromOneRankToTheOthers) {
   // The others come first: they try until rank 0 listens.
   for (const int rank : {1, 2}) {
     threads.emplace_back([&, rank] {
-      auto store = MakeTcpIdStore({rank, 3, "127.0.0.1", port}, 10 * kSecond);
+      auto store = MakeTcpIdStore({rank, 3, 0, "127.0.0.1", port}, 10 * kSecond);
       ASSERT_TRUE(store.has_value()) << store.error().message;
-      auto value_of = (*store)->Get("nccl tp of ranks 0 1");
+      auto value_of = (*store)->Get("nccl tp of ranks 0 1", nullptr);
       ASSERT_TRUE(value_of.has_value()) << value_of.error().message;
       got[static_cast<std::size_t>(rank)] = *value_of;
       ASSERT_TRUE((*store)->Put("came " + std::to_string(rank), "").has_value());
     });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  auto store = MakeTcpIdStore({0, 3, "127.0.0.1", port}, 10 * kSecond);
+  auto store = MakeTcpIdStore({0, 3, 0, "127.0.0.1", port}, 10 * kSecond);
   ASSERT_TRUE(store.has_value()) << store.error().message;
   ASSERT_TRUE((*store)->Put("nccl tp of ranks 0 1", value).has_value());
   for (const char* name : {"came 1", "came 2"}) {
-    ASSERT_TRUE((*store)->Get(name).has_value()) << name;
+    ASSERT_TRUE((*store)->Get(name, nullptr).has_value()) << name;
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(got[1], value);
@@ -103,21 +143,21 @@ TEST(TcpIdStore, HandsValuesFromOneRankToTheOthers) {
 
 TEST(TcpIdStore, GivesUpInTimeAndSaysWhereItAsked) {
   const int port = FreePort();
-  auto nobody = MakeTcpIdStore({1, 2, "127.0.0.1", port}, kSecond / 5);
+  auto nobody = MakeTcpIdStore({1, 2, 0, "127.0.0.1", port}, kSecond / 5);
   ASSERT_TRUE(nobody.has_value());
-  auto value = (*nobody)->Get("an id");
+  auto value = (*nobody)->Get("an id", nullptr);
   ASSERT_FALSE(value.has_value());
   EXPECT_EQ(value.error().code, ErrorCode::kTimeout);
   EXPECT_THAT(value.error().message,
               AllOf(HasSubstr("rank 1 waited"), HasSubstr("127.0.0.1:" + std::to_string(port)),
                     HasSubstr("refused")));
-  auto first = MakeTcpIdStore({0, 2, "127.0.0.1", port}, kSecond / 5);
+  auto first = MakeTcpIdStore({0, 2, 0, "127.0.0.1", port}, kSecond / 5);
   ASSERT_TRUE(first.has_value()) << first.error().message;
-  value = (*nobody)->Get("an id");
+  value = (*nobody)->Get("an id", nullptr);
   ASSERT_FALSE(value.has_value());
   EXPECT_THAT(value.error().message, HasSubstr("nobody has told of it"));
   // Two cannot listen at one port.
-  EXPECT_FALSE(MakeTcpIdStore({0, 2, "127.0.0.1", port}, kSecond / 5).has_value());
+  EXPECT_FALSE(MakeTcpIdStore({0, 2, 0, "127.0.0.1", port}, kSecond / 5).has_value());
 }
 
 }  // namespace

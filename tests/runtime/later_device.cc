@@ -7,6 +7,8 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -49,7 +51,7 @@ class LaterQueue {
  public:
   using Work = std::function<FtStatus(FtQueue*)>;
 
-  explicit LaterQueue(FtQueue* at) : at_(at), thread_([this] { Run(); }) {}
+  LaterQueue(FtQueue* at, int on) : device(on), at_(at), thread_([this] { Run(); }) {}
   ~LaterQueue() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -61,6 +63,10 @@ class LaterQueue {
   }
 
   void Push(Work work) {
+    if (noted != nullptr) {
+      noted->push_back(std::move(work));
+      return;
+    }
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       works_.push_back(std::move(work));
@@ -74,7 +80,9 @@ class LaterQueue {
     changed_.wait(lock, [&] { return done_ >= all; });
   }
 
-  char error[64] = "";  // of the calling thread
+  char error[64] = "";                       // of the calling thread, as what it notes of a graph
+  std::shared_ptr<std::vector<Work>> noted;  // shared by the graph and its launches
+  const int device;
 
  private:
   void Run() {
@@ -107,6 +115,19 @@ class LaterQueue {
 };
 LaterQueue& QueueOf(FtQueue* queue) { return *reinterpret_cast<LaterQueue*>(queue); }
 
+// Which device memory lies on.
+std::mutex memory_mutex;
+std::map<const char*, std::pair<std::int64_t, int>> memories;  // by address: bytes, device
+
+void NoteForeign(const LaterQueue& queue, const void* at) {
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  auto found = memories.upper_bound(static_cast<const char*>(at));
+  if (found == memories.begin()) return;
+  --found;
+  if (static_cast<const char*>(at) >= found->first + found->second.first) return;
+  if (found->second.second != queue.device) ++Later().foreign;
+}
+
 constexpr const char* kTold = "the device was told to fail";
 constexpr const char* kBroken = "an illegal memory access";
 
@@ -120,6 +141,13 @@ FtStatus Enter(FtQueue* queue) {
   const bool fails = Fails();
   if (!fails && !Later().broken) return FT_OK;
   std::strcpy(QueueOf(queue).error, fails ? kTold : kBroken);
+  return FT_FAILED;
+}
+
+// What only holds for the moment that it is asked in cannot be part of a graph.
+FtStatus EnterAlone(FtQueue* queue) {
+  if (QueueOf(queue).noted == nullptr) return Enter(queue);
+  std::strcpy(QueueOf(queue).error, "not while a graph is noted");
   return FT_FAILED;
 }
 
@@ -141,52 +169,67 @@ FtStatus Give(FtQueue* queue, LaterQueue::Work work) {
   return FT_OK;
 }
 
+void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
 void HangIfAsked() {
   LaterDevice& later = Later();
   if (later.kernels.fetch_add(1) != later.hang_at) return;
-  while (!later.released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!later.released) Nap();
 }
 
 FtStatus DeviceCount(std::int32_t* count, char* why, std::size_t n) {
   if (Fails()) return Say(why, n);
-  return inner->device_count(count, why, n);
+  const FtStatus status = inner->device_count(count, why, n);
+  if (status == FT_OK) *count = Later().devices;
+  return status;
 }
 FtStatus Memory(std::int32_t device, FtMemory* out, char* why, std::size_t n) {
   if (Fails()) return Say(why, n);
-  return inner->memory(device, out, why, n);
+  (void)device;
+  return inner->memory(0, out, why, n);
 }
 FtStatus Allocate(std::int32_t device, std::int64_t bytes, void** out, char* why, std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
-  const FtStatus status = inner->allocate(device, bytes, out, why, n);
-  if (status == FT_OK) ++Later().allocations;
+  const FtStatus status = inner->allocate(0, bytes, out, why, n);
+  if (status != FT_OK) return status;
+  ++Later().allocations;
+  const std::lock_guard<std::mutex> lock(memory_mutex);
+  memories[static_cast<const char*>(*out)] = {bytes, device};
   return status;
 }
 FtStatus Release(std::int32_t device, void* pointer, char* why, std::size_t n) {
   --Later().allocations;
-  return inner->release(device, pointer, why, n);
+  (void)device;
+  {
+    const std::lock_guard<std::mutex> lock(memory_mutex);
+    memories.erase(static_cast<const char*>(pointer));
+  }
+  return inner->release(0, pointer, why, n);
 }
 FtStatus HostAllocate(std::int32_t device, std::int64_t bytes, void** out, char* why,
                       std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
-  const FtStatus status = inner->allocate(device, bytes, out, why, n);
+  (void)device;
+  const FtStatus status = inner->allocate(0, bytes, out, why, n);
   if (status == FT_OK) ++Later().pinned;
   return status;
 }
 FtStatus HostRelease(std::int32_t device, void* pointer, char* why, std::size_t n) {
   --Later().pinned;
-  return inner->release(device, pointer, why, n);
+  (void)device;
+  return inner->release(0, pointer, why, n);
 }
 
 FtStatus QueueCreate(std::int32_t device, FtQueue** out, char* why, std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
   FtQueue* at = nullptr;
-  if (const FtStatus status = inner->queue_create(device, &at, why, n); status != FT_OK) {
+  if (const FtStatus status = inner->queue_create(0, &at, why, n); status != FT_OK) {
     return status;
   }
-  *out = reinterpret_cast<FtQueue*>(new LaterQueue(at));
+  *out = reinterpret_cast<FtQueue*>(new LaterQueue(at, device));
   ++Later().queues;
   return FT_OK;
 }
@@ -218,7 +261,7 @@ const char* QueueError(const FtQueue* queue) {
   return reinterpret_cast<const LaterQueue*>(queue)->error;
 }
 FtStatus QueueSynchronize(FtQueue* queue) {
-  if (const FtStatus status = Enter(queue); status != FT_OK) return status;
+  if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   QueueOf(queue).Synchronize();
   if (!Later().broken) return FT_OK;
   std::strcpy(QueueOf(queue).error, kBroken);
@@ -239,7 +282,7 @@ void EventDestroy(FtEvent* event) {
   --Later().events;
 }
 FtStatus EventRecord(FtQueue* queue, FtEvent* event) {
-  if (const FtStatus status = Enter(queue); status != FT_OK) return status;
+  if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   LaterEvent* const at = EventOf(event);
   std::uint64_t number = 0;
   {
@@ -260,7 +303,7 @@ FtStatus EventRecord(FtQueue* queue, FtEvent* event) {
   return FT_OK;
 }
 FtStatus EventWait(FtQueue* queue, FtEvent* event) {
-  if (const FtStatus status = Enter(queue); status != FT_OK) return status;
+  if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   LaterEvent* const at = EventOf(event);
   std::uint64_t number = 0;
   {
@@ -302,8 +345,48 @@ FtStatus EventElapsed(FtEvent* from, FtEvent* to, std::int64_t* ns, char* why, s
   return FT_OK;
 }
 
+struct LaterGraph {
+  std::shared_ptr<const std::vector<LaterQueue::Work>> works;  // and its launches'
+};
+FtStatus EnterGraph(FtQueue* queue) {
+  if (Later().graph_calls.fetch_add(1) != Later().graph_fail_at) return Enter(queue);
+  std::strcpy(QueueOf(queue).error, kTold);
+  return FT_FAILED;
+}
+FtStatus GraphBegin(FtQueue* queue) {
+  if (const FtStatus status = EnterGraph(queue); status != FT_OK) return status;
+  QueueOf(queue).noted = std::make_shared<std::vector<LaterQueue::Work>>();
+  return FT_OK;
+}
+FtStatus GraphEnd(FtQueue* queue, FtGraph** out) {
+  *out = nullptr;
+  const auto works = std::exchange(QueueOf(queue).noted, nullptr);
+  if (const FtStatus status = EnterGraph(queue); status != FT_OK) return status;
+  *out = reinterpret_cast<FtGraph*>(new LaterGraph{works});
+  ++Later().graphs;
+  return FT_OK;
+}
+FtStatus GraphLaunch(FtQueue* queue, FtGraph* graph) {
+  if (const FtStatus status = EnterGraph(queue); status != FT_OK) return status;
+  ++Later().graph_launches;
+  const auto works = reinterpret_cast<LaterGraph*>(graph)->works;
+  for (std::size_t i = 0; i < works->size(); ++i) {
+    QueueOf(queue).Push([works, i](FtQueue* at) { return (*works)[i](at); });
+  }
+  return FT_OK;
+}
+void GraphDestroy(FtGraph* graph) {
+  delete reinterpret_cast<LaterGraph*>(graph);
+  --Later().graphs;
+}
 FtStatus Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) {
-  return Give(queue, [=](FtQueue* at) { return inner->copy(at, to, from, bytes); });
+  NoteForeign(QueueOf(queue), to);
+  NoteForeign(QueueOf(queue), from);
+  return Give(queue, [=](FtQueue* at) {
+    LaterDevice& later = Later();
+    while (bytes == sizeof(float) && later.hang_reads && !later.released) Nap();
+    return inner->copy(at, to, from, bytes);
+  });
 }
 FtStatus Fill(FtQueue* queue, void* to, std::int32_t value, std::int64_t bytes) {
   return Give(queue, [=](FtQueue* at) { return inner->fill(at, to, value, bytes); });
@@ -381,6 +464,8 @@ void SetKernels(FtDeviceApi& api) {
 }
 #undef FT_SET
 
+void* NativeQueue(FtQueue* queue) { return queue; }
+
 FtDeviceApi MakeApi() {
   FtDeviceApi api{};
   api.version = FT_DEVICE_API_VERSION;
@@ -404,9 +489,14 @@ FtDeviceApi MakeApi() {
   api.event_elapsed = EventElapsed;
   api.host_allocate = HostAllocate;
   api.host_release = HostRelease;
+  api.native_queue = NativeQueue;
   api.shares_create = SharesCreate;
   api.share_destroy = ShareDestroy;
   api.queue_create_in = QueueCreateIn;
+  api.graph_begin = GraphBegin;
+  api.graph_end = GraphEnd;
+  api.graph_launch = GraphLaunch;
+  api.graph_destroy = GraphDestroy;
   api.supports = Supports;
   SetKernels(api);
   if (inner->sum_ranks != nullptr) api.sum_ranks = SumRanks;
@@ -414,6 +504,13 @@ FtDeviceApi MakeApi() {
 }
 
 }  // namespace
+
+void GiveLater(void* queue, void (*work)(void*), void* argument) {
+  QueueOf(static_cast<FtQueue*>(queue)).Push([work, argument](FtQueue*) {
+    work(argument);
+    return FT_OK;
+  });
+}
 
 LaterDevice& Later() {
   static LaterDevice later;

@@ -135,5 +135,25 @@ TEST(LaterFault, WorkThatDoesNotEndIsATimeOutAndKeepsItsMemory) {
   EXPECT_EQ(Later().Live(), 0);
 }
 
+// The host's thread waits for a copy itself, behind no op of a queue that is watched.
+TEST(LaterFault, ReadsThatDoNotEndAreATimeOutAndKeepTheirMemory) {
+  Later().Reset();
+  static RealClock clock;  // outlives the threads left behind
+  Later().hang_reads = true;
+  const auto begin = std::chrono::steady_clock::now();
+  const Ended ended = TrainLater(2, clock, kSecond / 5);
+  // TrainLater has destroyed the executor too.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  ASSERT_TRUE(ended.error.has_value());
+  EXPECT_EQ(ended.error->code, ErrorCode::kTimeout);
+  EXPECT_THAT(ended.error->message, ContainsRegex("rank [01], step [01], "));
+  EXPECT_GT(Later().pinned, 0);  // where the copy may still write
+  Later().released = true;
+  for (int i = 0; i < 5000 && Later().Live() != 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(Later().Live(), 0);
+}
+
 }  // namespace
 }  // namespace foretrain

@@ -13,8 +13,9 @@ void ExpectTrainsAlikeLater(const Plan& plan, const char* name) {
   options.steps = 3;
   const Trained expected = TrainTiny(TinyGpt(), plan, options);
   options.api = &LaterDeviceApi(CpuDeviceApi());
-  for (const std::uint64_t delays : {1, 2}) {
-    options.record = delays == 1;  // without times few ops have an event
+  for (const std::uint64_t delays : {1, 2, 3, 4}) {
+    options.record = delays % 2 == 1;  // without times few ops have an event
+    options.graphs = delays > 2;
     Later().Reset();
     Later().delays = delays;
     EXPECT_TRUE(SameBits(expected, TrainTiny(TinyGpt(), plan, options)))

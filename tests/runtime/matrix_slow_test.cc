@@ -8,7 +8,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kParts = 8;
+constexpr std::size_t kParts = 24;
 constexpr int kSteps = 20;
 constexpr int kTimes = 3;  // that each pair is covered
 
@@ -22,6 +22,9 @@ TEST_P(Matrix, TrainsAsOneRankDoes) {
                 covering.cases.size(), covering.pairs, kTimes, covering.impossible.size());
   }
   for (std::size_t i = GetParam(); i < covering.cases.size(); i += kParts) {
+    // At once, so that a run that is ended from outside has said which plan it was at.
+    std::fprintf(stderr, "%zu: %s: %s\n", i, covering.cases[i].model.name.c_str(),
+                 covering.cases[i].name.c_str());
     CheckCase(covering.cases[i], kSteps);
   }
 }

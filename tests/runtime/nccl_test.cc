@@ -1,6 +1,5 @@
 // NCCL's part of the runtime over a library of the tests (tests/plugins/fake_nccl.cc), which is
 // slow, fails and hangs on demand. What NCCL itself does needs several GPUs.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "fake_nccl_library.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/device.h"
 #include "runtime/flight.h"
@@ -17,7 +17,6 @@
 #include "runtime/nccl/nccl_endpoint.h"
 #include "runtime/nccl/nccl_set.h"
 #include "tests/paths.h"
-#include "tests/plugins/fake_nccl.h"
 
 namespace foretrain {
 namespace {
@@ -26,24 +25,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-
-std::string FakeFile() { return TestPlugin("nccl"); }
-
-const NcclApi& Fake() {
-  static const NcclApi api = [] {
-    auto loaded = LoadNccl(FakeFile());
-    EXPECT_TRUE(loaded.has_value()) << loaded.error().message;
-    return *loaded;
-  }();
-  return api;
-}
-FakeNccl& Control() {
-  static FakeNccl* const control = [] {
-    void* const library = dlopen(FakeFile().c_str(), RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<FakeNccl* (*)()>(dlsym(library, "fake_nccl"))();
-  }();
-  return *control;
-}
 
 // How each rank ends that runs `body` with communicators of its own.
 struct Ends {
@@ -62,7 +43,7 @@ Ends RunNccl(int ranks, std::int64_t timeout_ns, const Body& body) {
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       auto queue = DeviceQueue::Make(CpuDeviceApi(), 0);
-      NcclSet set(rank, Fake(), CpuDeviceApi(), store, clock, control, {0, timeout_ns});
+      NcclSet set(rank, FakeNcclApi(), CpuDeviceApi(), store, clock, control, {0, timeout_ns});
       auto end = body(rank, set, queue->get());
       if (end.has_value()) return;
       ends.errors[static_cast<std::size_t>(rank)] = end.error();
@@ -136,7 +117,7 @@ Result<std::vector<float>> CallAll(int rank, int ranks, CommunicatorSet& set, Ft
 
 TEST(Nccl, MovesAndSumsWhatThreadsDo) {
   for (const int ranks : {2, 3, 4}) {
-    Control().Reset();
+    FakeNcclControl().Reset();
     std::vector<std::vector<float>> got(static_cast<std::size_t>(ranks)), expected = got;
     const Ends ends = RunNccl(ranks, 20 * kSecond, [&](int rank, auto& set, FtQueue* queue) {
       auto all = CallAll(rank, ranks, set, queue);
@@ -169,9 +150,9 @@ TEST(Nccl, MovesAndSumsWhatThreadsDo) {
         EXPECT_NEAR(got[at][i], expected[at][i], 8 * 6e-8 * std::abs(expected[at][i])) << i;
       }
     }
-    EXPECT_EQ(Control().live, 0);
-    EXPECT_EQ(Control().aborts, 0);
-    EXPECT_FALSE(Control().unbalanced);
+    EXPECT_EQ(FakeNcclControl().live, 0);
+    EXPECT_EQ(FakeNcclControl().aborts, 0);
+    EXPECT_FALSE(FakeNcclControl().unbalanced);
   }
 }
 
@@ -196,14 +177,14 @@ Result<void> PassOn(int rank, int ranks, CommunicatorSet& set, FtQueue* queue,
 }
 
 TEST(Nccl, PassesOnAlongAPipeline) {
-  Control().Reset();
+  FakeNcclControl().Reset();
   std::vector<std::vector<float>> data(4, std::vector<float>(8, 3.0F));
   const Ends ends = RunNccl(4, 20 * kSecond, [&](int rank, auto& set, FtQueue* queue) {
     return PassOn(rank, 4, set, queue, data[static_cast<std::size_t>(rank)]);
   });
   ASSERT_FALSE(ends.first.has_value()) << ends.first->message;
   EXPECT_EQ(data[3][0], 6.0F);  // three receipts, each adding one
-  EXPECT_EQ(Control().live, 0);
+  EXPECT_EQ(FakeNcclControl().live, 0);
 }
 
 Result<void> Reduce(int rank, int ranks, CommunicatorSet& set, FtQueue* queue) {
@@ -224,16 +205,16 @@ Result<void> Reduce(int rank, int ranks, CommunicatorSet& set, FtQueue* queue) {
 }
 
 TEST(Nccl, EveryCallThatFailsEndsTheRunInTimeAndLeavesNothing) {
-  Control().Reset();
+  FakeNcclControl().Reset();
   const Ends well = RunNccl(3, 20 * kSecond, [](int rank, auto& set, FtQueue* queue) {
     return Reduce(rank, 3, set, queue);
   });
   ASSERT_FALSE(well.first.has_value()) << well.first->message;
-  const std::int64_t calls = Control().calls;
+  const std::int64_t calls = FakeNcclControl().calls;
   EXPECT_EQ(calls, 2 * (1 + 3 + 3 * 3));  // ids, inits, three steps: of two communicators
   for (std::int64_t failing = 0; failing < calls; ++failing) {
-    Control().Reset();
-    Control().fail_at = failing;
+    FakeNcclControl().Reset();
+    FakeNcclControl().fail_at = failing;
     const Ends ends = RunNccl(3, kSecond / 2, [](int rank, auto& set, FtQueue* queue) {
       return Reduce(rank, 3, set, queue);
     });
@@ -243,12 +224,12 @@ TEST(Nccl, EveryCallThatFailsEndsTheRunInTimeAndLeavesNothing) {
                 testing::AnyOf(HasSubstr("nccl reduce of ranks 0 1 2"),
                                HasSubstr("nccl tp of ranks 0 1 2"), HasSubstr("grads.bucket2")));
     EXPECT_LT(ends.seconds, 2.0) << failing;
-    EXPECT_EQ(Control().live, 0) << failing;
+    EXPECT_EQ(FakeNcclControl().live, 0) << failing;
   }
 }
 
 TEST(Nccl, ARankThatDoesNotComeIsATimeOut) {
-  Control().Reset();
+  FakeNcclControl().Reset();
   const Ends ends = RunNccl(3, kSecond / 5, [](int rank, auto& set, FtQueue* queue) {
     if (rank == 2) return Result<void>();
     return Reduce(rank, 3, set, queue);
@@ -258,15 +239,15 @@ TEST(Nccl, ARankThatDoesNotComeIsATimeOut) {
   EXPECT_THAT(ends.first->message,
               AllOf(HasSubstr("nccl reduce of ranks 0 1 2"), HasSubstr("another rank")));
   EXPECT_LT(ends.seconds, 2.0);
-  EXPECT_EQ(Control().live, 0);
+  EXPECT_EQ(FakeNcclControl().live, 0);
 }
 
 TEST(Nccl, AnErrorThatComesLaterEndsTheRunWithTheCallItWasAt) {
-  Control().Reset();
+  FakeNcclControl().Reset();
   const Ends ends =
       RunNccl(2, 20 * kSecond, [](int rank, CommunicatorSet& set, FtQueue* queue) -> Result<void> {
         FT_TRY(Reduce(rank, 2, set, queue));
-        if (rank == 1) Control().async_error_rank = 1;
+        if (rank == 1) FakeNcclControl().async_error_rank = 1;
         // Rank 0 goes on, and finds the run ended.
         for (int i = 0; rank == 0 && i < 2000; ++i) {
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -276,7 +257,7 @@ TEST(Nccl, AnErrorThatComesLaterEndsTheRunWithTheCallItWasAt) {
           call.elements = 0;
           FT_TRY(of->Call(call, queue));
         }
-        while (rank == 1 && Control().aborts == 0) std::this_thread::yield();
+        while (rank == 1 && FakeNcclControl().aborts == 0) std::this_thread::yield();
         return Result<void>();
       });
   ASSERT_TRUE(ends.first.has_value());
@@ -284,20 +265,20 @@ TEST(Nccl, AnErrorThatComesLaterEndsTheRunWithTheCallItWasAt) {
                                          HasSubstr("remote process exited")));
   ASSERT_TRUE(ends.errors[0].has_value());
   EXPECT_EQ(ends.errors[0]->code, ErrorCode::kAborted);
-  EXPECT_EQ(Control().live, 0);
+  EXPECT_EQ(FakeNcclControl().live, 0);
   EXPECT_LT(ends.seconds, 5.0);
 }
 
 TEST(Nccl, AnEndThatHangsIsLeftBehind) {
-  Control().Reset();
-  Control().hang_finalize = true;
+  FakeNcclControl().Reset();
+  FakeNcclControl().hang_finalize = true;
   const Ends ends = RunNccl(2, kSecond / 5, [](int rank, auto& set, FtQueue* queue) {
     return Reduce(rank, 2, set, queue);
   });
   EXPECT_FALSE(ends.first.has_value());
   EXPECT_LT(ends.seconds, 2.0);
-  Control().hang_finalize = false;
-  while (Control().live != 0) std::this_thread::yield();  // the threads end once they can
+  FakeNcclControl().hang_finalize = false;
+  while (FakeNcclControl().live != 0) std::this_thread::yield();  // the threads end once they can
 }
 
 TEST(NcclLibrary, SaysWhyItCannotBeUsed) {
@@ -308,12 +289,12 @@ TEST(NcclLibrary, SaysWhyItCannotBeUsed) {
   const auto other = LoadNccl(TestPlugin("other"));
   ASSERT_FALSE(other.has_value());
   EXPECT_THAT(other.error().message, HasSubstr("has no function ncclGetVersion"));
-  Control().Reset();
-  Control().version = 21210;
-  const auto old = LoadNccl(FakeFile());
+  FakeNcclControl().Reset();
+  FakeNcclControl().version = 21210;
+  const auto old = LoadNccl(FakeNcclFile());
   ASSERT_FALSE(old.has_value());
   EXPECT_THAT(old.error().message, AllOf(HasSubstr("NCCL 2.12.10"), HasSubstr("2.14")));
-  Control().Reset();
+  FakeNcclControl().Reset();
 }
 
 }  // namespace

@@ -60,6 +60,16 @@ std::vector<Case> QloraCases() {
       {"One", TinyPlan()},
       {"Tp2", With([](Plan& p) { p.tp = 2; })},
       {"Tp2SequenceParallel", With([](Plan& p) { p.tp = 2, p.sequence_parallel = true; })},
+      {"Tp4", With([](Plan& p) { p.tp = 4; })},  // of Llama: two ranks a head of keys
+      {"Tp4Dp2Zero3SequenceParallel",
+       With([](Plan& p) { p.tp = 4, p.dp = 2, p.zero_stage = 3, p.sequence_parallel = true; })},
+      {"Tp4Pp2ZbH1Selective", With([](Plan& p) {
+         p.tp = 4, p.pp = 2, p.schedule = ScheduleKind::kZbH1;
+         p.recompute = RecomputeKind::kSelective;
+       })},
+      {"Tp4ParametersOnHost", With([](Plan& p) {
+         p.tp = 4, p.offload_parameters = p.offload_optimizer = OffloadTarget::kHost;
+       })},
       {"Dp2Zero2", With([](Plan& p) { p.dp = 2, p.zero_stage = 2; })},
       {"Dp2Zero3", With([](Plan& p) { p.dp = 2, p.zero_stage = 3; })},
       {"Dp4Zero3Hsdp2Tp2",
@@ -84,6 +94,58 @@ std::vector<Case> QloraCases() {
 }
 INSTANTIATE_TEST_SUITE_P(Plans, QloraEquality, testing::ValuesIn(QloraCases()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// One head of keys and values for all queries, with biases.
+TEST(Qlora, TrainsAsAdaptersWhereAllRanksShareOneHead) {
+  ModelSpec model = TinyGpt(true);
+  model.kv_heads = 1;
+  for (const int tp : {2, 4}) {
+    Plan plan = Qlora(TinyPlan());
+    plan.tp = tp;
+    SCOPED_TRACE(Describe(plan));
+    ExpectTrainsAsLora(model, plan);
+  }
+}
+
+// 4 query heads of 8 and 2 heads of keys and of values on 4 ranks: each has q [8, 32], and a head's
+// k and v [8, 32] each as one tensor behind it, at a multiple of 16 bytes.
+TEST(Qlora, RoundsSharedHeadsAlikeOnAllRanksThatHaveThem) {
+  const ModelSpec model = TinyLlama();
+  Plan plan = Qlora(TinyPlan());
+  plan.tp = 4;
+  const auto program = Compile(model, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  for (const RankProgram& rank : program->ranks) {
+    const auto place = [&](const std::string& name) {
+      return *std::find_if(rank.parameters.begin(), rank.parameters.end(), [&](const auto& of) {
+        return of.name == "layers.1.attention." + name + ".weight";
+      });
+    };
+    const std::int64_t q_bytes = 256 / 2 + 256 / 64 + 4 + 4;  // 140
+    EXPECT_EQ(place("k").offset, place("q").offset + (q_bytes + 15) / 16 * 16);
+    EXPECT_EQ(place("v").offset, place("k").offset);
+    EXPECT_EQ(place("q").packed_elements, 256);
+    EXPECT_EQ(place("k").packed_elements, 512);
+    EXPECT_EQ(place("v").packed_first, 256);
+    EXPECT_EQ(place("k").row_begin, rank.tp / 2 * 8);
+  }
+  const TensorMap plain = TrainTiny(model, Lora(TinyPlan())).parameters;
+  const TensorMap quantized = TrainTiny(model, plan).parameters;
+  for (const std::int64_t head : {0, 1}) {
+    std::vector<float> numbers, made(512);
+    for (const char* name : {"layers.1.attention.k.weight", "layers.1.attention.v.weight"}) {
+      const auto first = plain.at(name).values.begin() + head * 256;
+      numbers.insert(numbers.end(), first, first + 256);
+    }
+    std::vector<std::uint8_t> packed(static_cast<std::size_t>(Nf4Layout(512).bytes));
+    QuantizeNf4(numbers.data(), 512, packed.data());
+    DequantizeNf4(packed.data(), 512, made.data());
+    const std::vector<float>& k = quantized.at("layers.1.attention.k.weight").values;
+    EXPECT_TRUE(std::equal(made.begin(), made.begin() + 256, k.begin() + head * 256));
+    const std::vector<float>& v = quantized.at("layers.1.attention.v.weight").values;
+    EXPECT_TRUE(std::equal(made.begin() + 256, made.end(), v.begin() + head * 256));
+  }
+}
 
 // One rank multiplies the same numbers in the same order.
 TEST(Qlora, IsLoraBesideItsNumbersToTheBit) {

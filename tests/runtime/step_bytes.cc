@@ -35,10 +35,10 @@ StepBytes BytesOf(const Timeline& timeline) {
 }
 
 StepBytes PredictedBytes(const Program& program, const std::vector<RoutedCounts>& routing) {
-  std::vector<LayerCounts> counts;
+  std::vector<RouterCounts> counts;
   for (const RoutedCounts& routed : routing) {
     if (routed.step != 0) continue;
-    counts.push_back({routed.rank, routed.block, routed.micro_batch, routed.counts});
+    counts.push_back({routed.rank, routed.block, routed.micro_batch, routed.router, routed.counts});
   }
   const auto bound = BindCounts(program, counts);
   EXPECT_TRUE(bound.has_value()) << bound.error().message;

@@ -49,9 +49,12 @@ struct TrainingOptions {
   const FtDeviceApi* api = nullptr;  // null: the CPU's
   bool record = true;                // spans and memory
   int sm_share = 0;
+  bool graphs = false;  // with `record`: and a recording that claims to have each op's times
   bool take_turns = false;
   FaultInjector* faults = nullptr;
   TensorSource weights;  // null: InitialWeights of the seed
+  std::vector<LocalRank> local;  // as ExecutorOptions has them
+  WorldMaker world;
   RoutingScript* routing = nullptr;
   GemmAlgorithms gemm_algorithms;
 };

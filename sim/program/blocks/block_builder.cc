@@ -40,6 +40,27 @@ std::int16_t BlockBuilder::Add(TensorSlot slot) {
   return static_cast<std::int16_t>(block_.slots.size() - 1);
 }
 
+std::int16_t BlockBuilder::PackedSlot(std::string name, std::vector<PackedTensor> tensors,
+                                      Category category, SlotRole role, int index) {
+  const std::int64_t bytes = tensors.back().offset + tensors.back().bytes;
+  const std::int16_t slot = SlotOfBytes(std::move(name), bytes, category, role, index);
+  block_.slots.back().format = NumberFormat::kNf4;
+  packed_[slot] = std::move(tensors);
+  return slot;
+}
+
+std::int16_t BlockBuilder::PackedView(std::string name, std::int16_t of,
+                                      const PackedTensor& tensor) {
+  TensorSlot slot = block_.slots[static_cast<std::size_t>(of)];
+  slot.name = std::move(name);
+  slot.bytes = tensor.bytes;
+  slot.role = SlotRole::kTemporary;
+  slot.index = 0;
+  slot.base = of;
+  slot.offset = tensor.offset;
+  return Add(std::move(slot));
+}
+
 std::int16_t BlockBuilder::View(std::string name, std::int16_t of, std::int64_t first,
                                 std::int64_t elements, std::int64_t per_rank) {
   const TensorSlot whole = block_.slots[static_cast<std::size_t>(of)];
@@ -110,12 +131,23 @@ std::int16_t BlockBuilder::WeightForProduct(const std::string& name, std::int16_
                                             std::int64_t elements) {
   if (FormatOf(weight) != NumberFormat::kNf4) return ForProduct(name, weight);
   if (const std::int16_t made = KnownCast(weight); made != kNoSlot) return made;
-  const std::int16_t wide = TemporaryIn(
-      formats_.products, block_.slots[static_cast<std::size_t>(weight)].name + ".wide", elements);
-  Op& op = Add(OpKind::kDequantize, OpClass::kMemoryBound, name + ".dequantize",
-               {In(weight), Out(wide)});
-  op.format = NumberFormat::kNf4;
-  op.shape = {.rows = 1, .elements = elements};
+  const std::string tensor = block_.slots[static_cast<std::size_t>(weight)].name;
+  const std::int16_t wide = TemporaryIn(formats_.products, tensor + ".wide", elements);
+  const std::vector<PackedTensor>& parts = packed_.at(weight);
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool alone = parts.size() == 1;
+    const std::string number = alone ? "" : "." + std::to_string(i);
+    const std::int16_t from = alone ? weight : PackedView(tensor + number, weight, parts[i]);
+    const std::int16_t to =
+        alone ? wide : View(tensor + ".wide" + number, wide, first, parts[i].elements);
+    Op& op = Add(OpKind::kDequantize, OpClass::kMemoryBound, name + ".dequantize" + number,
+                 {In(from), Out(to)});
+    op.format = NumberFormat::kNf4;
+    op.shape = {.rows = 1, .elements = parts[i].elements};
+    first += parts[i].elements;
+  }
+  FT_CHECK(first == elements);
   casts_[{weight, half_ == Pass::kBackwardWeight}] = wide;
   return wide;
 }

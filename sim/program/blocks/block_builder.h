@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/program/blocks/packed_tensors.h"
 #include "sim/program/op.h"
 
 namespace foretrain {
@@ -55,6 +56,9 @@ class BlockBuilder {
                            Category category = Category::kWorkspace) {
     return SlotIn(format, std::move(name), elements, category, SlotRole::kTemporary);
   }
+  // Of a parameter in 4 bits.
+  std::int16_t PackedSlot(std::string name, std::vector<PackedTensor> tensors, Category category,
+                          SlotRole role, int index);
   NumberFormat FormatOf(std::int16_t slot) const {
     return block_.slots[static_cast<std::size_t>(slot)].format;
   }
@@ -85,7 +89,8 @@ class BlockBuilder {
   std::int16_t ForProduct(const std::string& name, std::int16_t tensor,
                           Category category = Category::kWorkspace);
 
-  // The same of a weight of `elements` numbers, which may have 4 bits.
+  // The same of a weight of `elements` numbers, which may have 4 bits: each of its tensors is made
+  // wide by an op called `name`.dequantize, of several with its number behind.
   std::int16_t WeightForProduct(const std::string& name, std::int16_t weight,
                                 std::int64_t elements);
 
@@ -124,6 +129,8 @@ class BlockBuilder {
   Block Take(Pass half = Pass::kBackward) const;
 
  private:
+  // One of the tensors of a parameter in 4 bits.
+  std::int16_t PackedView(std::string name, std::int16_t of, const PackedTensor& tensor);
   // A cast that was made before of the tensor, or kNoSlot.
   std::int16_t KnownCast(std::int16_t tensor) const;
   Op& TpCollective(OpKind kind, const std::string& name, Operand in, Operand out,
@@ -133,7 +140,8 @@ class BlockBuilder {
   BlockFormats formats_;
   // For products: by slot, and by half, because an input half reads nothing of the weight half.
   std::map<std::pair<std::int16_t, bool>, std::int16_t> casts_;
-  std::vector<Pass> halves_;  // one per op
+  std::map<std::int16_t, std::vector<PackedTensor>> packed_;  // by slot, of parameters in 4 bits
+  std::vector<Pass> halves_;                                  // one per op
   Pass half_ = Pass::kNone;
 };
 

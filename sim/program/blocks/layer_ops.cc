@@ -25,8 +25,8 @@ namespace {
 // Attention's output where the product behind it has a cast of it and no backward of attention or
 // an adapter reads it.
 LayerTensors WithoutUnread(const Plan& plan, LayerTensors tensors) {
-  const bool unread = plan.attention == AttentionAlgorithm::kStandard &&
-                      plan.QuantizesProducts() && !TrainsAdapters(plan);
+  const bool unread = plan.attention == AttentionAlgorithm::kStandard && plan.QuantizesProducts() &&
+                      !TrainsAdapters(plan);
   return unread ? tensors & ~Only(kAttention) : tensors;
 }
 
@@ -188,6 +188,9 @@ std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Catego
   const BlockParameter& parameter = parameters[static_cast<std::size_t>(index)];
   const bool gradient = role == SlotRole::kGradient;
   if (gradient && parameter.frozen) return kNoSlot;
+  if (parameter.quantized) {
+    return b.PackedSlot(name, PackedTensorsOf(parameter, tp), category, role, index);
+  }
   return b.SlotIn(gradient ? SumFormat(context.plan) : UsedFormat(context.plan, parameter), name,
                   ElementsOf(parameter, tp), category, role, index);
 }

@@ -15,8 +15,9 @@ namespace foretrain {
 
 // What a layout needs to know of a parameter.
 struct ParameterSize {
-  bool present = false;       // the model has it
-  std::int64_t elements = 0;  // on one rank
+  bool present = false;           // the model has it
+  std::int64_t elements = 0;      // on one rank
+  std::int64_t packed_bytes = 0;  // of what is quantized
   bool token_table = false;
   bool decays = false, own_rows = false, experts = false, frozen = false, quantized = false;
 };

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/result.h"
 #include "sim/program/blocks/block_builder.h"
+#include "sim/program/blocks/packed_tensors.h"
 #include "sim/program/lower/layout_sizes.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/precision.h"
@@ -42,6 +43,7 @@ ParameterSizes SizesOf(const ParameterLists& lists, const Plan& plan) {
       if (parameter.parts.empty()) continue;
       size = {.present = true,
               .elements = ElementsOf(parameter, plan.tp),
+              .packed_bytes = parameter.quantized ? PackedBytes(parameter, plan.tp) : 0,
               .token_table = parameter.parts.front().name == kTokenTableName,
               .decays = parameter.decays,
               .own_rows = parameter.own_rows,
@@ -112,8 +114,8 @@ std::vector<std::vector<Member>> GroupMembers(const ParameterSizes& sizes, const
                         : member.size->frozen  ? frozen
                         : member.size->experts ? experts
                                                : shared;
-      const NumberFormat format = member.size->quantized ? NumberFormat::kNf4 : counted;
-      open.bytes += BytesIn(format, member.size->elements);
+      open.bytes += member.size->quantized ? member.size->packed_bytes
+                                           : BytesIn(counted, member.size->elements);
       open.members.push_back(member);
     }
     close(copied ? plan.gather_bytes : plan.bucket_bytes);
@@ -222,8 +224,7 @@ class Builder {
     const int number = static_cast<int>(out_.buckets.size());
     const ParameterSize& size = *member.size;
     const std::int64_t begin = bucket.used;
-    const std::int64_t units =
-        size.quantized ? BytesIn(NumberFormat::kNf4, size.elements) : size.elements;
+    const std::int64_t units = size.quantized ? size.packed_bytes : size.elements;
     Ranges(member.block, member.index + 1)[static_cast<std::size_t>(member.index)] = {number, begin,
                                                                                       units};
     Note(member.block, number);
@@ -237,8 +238,12 @@ class Builder {
   void PlaceTensors(const Member& member, int number, std::int64_t begin) {
     const BlockKind kind = stage_.KindOf(member.block);
     const BlockParameter& parameter = (*lists_)[At(kind)][static_cast<std::size_t>(member.index)];
+    std::vector<PackedTensor> packed;
+    if (parameter.quantized) packed = PackedTensorsOf(parameter, plan_.tp);
+    std::size_t next = 0;  // of these
     std::int64_t before = 0;
-    for (const ModelTensor& part : parameter.parts) {
+    for (std::size_t i = 0; i < parameter.parts.size(); ++i) {
+      const ModelTensor& part = parameter.parts[i];
       ParameterPlace place;
       place.name = IsLayer(kind) ? "layers." + std::to_string(member.block - 1) + "." + part.name
                                  : part.name;
@@ -255,7 +260,8 @@ class Builder {
       }
       place.copies = copies;
       place.bucket = number;
-      place.offset = parameter.quantized ? begin : begin + before;
+      if (next < packed.size() && packed[next].part == i) before = 0, ++next;
+      place.offset = parameter.quantized ? begin + packed[next - 1].offset : begin + before;
       place.decays = parameter.decays;
       place.replicated = parameter.split == Split::kNone && !parameter.experts;
       const bool copy =
@@ -264,7 +270,7 @@ class Builder {
                       (!place.replicated || variant_.tp == 0) && variant_.tp % copies == 0 &&
                       (parameter.experts ? variant_.counts_experts : variant_.counts_shared);
       if (parameter.quantized) {
-        place.packed_elements = member.size->elements;
+        place.packed_elements = packed[next - 1].elements;
         place.packed_first = before;
       }
       before += ElementsOf(part, parameter.split, plan_.tp);

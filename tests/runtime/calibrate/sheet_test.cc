@@ -148,7 +148,7 @@ TEST(CommunicationSheet, TimesWhatLiesBetweenBlocks) {
 TEST(CommunicationGrid, HasEachKindAtSeveralSizes) {
   SampleTable table;
   Coverage coverage;
-  const Sheet sheet = CommunicationGrid(2, coverage, table);
+  const Sheet sheet = CommunicationGrid(2, kMostOfProcessors, coverage, table);
   std::map<OpKind, std::set<std::int64_t>> sizes;
   for (const SampleTable::Series& series : table.series()) {
     sizes[series.key.kind].insert(series.key.shape.elements);
@@ -176,6 +176,52 @@ TEST(CopyGrid, HasEachRouteAtSeveralSizes) {
     EXPECT_EQ((sizes.at({Space::kPinned, away}).size()), 4U);
     EXPECT_EQ((sizes.at({away, Space::kPinned}).size()), 4U);
     EXPECT_EQ(table.series().size(), 8U);
+  }
+}
+
+Span Timed(std::int64_t start_ns, std::int64_t end_ns, OpClass op_class, int rank = 0) {
+  Span span;
+  span.start_ns = start_ns;
+  span.end_ns = end_ns;
+  span.op_class = op_class;
+  span.rank = static_cast<std::int16_t>(rank);
+  return span;
+}
+
+// The all-reduce runs from 100 to 200: of the products two end before it or begin behind it, two
+// lie within it, one lies across its start. That of the other rank has nothing beside it.
+TEST(Overlap, TellsProductsThatLieBesideFromThoseAlone) {
+  using enum OpClass;
+  const Overlap overlap =
+      OverlapOf({Timed(100, 200, kDpComm), Timed(50, 60, kGemm), Timed(200, 211, kGemm),
+                 Timed(100, 113, kGemm), Timed(150, 164, kGemm), Timed(95, 110, kGemm),
+                 Timed(120, 129, kGemm, 1), Timed(130, 140, kMemoryBound)});
+  EXPECT_EQ(overlap.alone, (Durations{10, 11, 9}));
+  EXPECT_EQ(overlap.beside, (Durations{13, 14}));
+}
+
+// Medians 10 and 12.
+TEST(Overlap, SlowdownIsTheRatioOfMediansAndAtLeastOne) {
+  Overlap overlap{{10, 9, 10, 11, 30}, {12, 12, 11, 13, 12}};
+  EXPECT_DOUBLE_EQ(*SlowdownOf(overlap), 1.2);
+  std::swap(overlap.alone, overlap.beside);
+  EXPECT_DOUBLE_EQ(*SlowdownOf(overlap), 1.0);
+  overlap.beside.pop_back();
+  EXPECT_FALSE(SlowdownOf(overlap).has_value());
+}
+
+TEST(OverlapSheet, HasProductsBesideACollectiveOrACopy) {
+  for (const int ranks : {1, 2}) {
+    SampleTable table;
+    const Sheet sheet = OverlapSheet(ranks, 16, 1024, table);
+    ASSERT_EQ(static_cast<int>(sheet.program->ranks.size()), ranks);
+    std::map<OpKind, int> kinds;
+    for (const OpRef ref : OpRefs(*sheet.program, sheet.program->ranks[0])) {
+      ++kinds[OpAt(*sheet.program, sheet.program->ranks[0], ref).kind];
+    }
+    EXPECT_EQ(kinds.at(OpKind::kGemm), 16);
+    EXPECT_EQ(kinds.count(OpKind::kAllReduce), ranks == 2 ? 1U : 0U);
+    EXPECT_EQ(kinds.count(OpKind::kCopy), ranks == 1 ? 1U : 0U);
   }
 }
 

@@ -211,10 +211,10 @@ TEST(BindCounts, GivesOpsTheRowsOfTheStepAndLeavesMemoryAsItIs) {
   EXPECT_FALSE(BindCounts(*program, {}).has_value());
   // Member 0 has 16 pairs for experts 0, 0, 10, 6; member 1 for 5, 3, 8, 0. Rank 1 has experts 2
   // and 3, for which 24 rows come.
-  std::vector<LayerCounts> counts;
+  std::vector<RouterCounts> counts;
   for (const int rank : {0, 1}) {
     for (const int block : {2, 3, 4}) {
-      counts.push_back({rank, block, 0, {0, 0, 10, 6, 5, 3, 8, 0}});
+      counts.push_back({rank, block, 0, "", {0, 0, 10, 6, 5, 3, 8, 0}});
     }
   }
   const auto bound = BindCounts(*program, counts);
@@ -232,6 +232,50 @@ TEST(BindCounts, GivesOpsTheRowsOfTheStepAndLeavesMemoryAsItIs) {
   const auto refused = BindCounts(*program, counts);
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, testing::HasSubstr("7 counts of pairs, not 8"));
+}
+
+// Two layers ahead share the head's block, and each has choices of its own: of member 1, for whose
+// experts 2 and 3 come 10 + 6 + 8 rows of the first layer, and 0 + 1 + 7 + 8 of the second.
+TEST(BindCounts, GivesEachRouterOfABlockItsOwnRows) {
+  Plan plan = Small();
+  plan.dp = plan.ep = 2;
+  plan.global_batch = 2;
+  ModelSpec model = Experts();
+  model.norm = NormKind::kRmsNorm;
+  model.positions = PositionKind::kRope;
+  model.predict_ahead = 2;
+  const auto program = Compile(model, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  std::vector<RouterCounts> counts;
+  const auto head = static_cast<int>(model.layers) + 1;
+  for (const int rank : {0, 1}) {
+    for (int block = 2; block < head; ++block) {
+      counts.push_back({rank, block, 0, "", {4, 4, 4, 4, 4, 4, 4, 4}});
+    }
+    counts.push_back({rank, head, 0, "ahead.1.", {8, 7, 0, 1, 0, 1, 7, 8}});
+    counts.push_back({rank, head, 0, "ahead.", {0, 0, 10, 6, 5, 3, 8, 0}});
+  }
+  const auto bound = BindCounts(*program, counts);
+  ASSERT_TRUE(bound.has_value()) << bound.error().message;
+  int heads = 0;
+  for (const Instruction& instruction : bound->ranks[1].step) {
+    const Block& block = bound->blocks[static_cast<std::size_t>(instruction.block)];
+    const InstructionKey& key = instruction.key;
+    if (key.kind != InstructionKind::kBlock || key.pass != Pass::kForward || key.block != head) {
+      continue;
+    }
+    ++heads;
+    EXPECT_EQ(Find(block, "ahead.experts.up").shape.rows, 24);
+    EXPECT_EQ(Find(block, "ahead.experts.return").shape.elements, 24 * 16);
+    EXPECT_EQ(Find(block, "ahead.1.experts.up").shape.rows, 16);
+    EXPECT_EQ(Find(block, "ahead.1.experts.return").shape.elements, 16 * 16);
+  }
+  EXPECT_EQ(heads, 1);
+  counts.pop_back();
+  const auto refused = BindCounts(*program, counts);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("ahead.experts."));
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("no counts of pairs"));
 }
 
 // The tests of random plans see all ways.

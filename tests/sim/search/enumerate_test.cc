@@ -111,6 +111,27 @@ TEST_F(Enumerated, FindsTheSameFastestPlanWithoutTheFront) {
   EXPECT_LT(without.evaluated, with.evaluated);
 }
 
+// More units than lie apart, so that what the first ones find ends evaluations of the last.
+TEST_F(Enumerated, FindsTheSameWithAnyNumberOfThreads) {
+  space_.Choose("cp", {1, 2, 4, 8});
+  space_.Choose("cp_kind", {static_cast<std::int64_t>(ContextParallelKind::kAllGather)});
+  const SpaceWalk walk(model_, space_, kRanks);
+  ASSERT_GE(walk.Units().size(), 8U);
+  const Enumeration one = Found();
+  EXPECT_EQ(one.evaluated + one.rejected.count(), walk.size());
+  for (const int threads : {2, 7}) {
+    options_.threads = threads;
+    const Enumeration several = Found();
+    EXPECT_EQ(several.evaluated, one.evaluated) << threads;
+    EXPECT_EQ(several.bound_s, one.bound_s) << threads;
+    ASSERT_EQ(several.fastest.size(), one.fastest.size());
+    for (std::size_t i = 0; i < one.fastest.size(); ++i) {
+      EXPECT_EQ(several.fastest[i].plan, one.fastest[i].plan) << threads << ' ' << i;
+    }
+    ASSERT_EQ(several.front.size(), one.front.size());
+  }
+}
+
 TEST_F(Enumerated, IsNeverSlowerWithMoreMemory) {
   double before_s = std::numeric_limits<double>::infinity();
   for (const std::int64_t gib : {12, 16, 24, 32, 48, 64, 80}) {

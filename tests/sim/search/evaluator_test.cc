@@ -12,6 +12,7 @@
 #include "sim/memory/linked_peak.h"
 #include "sim/program/program.h"
 #include "sim/search/search.h"
+#include "sim/spec/catalogue.h"
 #include "tests/sim/cost/profiles.h"
 #include "tests/sim/models.h"
 #include "tests/sim/realistic_plans.h"
@@ -42,6 +43,49 @@ TEST(Evaluator, GivesTheSameFiguresWhateverItHasSeenBefore) {
     EXPECT_EQ(again.memory_bytes, fresh.memory_bytes) << i;
     EXPECT_EQ(again.host_bytes, fresh.host_bytes) << i;
   }
+}
+
+// Layers without experts read nothing of how experts are dealt, those beside the head do.
+TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
+  ModelSpec model = Gpt2();
+  model.experts = 8;
+  model.experts_per_token = 2;
+  model.expert_ffn_hidden = 768;
+  model.first_dense_layers = 2;
+  const auto catalogue = BuiltInCatalogue();
+  ASSERT_TRUE(catalogue.has_value());
+  const ClusterSpec cluster = *ParseCluster("4x8xh100-sxm", *catalogue);
+  const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
+  ASSERT_TRUE(costs.has_value());
+  int compared = 0;
+  for (const int ahead : {0, 1}) {
+    model.predict_ahead = ahead;
+    Evaluator used(model, *costs, AllPlanFields());
+    for (unsigned choice = 0; choice < 64; ++choice) {
+      Plan plan;
+      plan.sequence = 1024;
+      plan.micro_batch = 1;
+      plan.precision = Precision::kBf16;
+      plan.dp = 4;
+      plan.tp = 4;
+      plan.cp = 2;
+      plan.global_batch = 16;
+      plan.ep = 2 << (choice % 4);
+      plan.expert_tp = choice / 4 % 2;
+      plan.sequence_parallel = true;
+      plan.vocab_parallel = choice / 8 % 2 == 1;
+      plan.cp_kind =
+          choice / 16 % 2 == 0 ? ContextParallelKind::kRing : ContextParallelKind::kAllGather;
+      plan.zero_stage = choice / 32 == 0 ? 1 : 3;
+      if (!ValidatePlan(plan, model)) continue;
+      ++compared;
+      const Evaluation again = used.Evaluate(plan);
+      const Evaluation fresh = Evaluator(model, *costs, AllPlanFields()).Evaluate(plan);
+      EXPECT_EQ(again.step_s, fresh.step_s) << ahead << ' ' << Describe(plan);
+      EXPECT_EQ(again.memory_bytes, fresh.memory_bytes) << ahead << ' ' << Describe(plan);
+    }
+  }
+  EXPECT_GE(compared, 64);
 }
 
 TEST(Evaluator, EndsWhereItIsTold) {

@@ -72,6 +72,7 @@ void AddAll(const ModelSpec& model, const SearchSpace& space, int ranks, std::si
   if (plain.pp == 1) plain.schedule = ScheduleKind::k1f1b;
   if (plain.schedule != ScheduleKind::kInterleaved) plain.vpp = 1;
   if (plain.cp == 1) plain.cp_kind = ContextParallelKind::kRing;
+  if (plain.tp == 1) plain.expert_tp = 0;
   if (plain.DataParallel() == 1) plain.zero_stage = 0;
   if (ValidatePlan(plain, model)) plans.insert(ToJson(plain));
 }
@@ -87,6 +88,35 @@ TEST(SpaceWalk, VisitsEachPlanThatTheRulesAllowOnceAndCountsTheOthers) {
     std::set<std::string> plans;
     AddAll(model, space, ranks, 0, plan, count, plans);
     EXPECT_EQ(walk.size(), count) << ranks;
+    EXPECT_EQ(visited.plans, plans) << ranks;
+    EXPECT_EQ(visited.calls, static_cast<std::int64_t>(plans.size())) << ranks;
+    EXPECT_EQ(visited.calls + visited.rejected.count(), count) << ranks;
+  }
+}
+
+// Whole experts ask for split rows, and ep divides other ranks with them.
+TEST(SpaceWalk, VisitsEachPlanOfExpertsThatTheRulesAllowOnce) {
+  ModelSpec model = SmallGpt();
+  model.experts = 4;
+  model.experts_per_token = 2;
+  model.expert_ffn_hidden = 32;
+  SearchSpace space;
+  space.base.sequence = 8;
+  space.base.global_batch = 16;
+  space.Choose("ep", {1, 2, 3, 4, 8});
+  space.Choose("expert_tp", {0, 1});
+  space.Choose("dp", {1, 2, 4});
+  space.Choose("tp", {1, 2, 4});
+  space.Choose("pp", {1, 2});
+  space.Choose("micro_batch", {1, 3, 4});
+  space.Choose("sequence_parallel", {0, 1});
+  for (const int ranks : {1, 4, 8}) {
+    const SpaceWalk walk(model, space, ranks);
+    const Visited visited = VisitAll(walk, true);
+    Plan plan = space.base;
+    std::int64_t count = 0;
+    std::set<std::string> plans;
+    AddAll(model, space, ranks, 0, plan, count, plans);
     EXPECT_EQ(visited.plans, plans) << ranks;
     EXPECT_EQ(visited.calls, static_cast<std::int64_t>(plans.size())) << ranks;
     EXPECT_EQ(visited.calls + visited.rejected.count(), count) << ranks;

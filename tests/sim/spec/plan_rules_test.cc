@@ -331,12 +331,6 @@ const Row kRows[] = {
        p.method = TrainingMethod::kQlora, p.lora_rank = 2, p.precision = Precision::kFp8;
      },
      "precision fp8 with method qlora", [](Plan& p) { p.precision = Precision::kBf16; }},
-    {"quantized-base-shares-no-heads",
-     [](Plan& p) {
-       p.method = TrainingMethod::kQlora, p.lora_rank = 2, p.tp = 2;
-     },
-     "tp 2 with method qlora and 1 kv_heads", [](Plan& p) { p.tp = 1; }, false,
-     LayerOrder::kSequential, [](ModelSpec& m) { m.kv_heads = 1; }},
     {"scale-window-needs-a-scale", [](Plan& p) { p.loss_scale_window = 100; },
      "loss_scale_window 100 with loss_scale 0", [](Plan& p) { p.loss_scale = 65536; }},
     {"scale-is-known-where-it-is-undone",
@@ -413,13 +407,6 @@ const Row kRows[] = {
     {"ahead-drops-nothing", [](Plan& p) { p.dropout = 0.1; },
      "dropout 0.1 and attention_dropout 0 with predict_ahead 1", [](Plan& p) { p.dropout = 0; },
      false, LayerOrder::kSequential, Ahead},
-    {"ahead-exchanges-once", [](Plan& p) { p.dp = p.ep = 2; },
-     "ep 2 with predict_ahead 2 and capacity_factor 0", [](Plan& p) { p.capacity_factor = 1.25; },
-     true, LayerOrder::kSequential,
-     [](ModelSpec& m) {
-       Ahead(m);
-       m.predict_ahead = 2;
-     }},
     {"written-scores-are-plain", [](Plan& p) { p.attention = AttentionAlgorithm::kStandard; },
      "attention standard with attention_sinks",
      [](Plan& p) { p.attention = AttentionAlgorithm::kFlash; }, false, LayerOrder::kSequential,

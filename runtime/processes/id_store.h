@@ -4,12 +4,14 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "base/result.h"
+#include "runtime/processes/launched_rank.h"
 
 namespace foretrain {
 
@@ -17,10 +19,11 @@ class IdStore {
  public:
   virtual ~IdStore() = default;
 
-  // Both from any thread. A name is put once. Errors: kIo, the store cannot be reached; kTimeout,
-  // nobody has put the name in time; both name it.
+  // Both from any thread. A name is put once. `over`, where not null, is asked while one waits.
+  // Errors: kIo, the store cannot be reached; kTimeout, nobody has put the name in time; both name
+  // it; kAborted, `over` has said so.
   virtual Result<void> Put(const std::string& name, const std::string& value) = 0;
-  virtual Result<std::string> Get(const std::string& name) = 0;
+  virtual Result<std::string> Get(const std::string& name, const std::function<bool()>& over) = 0;
 };
 
 // Of ranks that are threads of one process.
@@ -28,7 +31,7 @@ class ThreadIdStore : public IdStore {
  public:
   explicit ThreadIdStore(std::int64_t timeout_ns) : timeout_ns_(timeout_ns) {}
   Result<void> Put(const std::string& name, const std::string& value) override;
-  Result<std::string> Get(const std::string& name) override;
+  Result<std::string> Get(const std::string& name, const std::function<bool()>& over) override;
 
  private:
   const std::int64_t timeout_ns_;
@@ -37,21 +40,8 @@ class ThreadIdStore : public IdStore {
   std::map<std::string, std::string> values_;  // guarded by mutex_
 };
 
-// Where a launcher's variables say that the ranks are: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
-struct LaunchedRank {
-  int rank = 0;
-  int world = 1;
-  std::string address;
-  int port = 0;
-};
-
-// `get`: of the environment; null where a variable is not set. Nothing where RANK is not set.
-// Errors: kInvalidArgument, naming the variable and its value.
-Result<LaunchedRank> ReadLaunchedRank(const char* (*get)(const char* name));
-
 // Of processes: rank 0 listens at MASTER_ADDR:MASTER_PORT and keeps the values, the others ask it
-// over TCP, and try until it listens. Unencrypted, as launchers' own stores are: for networks that
-// one trusts.
+// over TCP, and try until it listens.
 //
 // Errors: kIo, the system's own words.
 Result<std::unique_ptr<IdStore>> MakeTcpIdStore(const LaunchedRank& at, std::int64_t timeout_ns);

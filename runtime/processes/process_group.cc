@@ -1,0 +1,447 @@
+#include "runtime/processes/process_group.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "base/units.h"
+#include "runtime/processes/records.h"
+
+namespace foretrain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kPatienceMs = 10'000;  // with a process in the middle of a message
+constexpr int kLookMs = 20;
+constexpr auto kLook = std::chrono::milliseconds(kLookMs);
+constexpr int kReadings = 5;  // of rank 0's clock
+constexpr std::int64_t kAhead =
+    2;  // steps that others may have begun beyond those rank 0 has ended
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+
+// The letters of messages: this, the length of its text in 8 bytes, its text.
+enum Message : char {
+  kFailure = 'F',  // rank and code in 4 bytes each, text
+  kStop = 'S',     // asked for
+  kGrant = 'G',    // steps that may begin
+  kEnd = 'E',      // steps that will
+  kTime = 'T',     // asked for
+  kTimeIs = 'U',   // ns
+  kSummary = 'D',  // RunSummary
+  kOver = 'O',
+  kGoodbye = 'B',
+};
+
+std::string Number(std::int64_t value) {
+  return BytesOfNumber(static_cast<std::uint64_t>(value), 8);
+}
+std::int64_t NumberOf(const std::string& text) {
+  return static_cast<std::int64_t>(NumberOfBytes(std::string_view(text).substr(0, 8)));
+}
+
+}  // namespace
+
+// Puts times on rank 0's clock.
+class ProcessGroup::SenderSink final : public RunSink {
+ public:
+  explicit SenderSink(ProcessGroup& group) : group_(group) {}
+  void OnSpans(std::span<const Span> spans) override {
+    group_.Send(First(), kSpans, PackSpans(spans, group_.offset_ns_));
+  }
+  void OnMemory(std::span<const MemorySample> samples) override {
+    group_.Send(First(), kMemory, PackMemory(samples, group_.offset_ns_));
+  }
+  void OnStepWindow(const StepWindow& window) override {
+    group_.Send(First(), kWindow, PackWindow(window, group_.offset_ns_));
+  }
+  void OnScalars(const StepScalars& scalars) override {
+    group_.Send(First(), kScalars, PackScalars(scalars, group_.offset_ns_));
+  }
+  void OnRouting(const RoutedCounts& counts) override {
+    group_.Send(First(), kRouting, PackRouting(counts));
+  }
+
+ private:
+  Peer& First() { return *group_.peers_.at(0); }
+  ProcessGroup& group_;
+};
+
+RunSink& ProcessGroup::Sender() { return *sender_; }
+
+ProcessGroup::ProcessGroup(LaunchedRank at, std::int64_t timeout_ns)
+    : at_(std::move(at)), timeout_ns_(timeout_ns), sender_(std::make_unique<SenderSink>(*this)) {}
+
+Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const LaunchedRank& at,
+                                                         std::int64_t timeout_ns) {
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(at, timeout_ns));
+  FT_ASSIGN(group->store_, MakeTcpIdStore(at, timeout_ns));
+  FT_TRY(group->Connect());
+  group->thread_ = std::thread([at_group = group.get()] { at_group->Listen(); });
+  return group;
+}
+
+Result<void> ProcessGroup::Connect() { return at_.rank == 0 ? AcceptAll() : JoinFirst(); }
+
+Result<void> ProcessGroup::AcceptAll() {
+  FT_ASSIGN(const Socket listener, ListenAt(0));
+  std::random_device entropy;
+  for (int i = 0; i < 4; ++i) run_id_ += BytesOfNumber(entropy(), 4);
+  address_ = at_.address;
+  FT_TRY(store_->Put("run", run_id_));
+  FT_TRY(store_->Put("group", std::to_string(PortOf(listener))));
+  const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns_);
+  while (static_cast<int>(peers_.size()) < at_.world - 1) {
+    if (Clock::now() > deadline) {
+      return Fail(ErrorCode::kTimeout, "rank 0 waited " +
+                                           FormatSeconds(SecondsFromNs(timeout_ns_)) +
+                                           " for the processes of " + MissingText());
+    }
+    Socket socket = AcceptWithin(listener, kLookMs);
+    std::string id, rank;
+    if (!socket.is_open() || !ReceiveText(socket, id, 64, kPatienceMs) || id != run_id_ ||
+        !ReceiveText(socket, rank, 16, kPatienceMs)) {
+      continue;  // somebody else's
+    }
+    const auto number = static_cast<int>(NumberOfBytes(rank));
+    if (number < 1 || number >= at_.world || peers_.count(number) != 0) {
+      return Fail(ErrorCode::kInvalidArgument, "two processes say that they are rank " +
+                                                   std::to_string(number) +
+                                                   "; each needs a RANK of its own");
+    }
+    peers_[number] = std::make_unique<Peer>();
+    peers_[number]->socket = std::move(socket);
+  }
+  return {};
+}
+
+Result<void> ProcessGroup::JoinFirst() {
+  FT_ASSIGN(run_id_, store_->Get("run", nullptr));
+  FT_ASSIGN(const std::string port, store_->Get("group", nullptr));
+  auto first = std::make_unique<Peer>();
+  FT_ASSIGN(first->socket, ConnectTo(at_.address, std::atoi(port.c_str())));
+  const std::string rank = BytesOfNumber(static_cast<std::uint64_t>(at_.rank), 4);
+  if (!foretrain::SendAll(first->socket, Framed(run_id_) + Framed(rank), kPatienceMs)) {
+    return Fail(ErrorCode::kIo, "rank " + std::to_string(at_.rank) + ": rank 0 does not answer");
+  }
+  address_ = OwnAddress(first->socket);
+  peers_[0] = std::move(first);
+  return {};
+}
+
+ProcessGroup::~ProcessGroup() {
+  if (thread_.joinable()) {
+    LookAtOwnRun();
+    SendAll(kGoodbye, "");
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closing_ = true;
+    }
+    thread_.join();
+  }
+}
+
+std::string ProcessGroup::MissingText() const {
+  std::string text;
+  for (int rank = 1; rank < at_.world; ++rank) {
+    const auto found = peers_.find(rank);
+    if (found != peers_.end() && (closing_ || found->second->summary || !thread_.joinable())) {
+      continue;
+    }
+    text += (text.empty() ? "rank " : ", ") + std::to_string(rank);
+  }
+  return text;
+}
+
+Result<void> ProcessGroup::Agree(const std::string& what, const std::string& value) {
+  if (at_.rank == 0) return store_->Put("agree " + what, value);
+  FT_ASSIGN(const std::string first, store_->Get("agree " + what, [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return failure_.has_value();
+  }));
+  if (first == value) return {};
+  return Fail(ErrorCode::kInvalidArgument, "rank " + std::to_string(at_.rank) + " has another " +
+                                               what + " than rank 0: " + value + ", not " + first +
+                                               "; start all processes with the same command");
+}
+
+template <class Ready>
+Result<void> ProcessGroup::Await(Ready ready, const std::string& what) {
+  const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!ready()) {
+    if (failure_) return tl::unexpected<Error>(*failure_);
+    if (Clock::now() > deadline) {
+      const std::string whom = at_.rank == 0 ? MissingText() : "rank 0";
+      return Fail(ErrorCode::kTimeout, "rank " + std::to_string(at_.rank) + ": waited " +
+                                           FormatSeconds(SecondsFromNs(timeout_ns_)) + " for " +
+                                           whom + " " + what);
+    }
+    changed_.wait_for(lock, kLook);
+  }
+  return {};
+}
+
+Result<void> ProcessGroup::Enter(const RunClock& clock, RunControl& control) {
+  std::vector<Peer*> asked;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_) return tl::unexpected<Error>(*failure_);
+    control_ = &control;
+    clock_ = &clock;
+    for (auto& [rank, peer] : peers_) {
+      for (; peer->unanswered > 0; --peer->unanswered) asked.push_back(peer.get());
+    }
+  }
+  for (Peer* peer : asked) Send(*peer, kTimeIs, Number(clock.Now()));
+  return at_.rank == 0 ? Result<void>() : AlignClock(clock);
+}
+
+Result<void> ProcessGroup::AlignClock(const RunClock& clock) {
+  std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < kReadings; ++i) {
+    const std::int64_t before = clock.Now();
+    Send(*peers_.at(0), kTime, "");
+    FT_TRY(Await([this] { return answer_.has_value(); }, "to begin the run"));
+    const std::int64_t after = clock.Now();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (after - before < shortest) {
+      shortest = after - before;
+      offset_ns_ = *answer_ - (before + (after - before) / 2);
+    }
+    answer_.reset();
+  }
+  return {};
+}
+
+void ProcessGroup::Leave() {
+  LookAtOwnRun();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  control_ = nullptr;
+  clock_ = nullptr;
+}
+
+void ProcessGroup::TellFailure(const Error& error) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_) return;
+  }
+  SpreadFailure(at_.rank, error, -1);
+}
+
+bool ProcessGroup::MayBegin(std::int64_t step, bool stop) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  stop_asked_ = stop_asked_ || stop;
+  if (at_.rank != 0) {
+    if (stop) {
+      lock.unlock();
+      Send(*peers_.at(0), kStop, "");
+      lock.lock();
+    }
+    while (!failure_ && granted_ <= step && !(end_ && step >= *end_)) {
+      changed_.wait_for(lock, kLook);
+      if (control_ != nullptr && control_->Aborted()) return false;
+    }
+    return !failure_ && step < end_.value_or(std::numeric_limits<std::int64_t>::max());
+  }
+  if (stop_asked_ && !end_) {
+    end_ = std::max(granted_, step);
+    const std::int64_t end = *end_;
+    lock.unlock();
+    SendAll(kEnd, Number(end));
+    return step < end;
+  }
+  if (end_) return step < *end_;
+  granted_ = std::max(granted_, step + kAhead);
+  const std::int64_t granted = granted_;
+  lock.unlock();
+  SendAll(kGrant, Number(granted));
+  return true;
+}
+
+void ProcessGroup::Collect(RunSink* sink) {
+  const std::lock_guard<std::mutex> lock(collecting_);
+  collected_ = sink;
+}
+
+Result<RunSummary> ProcessGroup::Finish(RunSummary mine) {
+  if (at_.rank != 0) {
+    Send(*peers_.at(0), kSummary, PackSummary(mine));
+    FT_TRY(Await([this] { return over_; }, "to end the run"));
+    return mine;
+  }
+  FT_TRY(Await(
+      [this] {
+        return std::all_of(peers_.begin(), peers_.end(),
+                           [](const auto& peer) { return peer.second->summary.has_value(); });
+      },
+      "to end the run"));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    over_ = true;
+    for (const auto& [rank, peer] : peers_) AddSummary(*peer->summary, mine);
+  }
+  SendAll(kOver, "");
+  return mine;
+}
+
+void ProcessGroup::Send(Peer& peer, char what, std::string_view text) {
+  const std::lock_guard<std::mutex> lock(peer.sending);
+  std::string message(1, what);
+  message += BytesOfNumber(text.size(), 8);
+  message += text;
+  // Where the other end has gone the listening thread says so.
+  static_cast<void>(foretrain::SendAll(peer.socket, message, kPatienceMs));
+}
+
+void ProcessGroup::SendAll(char what, std::string_view text, int but) {
+  for (auto& [rank, peer] : peers_) {
+    if (rank != but) Send(*peer, what, text);
+  }
+}
+
+void ProcessGroup::SpreadFailure(int rank, const Error& error, int but) {
+  RunControl* control = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_) return;
+    failure_ = error;
+    failed_rank_ = rank;
+    control = control_;
+    if (control != nullptr) static_cast<void>(control->Fail(rank, error));
+  }
+  changed_.notify_all();
+  SendAll(kFailure,
+          BytesOfNumber(static_cast<std::uint64_t>(rank), 4) +
+              BytesOfNumber(static_cast<std::uint64_t>(error.code), 4) + error.message,
+          but);
+}
+
+void ProcessGroup::LookAtOwnRun() {
+  std::optional<Error> error;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_ || control_ == nullptr || !control_->Aborted()) return;
+    error = control_->FirstError();
+  }
+  if (error) SpreadFailure(at_.rank, *error, -1);
+}
+
+void ProcessGroup::Listen() {
+  std::vector<pollfd> waited;
+  std::vector<int> ranks;
+  for (;;) {
+    waited.clear();
+    ranks.clear();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (closing_) return;
+      for (const auto& [rank, peer] : peers_) {
+        if (peer->gone) continue;
+        waited.push_back({peer->socket.get(), POLLIN, 0});
+        ranks.push_back(rank);
+      }
+    }
+    static_cast<void>(poll(waited.data(), waited.size(), kLookMs));
+    for (std::size_t i = 0; i < waited.size(); ++i) {
+      if (waited[i].revents == 0) continue;
+      Peer& peer = *peers_.at(ranks[i]);
+      if (Hear(ranks[i], peer)) continue;
+      bool died = false;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        died = !peer.gone && !closing_;
+        peer.gone = true;
+      }
+      if (!died) continue;
+      SpreadFailure(ranks[i],
+                    {ErrorCode::kIo, "rank " + std::to_string(ranks[i]) +
+                                         ": its process has ended without saying why"},
+                    ranks[i]);
+    }
+    LookAtOwnRun();
+  }
+}
+
+bool ProcessGroup::Hear(int rank, Peer& peer) {
+  std::array<char, 9> head{};
+  if (!ReceiveAll(peer.socket, head.data(), head.size(), kPatienceMs)) return false;
+  const std::uint64_t bytes = NumberOfBytes({head.data() + 1, 8});
+  if (bytes > kMostBytes) return false;
+  std::string text(bytes, '\0');
+  if (!ReceiveAll(peer.socket, text.data(), text.size(), kPatienceMs)) return false;
+  Obey(rank, peer, head[0], text);
+  return true;
+}
+
+void ProcessGroup::Obey(int rank, Peer& peer, char what, const std::string& text) {
+  if (what == kFailure && text.size() >= 8) {
+    const std::string_view all = text;
+    const auto failed = static_cast<int>(NumberOfBytes(all.substr(0, 4)));
+    const auto code = static_cast<ErrorCode>(NumberOfBytes(all.substr(4, 4)));
+    return SpreadFailure(failed, {code, text.substr(8)}, rank);
+  }
+  if (what == kSpans || what == kMemory || what == kWindow || what == kScalars ||
+      what == kRouting) {
+    return ObeyRecord(what, text);
+  }
+  if (what == kTime) {
+    const RunClock* clock = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      clock = clock_;
+      if (clock == nullptr) ++peer.unanswered;
+    }
+    if (clock != nullptr) Send(peer, kTimeIs, Number(clock->Now()));
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (what == kStop) stop_asked_ = true;
+  if (what == kGrant) granted_ = std::max(granted_, NumberOf(text));
+  if (what == kEnd) end_ = NumberOf(text);
+  if (what == kTimeIs) answer_ = NumberOf(text);
+  if (what == kSummary) peer.summary = UnpackSummary(text);
+  if (what == kOver) over_ = true;
+  if (what == kGoodbye) peer.gone = true;
+  changed_.notify_all();
+}
+
+void ProcessGroup::ObeyRecord(char what, const std::string& text) {
+  const std::lock_guard<std::mutex> lock(collecting_);
+  if (collected_ != nullptr) Deliver(what, text, *collected_);
+}
+
+namespace {
+
+class GroupWorld : public RankWorld {
+ public:
+  GroupWorld(std::shared_ptr<ProcessGroup> group, std::unique_ptr<RankWorld> inner)
+      : group_(std::move(group)), inner_(std::move(inner)) {}
+  ~GroupWorld() override { group_->Leave(); }
+  CommunicatorSet& Rank(int rank) override { return inner_->Rank(rank); }
+
+ private:
+  const std::shared_ptr<ProcessGroup> group_;
+  std::unique_ptr<RankWorld> inner_;
+};
+
+}  // namespace
+
+WorldMaker InGroup(std::shared_ptr<ProcessGroup> group, WorldMaker inner) {
+  return [group, inner](const WorldContext& context) -> Result<std::unique_ptr<RankWorld>> {
+    FT_TRY(group->Enter(context.clock, context.control));
+    auto made = inner(context);
+    if (!made.has_value()) {
+      group->TellFailure(made.error());
+      group->Leave();
+      return made;
+    }
+    return std::unique_ptr<RankWorld>(std::make_unique<GroupWorld>(group, *std::move(made)));
+  };
+}
+
+}  // namespace foretrain

@@ -1,0 +1,295 @@
+#include "runtime/processes/socket_endpoint.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/units.h"
+#include "runtime/device_status.h"
+#include "runtime/inproc/addresses.h"
+#include "runtime/inproc/channel.h"
+#include "runtime/inproc/part_of.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kLookMs = 50;  // how often one that waits asks whether the run has ended
+// What a process says that ends comes over another connection than the end of this one.
+constexpr auto kToldWithin = std::chrono::milliseconds(2000);
+
+bool IsP2p(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
+
+}  // namespace
+
+struct SocketEndpoint::Signature {
+  std::int64_t sequence = 0;
+  std::int64_t elements = 0;
+  std::int64_t tag = 0;
+  std::int64_t step = 0;
+  OpId op = kNoOp;
+  std::int32_t kind = 0;
+  std::int32_t dtype = 0;
+  std::int32_t accumulate = 0;
+  std::int32_t maximum = 0;
+};
+
+SocketEndpoint::SocketEndpoint(const WorldContext& context, const ChannelKey& key, int rank,
+                               std::vector<Socket> sockets)
+    : api_(context.api),
+      clock_(context.clock),
+      control_(context.control),
+      timeout_ns_(context.timeout_ns),
+      op_text_(context.op_text),
+      key_(key),
+      rank_(rank),
+      member_(key.MemberOf(rank)),
+      sockets_(std::move(sockets)) {}
+
+std::string SocketEndpoint::TextOf(const CommCall& call) const {
+  return std::string(Name(call.kind)) + " of " + std::to_string(call.elements) + " elements (" +
+         op_text_(call.site.rank, call.site.op) + ", step " + std::to_string(call.site.step) + ")";
+}
+
+Result<CommTimes> SocketEndpoint::Call(const CommCall& call, FtQueue* queue) {
+  CommTimes times;
+  times.arrived_ns = clock_.Now();
+  FT_TRY(Meet(call));
+  times.started_ns = clock_.Now();
+  FT_TRY(Move(call, queue));
+  times.ended_ns = clock_.Now();
+  ++sequence_;
+  return times;
+}
+
+SocketEndpoint::Signature SocketEndpoint::SignatureOf(const CommCall& call) const {
+  Signature signature;
+  signature.sequence = sequence_;
+  signature.elements = call.elements;
+  signature.tag = call.tag;
+  signature.step = call.site.step;
+  signature.op = call.site.op;
+  // The two ends of a transfer make two kinds of call.
+  signature.kind = static_cast<std::int32_t>(IsP2p(call.kind) ? OpKind::kSend : call.kind);
+  signature.dtype = static_cast<std::int32_t>(call.dtype);
+  signature.accumulate = call.accumulate ? 1 : 0;
+  signature.maximum = call.maximum ? 1 : 0;
+  return signature;
+}
+
+Result<void> SocketEndpoint::Meet(const CommCall& call) {
+  Signature mine = SignatureOf(call);
+  std::vector<Signature> theirs(key_.members.size());
+  std::vector<Piece> pieces;
+  for (int other = 0; other < Count(); ++other) {
+    if (other == member_) continue;
+    auto* const at = reinterpret_cast<char*>(&theirs[static_cast<std::size_t>(other)]);
+    pieces.push_back({other, true, reinterpret_cast<char*>(&mine), sizeof mine});
+    pieces.push_back({other, false, at, sizeof mine});
+  }
+  FT_TRY(Exchange(std::move(pieces), call));
+  for (int other = 0; other < Count(); ++other) {
+    if (other == member_) continue;
+    const Signature& their = theirs[static_cast<std::size_t>(other)];
+    if (their.sequence == mine.sequence && their.elements == mine.elements &&
+        their.tag == mine.tag && their.kind == mine.kind && their.dtype == mine.dtype &&
+        their.accumulate == mine.accumulate && their.maximum == mine.maximum) {
+      continue;
+    }
+    return Fail(ErrorCode::kIo, "members disagree on call " + std::to_string(sequence_) + " of " +
+                                    key_.Text("tcp") + ": rank " + std::to_string(rank_) +
+                                    " calls " + TextOf(call) + ", rank " +
+                                    std::to_string(RankOf(other)) + " " +
+                                    std::string(Name(static_cast<OpKind>(their.kind))) + " of " +
+                                    std::to_string(their.elements) + " elements (" +
+                                    op_text_(RankOf(other), their.op) + ", step " +
+                                    std::to_string(their.step) + ")");
+  }
+  return {};
+}
+
+Result<void> SocketEndpoint::Move(const CommCall& call, FtQueue* queue) {
+  const auto members = static_cast<std::size_t>(Count());
+  switch (call.kind) {
+    case OpKind::kAllReduce:
+      FT_TRY(Reduce(call, queue));
+      return GatherParts(call);
+    case OpKind::kReduceScatter:
+      return Reduce(call, queue);
+    case OpKind::kAllGather:
+      return Gather(call);
+    case OpKind::kAllToAll: {
+      const std::vector<std::int64_t> equal(members, call.elements / Count());
+      return ExchangeParts(call, equal, equal);
+    }
+    case OpKind::kAllToAllV:
+      return ExchangeParts(call, {call.in_parts, call.in_parts + members},
+                           {call.out_parts, call.out_parts + members});
+    case OpKind::kRotate:
+      return Rotate(call);
+    case OpKind::kSend:
+    case OpKind::kRecv:
+      return Pass(call);
+    default:
+      break;
+  }
+  return Fail(ErrorCode::kIo, TextOf(call) + ": no communication");
+}
+
+// Each member gets its part of all others' tensors, and sums it as ranks that are threads do.
+Result<void> SocketEndpoint::Reduce(const CommCall& call, FtQueue* queue) {
+  const std::int64_t size = BytesOf(call.dtype);
+  const bool scatter = call.kind == OpKind::kReduceScatter;
+  const auto part_of = [&](int member) {
+    const std::int64_t shard = call.elements / Count();
+    return scatter ? Part{shard * member, shard} : PartOf(call.elements, Count(), member);
+  };
+  const Part mine = part_of(member_);
+  room_.resize(static_cast<std::size_t>(mine.size * size * Count()));
+  std::vector<Piece> pieces;
+  std::vector<const void*> sources;
+  void* const out = scatter ? call.out : At(call.out, mine.begin * size);
+  if (call.accumulate) sources.push_back(out);
+  for (int other = 0; other < Count(); ++other) {
+    if (other == member_) {
+      sources.push_back(At(call.in, mine.begin * size));
+      continue;
+    }
+    const Part theirs = part_of(other);
+    char* const from = const_cast<char*>(At(call.in, theirs.begin * size));
+    char* const to = room_.data() + mine.size * size * other;
+    pieces.push_back({other, true, from, theirs.size * size});
+    pieces.push_back({other, false, to, mine.size * size});
+    sources.push_back(to);
+  }
+  FT_TRY(Exchange(std::move(pieces), call));
+  if (mine.size == 0) return {};
+  const FtSumRanks sum{sources.data(), out,
+                       mine.size,      static_cast<std::int32_t>(sources.size()),
+                       call.maximum,   call.dtype};
+  return Checked(api_.sum_ranks(queue, &sum), "sum over ranks", api_.queue_error(queue));
+}
+
+Result<void> SocketEndpoint::GatherParts(const CommCall& call) {
+  const std::int64_t size = BytesOf(call.dtype);
+  const Part mine = PartOf(call.elements, Count(), member_);
+  std::vector<Piece> pieces;
+  for (int other = 0; other < Count(); ++other) {
+    if (other == member_) continue;
+    const Part theirs = PartOf(call.elements, Count(), other);
+    pieces.push_back({other, true, At(call.out, mine.begin * size), mine.size * size});
+    pieces.push_back({other, false, At(call.out, theirs.begin * size), theirs.size * size});
+  }
+  return Exchange(std::move(pieces), call);
+}
+
+Result<void> SocketEndpoint::Gather(const CommCall& call) {
+  const std::int64_t bytes = call.elements / Count() * BytesOf(call.dtype);
+  char* const own = At(call.out, bytes * member_);
+  if (own != call.in && bytes > 0) std::memmove(own, call.in, static_cast<std::size_t>(bytes));
+  std::vector<Piece> pieces;
+  for (int other = 0; other < Count(); ++other) {
+    if (other == member_) continue;
+    pieces.push_back({other, true, own, bytes});
+    pieces.push_back({other, false, At(call.out, bytes * other), bytes});
+  }
+  return Exchange(std::move(pieces), call);
+}
+
+Result<void> SocketEndpoint::ExchangeParts(const CommCall& call,
+                                           const std::vector<std::int64_t>& sent,
+                                           const std::vector<std::int64_t>& came) {
+  const std::int64_t size = BytesOf(call.dtype);
+  std::vector<Piece> pieces;
+  std::int64_t from = 0, to = 0;
+  for (int other = 0; other < Count(); ++other) {
+    const auto at = static_cast<std::size_t>(other);
+    char* const out = At(call.out, to * size);
+    char* const in = const_cast<char*>(At(call.in, from * size));
+    if (other == member_) {
+      if (sent[at] > 0) std::memcpy(out, in, static_cast<std::size_t>(sent[at] * size));
+    } else {
+      pieces.push_back({other, true, in, sent[at] * size});
+      pieces.push_back({other, false, out, came[at] * size});
+    }
+    from += sent[at];
+    to += came[at];
+  }
+  return Exchange(std::move(pieces), call);
+}
+
+Result<void> SocketEndpoint::Rotate(const CommCall& call) {
+  const std::int64_t bytes = call.elements * BytesOf(call.dtype);
+  const int next = (member_ + 1) % Count();
+  const int before = (member_ + Count() - 1) % Count();
+  char* const in = const_cast<char*>(static_cast<const char*>(call.in));
+  return Exchange({{next, true, in, bytes}, {before, false, static_cast<char*>(call.out), bytes}},
+                  call);
+}
+
+Result<void> SocketEndpoint::Pass(const CommCall& call) {
+  const bool sends = call.kind == OpKind::kSend;
+  char* const at =
+      sends ? const_cast<char*>(static_cast<const char*>(call.in)) : static_cast<char*>(call.out);
+  return Exchange({{1 - member_, sends, at, call.elements * BytesOf(call.dtype)}}, call);
+}
+
+Result<void> SocketEndpoint::Exchange(std::vector<Piece> pieces, const CommCall& call) {
+  std::int64_t deadline_ns = clock_.Now() + timeout_ns_;
+  for (;;) {
+    bool moved = false;
+    for (Piece& piece : pieces) FT_TRY(Advance(piece, moved, call));
+    std::erase_if(pieces, [](const Piece& piece) { return piece.bytes == 0; });
+    if (pieces.empty()) return {};
+    if (moved) {
+      deadline_ns = clock_.Now() + timeout_ns_;
+      continue;
+    }
+    if (control_.Aborted()) return tl::unexpected<Error>(control_.AbortedError());
+    if (clock_.Now() > deadline_ns) {
+      return Fail(ErrorCode::kTimeout,
+                  TextOf(call) + ": waited " + FormatSeconds(SecondsFromNs(timeout_ns_)) +
+                      " for rank " + std::to_string(RankOf(pieces.front().member)));
+    }
+    std::vector<pollfd> waited;
+    for (const Piece& piece : pieces) {
+      waited.push_back({sockets_[static_cast<std::size_t>(piece.member)].get(),
+                        static_cast<short>(piece.sends ? POLLOUT : POLLIN), 0});
+    }
+    static_cast<void>(poll(waited.data(), waited.size(), kLookMs));
+  }
+}
+
+Result<void> SocketEndpoint::Advance(Piece& piece, bool& moved, const CommCall& call) {
+  const int socket = sockets_[static_cast<std::size_t>(piece.member)].get();
+  while (piece.bytes > 0) {
+    const auto bytes = static_cast<std::size_t>(piece.bytes);
+    const ssize_t done = piece.sends ? send(socket, piece.at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                     : recv(socket, piece.at, bytes, MSG_DONTWAIT);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
+    if (done <= 0) return tl::unexpected<Error>(Lost(piece.member, call));
+    piece.at += done;
+    piece.bytes -= done;
+    moved = true;
+  }
+  return {};
+}
+
+// Where the process has said why it ends, that is the message.
+Error SocketEndpoint::Lost(int member, const CommCall& call) const {
+  const auto until = std::chrono::steady_clock::now() + kToldWithin;
+  while (!control_.Aborted() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  if (control_.Aborted()) return control_.AbortedError();
+  return {ErrorCode::kIo, TextOf(call) + ": the connection to rank " +
+                              std::to_string(RankOf(member)) + " has ended"};
+}
+
+}  // namespace foretrain

@@ -1,0 +1,36 @@
+#include "sim/program/blocks/packed_tensors.h"
+
+#include "base/checked.h"
+#include "base/result.h"
+#include "sim/program/op.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kGrain = 16;  // bytes: of the fp32 scales, and of a shard of a bucket
+
+}  // namespace
+
+std::vector<PackedTensor> PackedTensorsOf(const BlockParameter& parameter, int tp) {
+  std::vector<PackedTensor> tensors;
+  for (std::size_t i = 0; i < parameter.parts.size(); ++i) {
+    const ModelTensor& part = parameter.parts[i];
+    if (i == 0 || part.Copies(tp) != parameter.parts[i - 1].Copies(tp)) tensors.push_back({i});
+    tensors.back().elements += ElementsOf(part, parameter.split, tp);
+  }
+  std::int64_t end = 0;
+  for (PackedTensor& tensor : tensors) {
+    tensor.offset = CeilDiv(end, kGrain) * kGrain;
+    tensor.bytes = BytesIn(NumberFormat::kNf4, tensor.elements);
+    end = tensor.offset + tensor.bytes;
+  }
+  return tensors;
+}
+
+std::int64_t PackedBytes(const BlockParameter& parameter, int tp) {
+  const std::vector<PackedTensor> tensors = PackedTensorsOf(parameter, tp);
+  FT_CHECK(!tensors.empty());
+  return tensors.back().offset + tensors.back().bytes;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,49 @@
+// A machine with a GPU, as tools/gpu-check sees one: programs of that name that do at once what the
+// true ones would, or go wrong as a test asks. Leaves out what the true ones print beside it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/app/run_binary.h"
+
+namespace foretrain {
+
+class FakeGpuMachine {
+ public:
+  FakeGpuMachine();
+
+  // tools/gpu-check with `arguments`, its results in `out()` and its build in a folder beside.
+  // `settings`: NAME=value words of the shell, which the programs read:
+  //
+  //   FAIL=PART      what the part runs fails                HANG=PART  it does not end by itself
+  //   LOSSES=LIST    of the steps on the GPU                 GPU=NAME
+  //   GRAPHS=LIST    with CUDA graphs
+  //   SPANS=N        in the store of the benchmark           NOISE=N  MiB that the build prints
+  //   TESTS=FILE     what kernels_gpu_tests prints; its exit status is the last line
+  ProgramEnd Run(const std::string& arguments, const std::string& settings = "") const;
+  // The same with constants of the script changed first: a line of Python over the module `g`.
+  ProgramEnd RunWith(const std::string& change, const std::string& arguments,
+                     const std::string& settings = "") const;
+
+  // What would be run, for a shell: tests put it in the background.
+  std::string Command(const std::string& arguments, const std::string& settings = "") const;
+
+  const TemporaryFolder& folder() const { return folder_; }
+  std::string out() const { return folder_.path() + "/out"; }
+  // gpu-check.json, and the status of a part in it: "" where it has none.
+  nlohmann::json State() const;
+  std::string StatusOf(const std::string& part) const;
+  std::string Report() const { return folder_.Read("out/gpu-report.md"); }
+  // The commands that were run so far, one a line.
+  std::string Calls() const { return folder_.Read("calls"); }
+
+  void AddSanitizer() const;
+
+ private:
+  void WriteProgram(const std::string& name, const std::string& script) const;
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace foretrain
