@@ -27,9 +27,10 @@ DeviceProfile ProfileWith(const GemmAlgorithms& algorithms) {
        {&ProfileRates::gemm_flop_per_s, &ProfileRates::attention_forward_flop_per_s,
         &ProfileRates::attention_backward_flop_per_s, &ProfileRates::memory_bytes_per_s,
         &ProfileRates::copy_bytes_per_s, &ProfileRates::link_bytes_per_s,
-        &ProfileRates::network_bytes_per_s, &ProfileRates::overlap_slowdown}) {
+        &ProfileRates::network_bytes_per_s}) {
     (profile.rates.*rate).value = 1e9;
   }
+  profile.rates.overlap_slowdown.value = 1;
   profile.gemm_algorithms = algorithms;
   return profile;
 }
@@ -70,7 +71,7 @@ TEST(GemmAlgorithms, AreRefusedWithTheFieldAndWhatToDo) {
         testing::HasSubstr("must be 128 hexadecimal digits in lower case; calibrate again"));
   }
   EXPECT_THAT(Read("4096", "0").error().message, testing::HasSubstr("rows"));
-  EXPECT_THAT(Read("bf16", "bf17").error().message, testing::HasSubstr("format"));
+  EXPECT_THAT(Read("\"bf16\"", "\"bf17\"").error().message, testing::HasSubstr("format"));
 }
 
 }  // namespace
