@@ -19,6 +19,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "runtime/data/token_data.h"
+#include "runtime/gemm_algorithms.h"
 #include "runtime/parameters/safetensors.h"
 #include "sim/cost/profile_json.h"
 
@@ -297,6 +298,11 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   const std::shared_ptr<CaptureSession> capture =
       OpenCapture(device, *job.program, clock, options.capture, options.window);
   job.executor.capture = capture;
+  job.executor.gemm_algorithms = profile.gemm_algorithms;
+  if (const std::string why = WhyNotUsed(device, profile.gemm_algorithms);
+      device.asynchronous != 0 && !why.empty()) {
+    std::fprintf(stderr, "foretrain: %s\n", why.c_str());
+  }
   StoreSink sink(recorder, options, capture.get());
   const auto monitor = options.capture == CaptureLevel::kOff
                            ? nullptr

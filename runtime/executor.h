@@ -29,6 +29,7 @@
 #include "runtime/run_clock.h"
 #include "runtime/run_sink.h"
 #include "runtime/step_agreement.h"
+#include "sim/cost/gemm_algorithms.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
@@ -76,6 +77,7 @@ struct ExecutorOptions {
   CopyCaps copy_caps;
   // Each rank's threads stay on the cores of its slot (runtime/executor/placement.h).
   bool pin = false;
+  GemmAlgorithms gemm_algorithms;    // of products, where the device has such; else it chooses
   FaultInjector* faults = nullptr;   // tests; borrowed
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose, and nobody records it
 };

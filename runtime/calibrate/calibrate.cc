@@ -13,6 +13,7 @@
 #include "runtime/calibrate/sheet.h"
 #include "runtime/calibrate/sheet_data.h"
 #include "runtime/executor.h"
+#include "runtime/gemm_algorithms.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
@@ -45,7 +46,9 @@ class Calibration {
     FT_TRY(MakeSheets());
     FT_TRY(WarmUp());
     FT_TRY(RunRounds());
-    return MakeProfile(options_, table_, references_);
+    FT_ASSIGN(DeviceProfile profile, MakeProfile(options_, table_, references_));
+    profile.gemm_algorithms = algorithms_;
+    return profile;
   }
 
  private:
@@ -91,6 +94,7 @@ class Calibration {
     executor_options.record_memory = false;
     executor_options.nvme = options_.nvme;
     executor_options.copy_caps = options_.copy_caps;
+    executor_options.gemm_algorithms = algorithms_;
     FT_ASSIGN(std::unique_ptr<Executor> executor,
               Executor::Make(sheet.program, api_, clock_, std::move(executor_options)));
     FT_TRY(FillState(sheet, *executor, api_, devices));
@@ -117,6 +121,24 @@ class Calibration {
     return Report("left out: " + added.error().message);
   }
 
+  // Before the targets are measured, which are then computed so.
+  Result<void> ChooseAlgorithms(const std::vector<Program>& programs) {
+    if (api_.gemm_algorithms == nullptr) return {};
+    FT_TRY(Report("algorithms of GEMMs"));
+    std::vector<FtGemm> products;
+    for (const Program& program : programs) {
+      for (const Block& block : program.blocks) {
+        for (const Op& op : block.ops) {
+          if (op.kind != OpKind::kGemm || WhyUnsupported(api_, op)) continue;
+          products.push_back(ProductOf(op, OperandsOf(block, op)[2].slot != kNoSlot));
+        }
+      }
+    }
+    FT_ASSIGN(algorithms_,
+              TuneGemms(api_, products, {.device = options_.device, .stop = options_.stop}));
+    return {};
+  }
+
   // Of a GPU, and of several: what ops take from each other, and communication.
   Result<void> AddDeviceSheets(std::map<int, Coverage>& covered) {
     if (options_.cluster.is_cpu || !options_.grid) return {};
@@ -136,9 +158,16 @@ class Calibration {
   Result<void> MakeSheets() {
     std::map<int, Coverage> covered;  // by concurrency
     std::set<int> worlds{1};
+    std::vector<Program> programs;
     for (const CalibrationTarget& target : options_.targets) {
       FT_TRY(Report("compiling " + Describe(target.plan)));
-      FT_ASSIGN(const Program program, Compile(target.model, target.plan));
+      FT_ASSIGN(Program program, Compile(target.model, target.plan));
+      programs.push_back(std::move(program));
+    }
+    FT_TRY(ChooseAlgorithms(programs));
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const CalibrationTarget& target = options_.targets[i];
+      const Program& program = programs[i];
       const int world = target.plan.World();
       const int repeats = RepeatsFor(target);
       FT_TRY(AddAlone(program, repeats, covered[1]));
@@ -236,6 +265,7 @@ class Calibration {
   std::set<std::size_t> overhead_sheets_;  // by place in running_
   std::map<std::size_t, Overlap*> overlap_sheets_;
   std::vector<int> worlds_;
+  GemmAlgorithms algorithms_;
   ReferenceSpreads references_;
 };
 

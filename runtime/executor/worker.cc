@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "runtime/executor/rank_wait.h"
+#include "runtime/gemm_algorithms.h"
 #include "runtime/routing.h"
 #include "sim/program/row_counts.h"
 
@@ -34,12 +35,26 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   } else {
     FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.device_));
   }
+  FT_TRY(worker->ChooseAlgorithms());
   worker->lane_ = &rank.recorder_.AddLane();
   const ExecutorOptions& options = rank.shared_.options;
   worker->tracks_buffers_ = options.record_memory || options.poison;
   FT_TRY(worker->MakeStaging());
   if (worker->api_.asynchronous != 0) FT_TRY(worker->MakeLane());
   return worker;
+}
+
+Result<void> Worker::ChooseAlgorithms() {
+  const GemmAlgorithms& algorithms = rank_.shared_.options.gemm_algorithms;
+  if (algorithms.of.empty()) return {};
+  std::vector<FtGemm> gemms;
+  for (const std::int32_t number : rank_.plan_.queues[static_cast<std::size_t>(queue_)]) {
+    const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
+    if (op.work != Work::kKernel) continue;
+    const FtGemm* const g = GemmOf(rank_.plan_.calls[static_cast<std::size_t>(op.detail)]);
+    if (g != nullptr) gemms.push_back(*g);
+  }
+  return UseGemmAlgorithms(api_, device_queue_.get(), algorithms, gemms);
 }
 
 Result<void> Worker::RunAll() {

@@ -38,6 +38,8 @@ class Worker {
  private:
   Worker(RankRun& rank, Queue queue);
 
+  // The library's algorithms for the queue's products.
+  Result<void> ChooseAlgorithms();
   Result<void> WaitForEdges(const PlannedOp& op, std::int64_t round);
   Result<void> LeaveOut(std::int32_t number, std::int64_t round);
   Result<void> Finish();  // no more ops will be issued

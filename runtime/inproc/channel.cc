@@ -84,6 +84,8 @@ std::int64_t BytesOf(FtDtype dtype) {
     case FT_U8:
       return 1;
     case FT_NF4:  // such tensors are moved whole, as FT_U8
+    case FT_E5M2:
+    case FT_TF32:
       break;
   }
   return 0;

@@ -204,6 +204,9 @@ FtStatus CallOf(const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args, 
   return (api.*entry)(queue, &(args.*member));
 }
 
+// The product that a call is; null where it is another.
+const FtGemm* GemmOf(const KernelCall& call);
+
 // The kernel that an op of this kind calls, if it is one entry of the table.
 std::optional<FtKernel> KernelOf(OpKind kind);
 

@@ -32,6 +32,11 @@ KernelCall MakeGemm(const BoundOp& op) {
 
 FtDtype ComputeOf(const Op& op) { return op.format == NumberFormat::kTf32 ? FT_TF32 : FT_F32; }
 
+const FtGemm* GemmOf(const KernelCall& call) {
+  const KernelCall::Launch launch = CallOf<&FtDeviceApi::gemm, &KernelArgs::gemm>;
+  return call.launch == launch ? &call.args.gemm : nullptr;
+}
+
 KernelCall MakeBiasGrad(const BoundOp& op) {
   KernelCall call;
   call.args.bias_grad = {.dy = op.Pointer(0),

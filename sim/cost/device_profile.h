@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "sim/cost/figure.h"
+#include "sim/cost/gemm_algorithms.h"
 #include "sim/cost/kernel_model.h"
 #include "sim/program/op.h"
 #include "sim/spec/cluster_spec.h"
@@ -128,6 +129,7 @@ struct DeviceProfile {
   ReferenceGemm reference;
   std::vector<OverheadPoint> overheads;
   std::vector<ProfilePoint> points;
+  GemmAlgorithms gemm_algorithms;  // what runs on it compute products with
 
   bool operator==(const DeviceProfile&) const = default;
 };

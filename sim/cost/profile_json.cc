@@ -298,6 +298,11 @@ std::string ProfileToJson(const DeviceProfile& profile) {
     WriteSystemOptions(profile.system, json);
     json.EndObject();
   }
+  if (!profile.gemm_algorithms.of.empty()) {
+    json.Name("gemm_algorithms").BeginObject();
+    WriteGemmAlgorithms(profile.gemm_algorithms, json);
+    json.EndObject();
+  }
   json.Name("overheads").BeginArray();
   for (const OverheadPoint& point : profile.overheads) {
     json.BeginObject().Field("kind", Name(point.kind));
@@ -335,6 +340,9 @@ Result<DeviceProfile> ProfileFromJson(std::string_view text, std::string_view fi
   if (auto system = fields.ObjectOr("system")) {
     (void)ReadSystemOptions(*system, profile.system);
     FT_TRY(system->Finish());
+  }
+  if (auto algorithms = fields.ObjectOr("gemm_algorithms")) {
+    FT_TRY(ReadGemmAlgorithms(std::move(*algorithms), profile.gemm_algorithms));
   }
   FT_TRY(ReadTables(fields, profile));
   FT_TRY(fields.Finish());

@@ -124,6 +124,7 @@ Trained TrainTiny(const ModelSpec& model, const Plan& plan, const TrainingOption
   executor_options.take_turns = options.take_turns;
   executor_options.faults = options.faults;
   executor_options.routing = options.routing;
+  executor_options.gemm_algorithms = options.gemm_algorithms;
   executor_options.local = options.local;
   executor_options.world = options.world;
   executor_options.learning_rate = [rate = options.learning_rate](std::int64_t) { return rate; };

@@ -56,6 +56,7 @@ struct TrainingOptions {
   std::vector<LocalRank> local;  // as ExecutorOptions has them
   WorldMaker world;
   RoutingScript* routing = nullptr;
+  GemmAlgorithms gemm_algorithms;
 };
 
 // Trains on a fixed text. Fails the test on an error.

@@ -1,0 +1,223 @@
+#include "runtime/gemm_algorithms.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "runtime/device.h"
+#include "runtime/ops/kernel_call.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kGain = 0.98;     // of the library's own time: faster than that is no noise
+constexpr int kFilledWith = 0x3c;  // every byte: 0.0115 in fp32 and bf16, 1.06 in fp16
+
+std::string LibraryOf(const FtDeviceApi& api) {
+  std::array<char, 64> name{};
+  const bool has = api.gemm_library != nullptr && api.gemm_algorithms != nullptr &&
+                   api.gemm_use != nullptr && api.gemm_library(name.data(), name.size()) == FT_OK;
+  return has ? name.data() : "";
+}
+
+NumberFormat FormatOf(FtDtype dtype) {
+  for (int i = 0; i < kNumberFormatCount; ++i) {
+    const auto format = static_cast<NumberFormat>(i);
+    if (DtypeOf(format) == dtype) return format;
+  }
+  return NumberFormat::kFp32;
+}
+
+// What the algorithm of a product is kept under.
+GemmAlgorithm KeyOf(const FtGemm& g) {
+  GemmAlgorithm key;
+  key.rows = g.m, key.cols = g.n, key.inner = g.k;
+  key.accumulate = g.accumulate != 0, key.trans_a = g.trans_a != 0, key.trans_b = g.trans_b != 0;
+  key.has_bias = g.bias != nullptr;
+  key.format = g.compute == FT_TF32 ? NumberFormat::kTf32 : FormatOf(g.dtype);
+  key.operands = FormatOf(g.dtype), key.result = FormatOf(g.c_dtype);
+  if (key.has_bias) key.bias = FormatOf(g.bias_dtype);
+  return key;
+}
+
+bool HasKey(GemmAlgorithm algorithm, const GemmAlgorithm& key) {
+  algorithm.words = key.words;
+  algorithm.seconds = key.seconds, algorithm.library_seconds = key.library_seconds;
+  return algorithm == key;
+}
+
+// Rows that lie otherwise, and what else a product may have, are the library's own affair.
+bool IsPlain(const FtGemm& g) {
+  return g.dtype != FT_FP8 && g.dtype != FT_E5M2 && g.epilogue == FT_EPILOGUE_NONE &&
+         g.row_sums == nullptr && g.a_scale == nullptr && g.b_scale == nullptr &&
+         g.lda == (g.trans_a != 0 ? g.m : g.k) && g.ldb == (g.trans_b != 0 ? g.k : g.n) &&
+         g.ldc == g.n;
+}
+
+Result<void> Use(const FtDeviceApi& api, FtQueue* queue, const FtGemm& g,
+                 const std::array<std::uint64_t, 8>& words, bool& used) {
+  FtGemmAlgorithm algorithm{};
+  std::copy(words.begin(), words.end(), algorithm.words);
+  const FtStatus status = api.gemm_use(queue, &g, &algorithm);
+  used = status == FT_OK;
+  if (status == FT_UNSUPPORTED) return {};
+  return Checked(status, "choose an algorithm", api.queue_error(queue));
+}
+
+// Times the candidates of one product after the other.
+class Tuner {
+ public:
+  static Result<Tuner> Make(const FtDeviceApi& api, const TuneOptions& options) {
+    Tuner tuner(api, options);
+    FT_ASSIGN(tuner.queue_, DeviceQueue::Make(api, options.device));
+    FT_ASSIGN(tuner.begin_, DeviceEvent::Make(api, options.device, /*timed=*/true));
+    FT_ASSIGN(tuner.end_, DeviceEvent::Make(api, options.device, /*timed=*/true));
+    return tuner;
+  }
+
+  // Nothing where the library has no algorithm for it.
+  Result<std::optional<GemmAlgorithm>> Fastest(FtGemm product) {
+    FT_TRY(Bind(product));
+    std::vector<FtGemmAlgorithm> found(static_cast<std::size_t>(options_.candidates));
+    std::int32_t count = 0;
+    FT_TRY(Checked(
+        api_.gemm_algorithms(queue_.get(), &product, found.data(), options_.candidates, &count),
+        "ask for algorithms", api_.queue_error(queue_.get())));
+    found.resize(static_cast<std::size_t>(count));
+    std::vector<std::vector<double>> seconds(found.size());
+    for (int round = -1; round < options_.rounds; ++round) {  // the first makes code and caches
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        GemmAlgorithm candidate;
+        std::copy_n(found[i].words, candidate.words.size(), candidate.words.begin());
+        bool used = false;
+        FT_TRY(Use(api_, queue_.get(), product, candidate.words, used));
+        if (!used) continue;
+        FT_ASSIGN(const double time, Time(product));
+        if (round >= 0) seconds[i].push_back(time);
+      }
+    }
+    return Choose(product, found, seconds);
+  }
+
+ private:
+  Tuner(const FtDeviceApi& api, const TuneOptions& options) : api_(api), options_(options) {}
+
+  static double Median(std::vector<double> x) {
+    std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
+    return x[x.size() / 2];
+  }
+
+  static std::optional<GemmAlgorithm> Choose(const FtGemm& product,
+                                             const std::vector<FtGemmAlgorithm>& found,
+                                             const std::vector<std::vector<double>>& seconds) {
+    std::optional<GemmAlgorithm> best;
+    double own = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (seconds[i].empty()) continue;
+      const double time = Median(seconds[i]);
+      if (!best) own = time;
+      // The first that is there is the library's own.
+      if (best && !(time < best->seconds && time < kGain * own)) continue;
+      best = KeyOf(product);
+      std::copy_n(found[i].words, best->words.size(), best->words.begin());
+      best->seconds = time, best->library_seconds = own;
+    }
+    return best;
+  }
+
+  // Memory for the operands, each from a multiple of 256 bytes on.
+  Result<void> Bind(FtGemm& g) {
+    const auto bytes = [](FtDtype dtype, std::int64_t numbers) {
+      return (numbers * (dtype == FT_F32 ? 4 : 2) + 255) / 256 * 256;
+    };
+    const std::int64_t a = bytes(g.dtype, g.m * g.k), b = bytes(g.dtype, g.k * g.n),
+                       c = bytes(g.c_dtype, g.m * g.n), bias = bytes(g.bias_dtype, g.n);
+    memory_ = {};
+    FT_ASSIGN(memory_, DeviceMemory::Make(api_, options_.device, a + b + c + bias));
+    std::byte* const at = memory_.data();
+    FT_TRY(Checked(api_.fill(queue_.get(), at, kFilledWith, a + b + c + bias), "fill",
+                   api_.queue_error(queue_.get())));
+    g.a = at, g.b = at + a, g.c = at + a + b;
+    if (g.bias != nullptr) g.bias = at + a + b + c;
+    return {};
+  }
+
+  Result<double> Time(const FtGemm& g) {
+    FT_TRY(begin_.RecordOn(queue_.get()));
+    for (int i = 0; i < options_.launches; ++i) {
+      FT_TRY(Checked(api_.gemm(queue_.get(), &g), "GEMM", api_.queue_error(queue_.get())));
+    }
+    FT_TRY(end_.RecordOn(queue_.get()));
+    FT_TRY(Checked(api_.queue_synchronize(queue_.get()), "GEMM", api_.queue_error(queue_.get())));
+    std::array<char, 256> why{};
+    std::int64_t ns = 0;
+    FT_TRY(Checked(api_.event_elapsed(begin_.get(), end_.get(), &ns, why.data(), why.size()),
+                   "time of a GEMM", why.data()));
+    return static_cast<double>(ns) * 1e-9 / options_.launches;
+  }
+
+  const FtDeviceApi& api_;
+  const TuneOptions& options_;
+  DeviceQueue queue_;
+  DeviceEvent begin_, end_;
+  DeviceMemory memory_;
+};
+
+}  // namespace
+
+FtGemm ProductOf(const Op& op, bool has_bias) {
+  KernelCall call = MakeGemm(BoundOp{.op = op, .operands = {}, .at = {}});
+  static const char kSomewhere = 0;
+  if (has_bias) call.args.gemm.bias = &kSomewhere;
+  return call.args.gemm;
+}
+
+const GemmAlgorithm* FindAlgorithm(const GemmAlgorithms& algorithms, const FtGemm& g) {
+  if (!IsPlain(g)) return nullptr;
+  const GemmAlgorithm key = KeyOf(g);
+  const auto found = std::find_if(algorithms.of.begin(), algorithms.of.end(),
+                                  [&](const GemmAlgorithm& kept) { return HasKey(kept, key); });
+  return found != algorithms.of.end() ? &*found : nullptr;
+}
+
+std::string WhyNotUsed(const FtDeviceApi& api, const GemmAlgorithms& algorithms) {
+  if (algorithms.of.empty()) return "";
+  const std::string library = LibraryOf(api);
+  if (library == algorithms.library) return "";
+  return "the profile's algorithms of GEMMs are those of " + algorithms.library + ", and " +
+         (library.empty() ? std::string(api.name) + " has no such library"
+                          : "this device has " + library) +
+         ": the library chooses; calibrate again";
+}
+
+Result<void> UseGemmAlgorithms(const FtDeviceApi& api, FtQueue* queue,
+                               const GemmAlgorithms& algorithms, std::span<const FtGemm> gemms) {
+  if (algorithms.of.empty() || !WhyNotUsed(api, algorithms).empty()) return {};
+  for (const FtGemm& g : gemms) {
+    const GemmAlgorithm* const kept = FindAlgorithm(algorithms, g);
+    bool used = false;
+    if (kept != nullptr) FT_TRY(Use(api, queue, g, kept->words, used));
+  }
+  return {};
+}
+
+Result<GemmAlgorithms> TuneGemms(const FtDeviceApi& api, std::span<const FtGemm> products,
+                                 const TuneOptions& options) {
+  GemmAlgorithms tuned;
+  if (LibraryOf(api).empty() || api.event_elapsed == nullptr || products.empty()) return tuned;
+  tuned.library = LibraryOf(api);
+  FT_ASSIGN(Tuner tuner, Tuner::Make(api, options));
+  for (const FtGemm& product : products) {
+    if (options.stop && options.stop()) {
+      return Fail(ErrorCode::kAborted, "calibration was stopped");
+    }
+    if (!IsPlain(product) || FindAlgorithm(tuned, product) != nullptr) continue;
+    FT_ASSIGN(const std::optional<GemmAlgorithm> fastest, tuner.Fastest(product));
+    if (fastest) tuned.of.push_back(*fastest);
+  }
+  return tuned;
+}
+
+}  // namespace foretrain

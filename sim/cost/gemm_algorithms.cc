@@ -1,0 +1,104 @@
+#include "sim/cost/gemm_algorithms.h"
+
+#include <string_view>
+
+#include "base/checked.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789abcdef";
+constexpr std::size_t kDigitsEach = 16;  // of a word
+constexpr double kLongest = 1e6;         // seconds
+
+template <class Member>
+struct Field {
+  std::string_view name;
+  Member GemmAlgorithm::*member;
+};
+constexpr std::array<Field<std::int64_t>, 3> kSizes{{
+    {"rows", &GemmAlgorithm::rows},
+    {"cols", &GemmAlgorithm::cols},
+    {"inner", &GemmAlgorithm::inner},
+}};
+constexpr std::array<Field<bool>, 4> kFlags{{
+    {"accumulate", &GemmAlgorithm::accumulate},
+    {"trans_a", &GemmAlgorithm::trans_a},
+    {"trans_b", &GemmAlgorithm::trans_b},
+    {"has_bias", &GemmAlgorithm::has_bias},
+}};
+constexpr std::array<Field<NumberFormat>, 4> kFormats{{
+    {"format", &GemmAlgorithm::format},
+    {"operands", &GemmAlgorithm::operands},
+    {"bias", &GemmAlgorithm::bias},
+    {"result", &GemmAlgorithm::result},
+}};
+
+std::string TextOf(const std::array<std::uint64_t, 8>& words) {
+  std::string text;
+  for (const std::uint64_t word : words) {
+    for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[word >> shift & 15U];
+  }
+  return text;
+}
+
+bool ReadWords(std::string_view text, std::array<std::uint64_t, 8>& words) {
+  if (text.size() != words.size() * kDigitsEach) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t digit = kDigits.find(text[i]);
+    if (digit == std::string_view::npos) return false;
+    words[i / kDigitsEach] = words[i / kDigitsEach] << 4 | digit;
+  }
+  return true;
+}
+
+std::array<std::string_view, kNumberFormatCount> FormatNames() {
+  std::array<std::string_view, kNumberFormatCount> names;
+  for (int i = 0; i < kNumberFormatCount; ++i) {
+    names[static_cast<std::size_t>(i)] = Name(static_cast<NumberFormat>(i));
+  }
+  return names;
+}
+
+}  // namespace
+
+void WriteGemmAlgorithms(const GemmAlgorithms& algorithms, JsonWriter& json) {
+  json.Field("library", algorithms.library).Name("of").BeginArray();
+  for (const GemmAlgorithm& algorithm : algorithms.of) {
+    json.BeginObject();
+    for (const auto& [name, member] : kSizes) json.Field(name, algorithm.*member);
+    for (const auto& [name, member] : kFlags) {
+      if (algorithm.*member) json.Field(name, true);
+    }
+    for (const auto& [name, member] : kFormats) {
+      if (algorithm.*member != NumberFormat::kFp32) json.Field(name, Name(algorithm.*member));
+    }
+    json.Field("seconds", algorithm.seconds).Field("library_seconds", algorithm.library_seconds);
+    json.Field("words", TextOf(algorithm.words)).EndObject();
+  }
+  json.EndArray();
+}
+
+Result<void> ReadGemmAlgorithms(JsonFields fields, GemmAlgorithms& algorithms) {
+  static const auto kNames = FormatNames();
+  algorithms.library = fields.String("library", 64);
+  for (JsonFields& item : fields.ObjectsOr("of")) {
+    GemmAlgorithm& algorithm = algorithms.of.emplace_back();
+    for (const auto& [name, member] : kSizes) {
+      algorithm.*member = item.Integer(name, 1, kMaxProduct);
+    }
+    for (const auto& [name, member] : kFlags) algorithm.*member = item.BoolOr(name, false);
+    for (const auto& [name, member] : kFormats) {
+      algorithm.*member = static_cast<NumberFormat>(item.ChoiceOr(name, 0, kNames));
+    }
+    algorithm.seconds = item.Number("seconds", 0, kLongest);
+    algorithm.library_seconds = item.Number("library_seconds", 0, kLongest);
+    if (!ReadWords(item.String("words", 1000), algorithm.words)) {
+      item.Refuse("words", "must be 128 hexadecimal digits in lower case; calibrate again");
+    }
+    FT_TRY(item.Finish());
+  }
+  return fields.Finish();
+}
+
+}  // namespace foretrain
