@@ -33,7 +33,9 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
   if (share != nullptr) {
     FT_ASSIGN(worker->device_queue_, DeviceQueue::MakeIn(worker->api_, share));
   } else {
-    FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, rank.device_));
+    // The processors are one device, whichever the rank has.
+    const int device = queue == Queue::kCpu ? 0 : rank.device_;
+    FT_ASSIGN(worker->device_queue_, DeviceQueue::Make(worker->api_, device));
   }
   FT_TRY(worker->ChooseAlgorithms());
   worker->lane_ = &rank.recorder_.AddLane();

@@ -438,6 +438,9 @@ WorldMaker InGroup(std::shared_ptr<ProcessGroup> group, WorldMaker inner) {
     if (!made.has_value()) {
       group->TellFailure(made.error());
       group->Leave();
+      // Where another process has failed, its error is the run's.
+      if (auto first = context.control.FirstError())
+        return tl::unexpected<Error>(*std::move(first));
       return made;
     }
     return std::unique_ptr<RankWorld>(std::make_unique<GroupWorld>(group, *std::move(made)));

@@ -51,9 +51,8 @@ SocketEndpoint::SocketEndpoint(const WorldContext& context, const ChannelKey& ke
       member_(key.MemberOf(rank)),
       sockets_(std::move(sockets)) {}
 
-std::string SocketEndpoint::TextOf(const CommCall& call) const {
-  return std::string(Name(call.kind)) + " of " + std::to_string(call.elements) + " elements (" +
-         op_text_(call.site.rank, call.site.op) + ", step " + std::to_string(call.site.step) + ")";
+std::string SocketEndpoint::TextOf(OpKind kind, std::int64_t elements) {
+  return std::string(Name(kind)) + " of " + std::to_string(elements) + " elements";
 }
 
 Result<CommTimes> SocketEndpoint::Call(const CommCall& call, FtQueue* queue) {
@@ -103,10 +102,9 @@ Result<void> SocketEndpoint::Meet(const CommCall& call) {
     }
     return Fail(ErrorCode::kIo, "members disagree on call " + std::to_string(sequence_) + " of " +
                                     key_.Text("tcp") + ": rank " + std::to_string(rank_) +
-                                    " calls " + TextOf(call) + ", rank " +
+                                    " calls " + TextOf(call.kind, call.elements) + ", rank " +
                                     std::to_string(RankOf(other)) + " " +
-                                    std::string(Name(static_cast<OpKind>(their.kind))) + " of " +
-                                    std::to_string(their.elements) + " elements (" +
+                                    TextOf(static_cast<OpKind>(their.kind), their.elements) + " (" +
                                     op_text_(RankOf(other), their.op) + ", step " +
                                     std::to_string(their.step) + ")");
   }
@@ -138,7 +136,7 @@ Result<void> SocketEndpoint::Move(const CommCall& call, FtQueue* queue) {
     default:
       break;
   }
-  return Fail(ErrorCode::kIo, TextOf(call) + ": no communication");
+  return Fail(ErrorCode::kIo, TextOf(call.kind, call.elements) + ": no communication");
 }
 
 // Each member gets its part of all others' tensors, and sums it as ranks that are threads do.
@@ -252,9 +250,10 @@ Result<void> SocketEndpoint::Exchange(std::vector<Piece> pieces, const CommCall&
     }
     if (control_.Aborted()) return tl::unexpected<Error>(control_.AbortedError());
     if (clock_.Now() > deadline_ns) {
-      return Fail(ErrorCode::kTimeout,
-                  TextOf(call) + ": waited " + FormatSeconds(SecondsFromNs(timeout_ns_)) +
-                      " for rank " + std::to_string(RankOf(pieces.front().member)));
+      return Fail(ErrorCode::kTimeout, TextOf(call.kind, call.elements) + ": waited " +
+                                           FormatSeconds(SecondsFromNs(timeout_ns_)) +
+                                           " for rank " +
+                                           std::to_string(RankOf(pieces.front().member)));
     }
     std::vector<pollfd> waited;
     for (const Piece& piece : pieces) {
@@ -288,7 +287,7 @@ Error SocketEndpoint::Lost(int member, const CommCall& call) const {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   if (control_.Aborted()) return control_.AbortedError();
-  return {ErrorCode::kIo, TextOf(call) + ": the connection to rank " +
+  return {ErrorCode::kIo, TextOf(call.kind, call.elements) + ": the connection to rank " +
                               std::to_string(RankOf(member)) + " has ended"};
 }
 

@@ -51,7 +51,7 @@ class SocketEndpoint : public Communicator {
   // What can be sent or received of a piece without waiting. Errors: the member has gone.
   Result<void> Advance(Piece& piece, bool& moved, const CommCall& call);
   Error Lost(int member, const CommCall& call) const;
-  std::string TextOf(const CommCall& call) const;
+  static std::string TextOf(OpKind kind, std::int64_t elements);
 
   const FtDeviceApi& api_;
   RunClock& clock_;

@@ -7,7 +7,7 @@ namespace foretrain {
 
 // Trains the plan on this machine's processors, and on a device for each rank. Sums run in the
 // order of ranks on both, but what is added to a sum that was there is added last by NCCL's ranks:
-// losses agree to 1e-5, parameters to 1e-4 of a tensor's largest.
+// losses agree to 1e-5, and gradients of the first step to 1e-5 of a tensor's largest.
 void ExpectTrainsAlikeOnDevices(const ModelSpec& model, const Plan& plan, const char* name);
 
 }  // namespace foretrain
