@@ -83,8 +83,8 @@ class TrainCommand final : public Command {
       return Fail(ErrorCode::kInvalidArgument,
                   "--virtual-time: it emulates from what is recorded; leave --capture off out");
     }
-    FT_ASSIGN(const ForecastContext context,
-              device_.IsCuda() ? MakeGpuContext(model_, cluster_) : MakeContext(model_, cluster_));
+    FT_ASSIGN(const ForecastContext context, device_.IsCuda() ? MakeGpuContext(model_, cluster_)
+                                                              : MakeContext(model_, cluster_));
     if (!context.cluster.is_cpu && !device_.IsCuda()) {
       return Fail(ErrorCode::kUnsupported,
                   "--cluster: training runs on this machine; use --cluster local --ranks N");
@@ -205,8 +205,7 @@ class TrainCommand final : public Command {
     if (steps > 0) std::printf(", loss %.4f -> %.4f", result.first_loss, result.last_loss);
     std::puts(result.summary.stopped ? " (stopped)" : "");
     if (result.metrics.overall)
-      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(),
-                 stdout);
+      std::fputs(StepText(*result.metrics.overall, options_.capture != CaptureLevel::kOff).c_str(), stdout);
     std::fputs(ParametersText(counts).c_str(), stdout);
     const std::string growth = FormatBytes(result.summary.resident_growth_bytes);
     std::fputs(FigureLine("memory of all ranks", growth).c_str(), stdout);
