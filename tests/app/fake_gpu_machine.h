@@ -18,7 +18,7 @@ class FakeGpuMachine {
   //
   //   FAIL=PART      what the part runs fails                HANG=PART  it does not end by itself
   //   LOSSES=LIST    of the steps on the GPU                 GPU=NAME
-  //   GRAPHS=LIST    with CUDA graphs
+  //   GRAPHS=LIST    with CUDA graphs                        LAUNCHES=N  of graphs
   //   SPANS=N        in the store of the benchmark           NOISE=N  MiB that the build prints
   //   TESTS=FILE     what kernels_gpu_tests prints; its exit status is the last line
   ProgramEnd Run(const std::string& arguments, const std::string& settings = "") const;

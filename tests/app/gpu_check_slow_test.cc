@@ -156,6 +156,8 @@ TEST(GpuCheck, LossesThatDifferOrAreNoNumbersFail) {
   const FakeGpuMachine machine;
   EXPECT_EQ(machine.Run("--parts build,steps", "GRAPHS='4.5 4.4 4.30001'").code, 1);
   EXPECT_THAT(machine.Report(), HasSubstr("losses with --cuda-graphs on are others"));
+  EXPECT_EQ(machine.Run("--parts steps", "LAUNCHES=0").code, 1);
+  EXPECT_THAT(machine.Report(), HasSubstr("\"launches\": 0"));
 }
 
 TEST(GpuCheck, TestsThatFailAmongOthersOrEndTheProcessAreToldApart) {
