@@ -25,6 +25,7 @@ std::vector<T> UnpackAll(std::string_view text) {
 struct RoutingHead {
   std::int64_t step = 0;
   std::int32_t rank = 0, block = 0, micro_batch = 0;
+  std::int32_t router_bytes = 0;  // of the router's name, behind the head and before the counts
 };
 
 struct SummaryHead {
@@ -33,6 +34,8 @@ struct SummaryHead {
   double seconds = 0;
   std::int64_t recording_ns = 0, thread_ns = 0, spans = 0;
   std::int64_t resident_growth_bytes = 0;
+  std::int64_t graphs_made = 0, graph_launches = 0, graph_ops = 0, graphs_refused = 0;
+  std::int64_t why_bytes = 0;  // why graphs were refused, behind the head and before the peaks
 };
 using Peaks = std::array<std::int64_t, kSpaceCount>;
 
@@ -68,8 +71,10 @@ std::string PackScalars(const StepScalars& scalars, std::int64_t offset_ns) {
 }
 
 std::string PackRouting(const RoutedCounts& counts) {
-  const RoutingHead head{counts.step, counts.rank, counts.block, counts.micro_batch};
-  return PackAll<RoutingHead>(std::span(&head, 1)) + PackAll<std::int32_t>(counts.counts);
+  const RoutingHead head{counts.step, counts.rank, counts.block, counts.micro_batch,
+                         static_cast<std::int32_t>(counts.router.size())};
+  return PackAll<RoutingHead>(std::span(&head, 1)) + counts.router +
+         PackAll<std::int32_t>(counts.counts);
 }
 
 void Deliver(char what, const std::string& text, RunSink& sink) {
@@ -82,9 +87,12 @@ void Deliver(char what, const std::string& text, RunSink& sink) {
     for (const StepScalars& scalars : UnpackAll<StepScalars>(text)) sink.OnScalars(scalars);
   }
   if (what == kRouting && text.size() >= sizeof(RoutingHead)) {
-    const RoutingHead head = UnpackAll<RoutingHead>(text.substr(0, sizeof(RoutingHead))).front();
-    sink.OnRouting({head.step, head.rank, head.block, head.micro_batch,
-                    UnpackAll<std::int32_t>(std::string_view(text).substr(sizeof head))});
+    std::string_view rest(text);
+    const RoutingHead head = UnpackAll<RoutingHead>(rest.substr(0, sizeof head)).front();
+    rest.remove_prefix(sizeof head);
+    const std::string_view router = rest.substr(0, static_cast<std::size_t>(head.router_bytes));
+    sink.OnRouting({head.step, head.rank, head.block, head.micro_batch, std::string(router),
+                    UnpackAll<std::int32_t>(rest.substr(router.size()))});
   }
 }
 
@@ -95,14 +103,22 @@ std::string PackSummary(const RunSummary& summary) {
                          summary.recording.recording_ns,
                          summary.recording.thread_ns,
                          summary.recording.spans,
-                         summary.resident_growth_bytes};
-  return PackAll<SummaryHead>(std::span(&head, 1)) + PackAll<Peaks>(summary.peak_by_space);
+                         summary.resident_growth_bytes,
+                         summary.graphs.made,
+                         summary.graphs.launches,
+                         summary.graphs.ops,
+                         summary.graphs.refused,
+                         static_cast<std::int64_t>(summary.graphs.why_refused.size())};
+  return PackAll<SummaryHead>(std::span(&head, 1)) + summary.graphs.why_refused +
+         PackAll<Peaks>(summary.peak_by_space);
 }
 
 RunSummary UnpackSummary(const std::string& text) {
   RunSummary summary;
   if (text.size() < sizeof(SummaryHead)) return summary;
-  const SummaryHead head = UnpackAll<SummaryHead>(text.substr(0, sizeof(SummaryHead))).front();
+  std::string_view rest(text);
+  const SummaryHead head = UnpackAll<SummaryHead>(rest.substr(0, sizeof head)).front();
+  rest.remove_prefix(sizeof head);
   summary.steps = head.steps;
   summary.stopped = head.stopped;
   summary.seconds = head.seconds;
@@ -110,7 +126,10 @@ RunSummary UnpackSummary(const std::string& text) {
   summary.recording.thread_ns = head.thread_ns;
   summary.recording.spans = head.spans;
   summary.resident_growth_bytes = head.resident_growth_bytes;
-  summary.peak_by_space = UnpackAll<Peaks>(std::string_view(text).substr(sizeof head));
+  const std::string_view why = rest.substr(0, static_cast<std::size_t>(head.why_bytes));
+  summary.graphs = {head.graphs_made, head.graph_launches, head.graph_ops, head.graphs_refused,
+                    std::string(why)};
+  summary.peak_by_space = UnpackAll<Peaks>(rest.substr(why.size()));
   for (const Peaks& peaks : summary.peak_by_space) {
     summary.peak_bytes.push_back(peaks[static_cast<std::size_t>(Space::kDevice)]);
   }
@@ -123,6 +142,7 @@ void AddSummary(const RunSummary& of, RunSummary& to) {
   to.recording.thread_ns += of.recording.thread_ns;
   to.recording.spans += of.recording.spans;
   to.resident_growth_bytes += of.resident_growth_bytes;
+  to.graphs.Add(of.graphs);
   to.peak_bytes.insert(to.peak_bytes.end(), of.peak_bytes.begin(), of.peak_bytes.end());
   to.peak_by_space.insert(to.peak_by_space.end(), of.peak_by_space.begin(), of.peak_by_space.end());
 }

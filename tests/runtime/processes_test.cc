@@ -251,12 +251,33 @@ TEST(Processes, RecordsComeAsTheyWere) {
   EXPECT_EQ(sink.timeline.spans[0].end_ns, 120);
   EXPECT_EQ(sink.timeline.spans[0].ready_ns, 105);
   EXPECT_EQ(sink.timeline.spans[0].op, 77);
-  Deliver(kRouting, PackRouting({4, 1, 2, 3, {9, 8}}), sink);
+  Deliver(kRouting, PackRouting({4, 1, 2, 3, "ahead.", {9, 8}}), sink);
   ASSERT_EQ(sink.routing.size(), 1U);
   EXPECT_EQ(sink.routing[0].block, 2);
+  EXPECT_EQ(sink.routing[0].router, "ahead.");
   EXPECT_THAT(sink.routing[0].counts, testing::ElementsAre(9, 8));
   Deliver(kRouting, "short", sink);  // left out
   EXPECT_EQ(sink.routing.size(), 1U);
+}
+
+TEST(Processes, SummariesComeAsTheyWereAndAddUp) {
+  RunSummary summary;
+  summary.steps = 7;
+  summary.seconds = 1.5;
+  summary.graphs = {1, 20, 300, 4, "a graph of another stream"};
+  summary.peak_by_space.resize(2);
+  summary.peak_by_space[1][static_cast<std::size_t>(Space::kDevice)] = 4096;
+  const RunSummary came = UnpackSummary(PackSummary(summary));
+  EXPECT_EQ(came.steps, 7);
+  EXPECT_EQ(came.seconds, 1.5);
+  EXPECT_EQ(came.graphs.launches, 20);
+  EXPECT_EQ(came.graphs.why_refused, "a graph of another stream");
+  EXPECT_THAT(came.peak_bytes, testing::ElementsAre(0, 4096));
+  RunSummary all = came;
+  AddSummary(came, all);
+  EXPECT_EQ(all.graphs.ops, 600);
+  EXPECT_EQ(all.steps, 7);
+  EXPECT_THAT(all.peak_bytes, testing::ElementsAre(0, 4096, 0, 4096));
 }
 
 }  // namespace
