@@ -47,13 +47,14 @@ TEST(Evaluator, GivesTheSameFiguresWhateverItHasSeenBefore) {
 
 // Layers without experts read nothing of how experts are dealt, those beside the head do.
 TEST(Evaluator, GivesTheSameFiguresOfExpertsWhateverItHasSeenBefore) {
-  ModelSpec model = Gpt2();
+  const auto catalogue = BuiltInCatalogue();
+  ASSERT_TRUE(catalogue.has_value());
+  ModelSpec model = ResolveModel("llama3-8b", "test", *catalogue)->model;
+  model.layers = 4;
   model.experts = 8;
   model.experts_per_token = 2;
   model.expert_ffn_hidden = 768;
   model.first_dense_layers = 2;
-  const auto catalogue = BuiltInCatalogue();
-  ASSERT_TRUE(catalogue.has_value());
   const ClusterSpec cluster = *ParseCluster("4x8xh100-sxm", *catalogue);
   const auto costs = CostModel::Make(cluster, DeriveProfile(cluster));
   ASSERT_TRUE(costs.has_value());
