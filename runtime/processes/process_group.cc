@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/processes/group_messages.h"
 #include "runtime/processes/records.h"
 
 namespace foretrain {
@@ -16,33 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPatienceMs = 10'000;  // with a process in the middle of a message
 constexpr int kLookMs = 20;
 constexpr auto kLook = std::chrono::milliseconds(kLookMs);
 constexpr int kReadings = 5;  // of rank 0's clock
 constexpr std::int64_t kAhead =
     2;  // steps that others may have begun beyond those rank 0 has ended
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
-
-// The letters of messages: this, the length of its text in 8 bytes, its text.
-enum Message : char {
-  kFailure = 'F',  // rank and code in 4 bytes each, text
-  kStop = 'S',     // asked for
-  kGrant = 'G',    // steps that may begin
-  kEnd = 'E',      // steps that will
-  kTime = 'T',     // asked for
-  kTimeIs = 'U',   // ns
-  kSummary = 'D',  // RunSummary
-  kOver = 'O',
-  kGoodbye = 'B',
-};
-
-std::string Number(std::int64_t value) {
-  return BytesOfNumber(static_cast<std::uint64_t>(value), 8);
-}
-std::int64_t NumberOf(const std::string& text) {
-  return static_cast<std::int64_t>(NumberOfBytes(std::string_view(text).substr(0, 8)));
-}
 
 }  // namespace
 
@@ -103,8 +82,8 @@ Result<void> ProcessGroup::AcceptAll() {
     }
     Socket socket = AcceptWithin(listener, kLookMs);
     std::string id, rank;
-    if (!socket.is_open() || !ReceiveText(socket, id, 64, kPatienceMs) || id != run_id_ ||
-        !ReceiveText(socket, rank, 16, kPatienceMs)) {
+    if (!socket.is_open() || !ReceiveText(socket, id, 64, kMessagePatienceMs) || id != run_id_ ||
+        !ReceiveText(socket, rank, 16, kMessagePatienceMs)) {
       continue;  // somebody else's
     }
     const auto number = static_cast<int>(NumberOfBytes(rank));
@@ -125,7 +104,7 @@ Result<void> ProcessGroup::JoinFirst() {
   auto first = std::make_unique<Peer>();
   FT_ASSIGN(first->socket, ConnectTo(at_.address, std::atoi(port.c_str())));
   const std::string rank = BytesOfNumber(static_cast<std::uint64_t>(at_.rank), 4);
-  if (!foretrain::SendAll(first->socket, Framed(run_id_) + Framed(rank), kPatienceMs)) {
+  if (!foretrain::SendAll(first->socket, Framed(run_id_) + Framed(rank), kMessagePatienceMs)) {
     return Fail(ErrorCode::kIo, "rank " + std::to_string(at_.rank) + ": rank 0 does not answer");
   }
   address_ = OwnAddress(first->socket);
@@ -197,7 +176,7 @@ Result<void> ProcessGroup::Enter(const RunClock& clock, RunControl& control) {
       for (; peer->unanswered > 0; --peer->unanswered) asked.push_back(peer.get());
     }
   }
-  for (Peer* peer : asked) Send(*peer, kTimeIs, Number(clock.Now()));
+  for (Peer* peer : asked) Send(*peer, kTimeIs, PackNumber(clock.Now()));
   return at_.rank == 0 ? Result<void>() : AlignClock(clock);
 }
 
@@ -252,14 +231,14 @@ bool ProcessGroup::MayBegin(std::int64_t step, bool stop) {
     end_ = std::max(granted_, step);
     const std::int64_t end = *end_;
     lock.unlock();
-    SendAll(kEnd, Number(end));
+    SendAll(kEnd, PackNumber(end));
     return step < end;
   }
   if (end_) return step < *end_;
   granted_ = std::max(granted_, step + kAhead);
   const std::int64_t granted = granted_;
   lock.unlock();
-  SendAll(kGrant, Number(granted));
+  SendAll(kGrant, PackNumber(granted));
   return true;
 }
 
@@ -295,7 +274,7 @@ void ProcessGroup::Send(Peer& peer, char what, std::string_view text) {
   message += BytesOfNumber(text.size(), 8);
   message += text;
   // Where the other end has gone the listening thread says so.
-  static_cast<void>(foretrain::SendAll(peer.socket, message, kPatienceMs));
+  static_cast<void>(foretrain::SendAll(peer.socket, message, kMessagePatienceMs));
 }
 
 void ProcessGroup::SendAll(char what, std::string_view text, int but) {
@@ -329,122 +308,6 @@ void ProcessGroup::LookAtOwnRun() {
     error = control_->FirstError();
   }
   if (error) SpreadFailure(at_.rank, *error, -1);
-}
-
-void ProcessGroup::Listen() {
-  std::vector<pollfd> waited;
-  std::vector<int> ranks;
-  for (;;) {
-    waited.clear();
-    ranks.clear();
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (closing_) return;
-      for (const auto& [rank, peer] : peers_) {
-        if (peer->gone) continue;
-        waited.push_back({peer->socket.get(), POLLIN, 0});
-        ranks.push_back(rank);
-      }
-    }
-    static_cast<void>(poll(waited.data(), waited.size(), kLookMs));
-    for (std::size_t i = 0; i < waited.size(); ++i) {
-      if (waited[i].revents == 0) continue;
-      Peer& peer = *peers_.at(ranks[i]);
-      if (Hear(ranks[i], peer)) continue;
-      bool died = false;
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        died = !peer.gone && !closing_;
-        peer.gone = true;
-      }
-      if (!died) continue;
-      SpreadFailure(ranks[i],
-                    {ErrorCode::kIo, "rank " + std::to_string(ranks[i]) +
-                                         ": its process has ended without saying why"},
-                    ranks[i]);
-    }
-    LookAtOwnRun();
-  }
-}
-
-bool ProcessGroup::Hear(int rank, Peer& peer) {
-  std::array<char, 9> head{};
-  if (!ReceiveAll(peer.socket, head.data(), head.size(), kPatienceMs)) return false;
-  const std::uint64_t bytes = NumberOfBytes({head.data() + 1, 8});
-  if (bytes > kMostBytes) return false;
-  std::string text(bytes, '\0');
-  if (!ReceiveAll(peer.socket, text.data(), text.size(), kPatienceMs)) return false;
-  Obey(rank, peer, head[0], text);
-  return true;
-}
-
-void ProcessGroup::Obey(int rank, Peer& peer, char what, const std::string& text) {
-  if (what == kFailure && text.size() >= 8) {
-    const std::string_view all = text;
-    const auto failed = static_cast<int>(NumberOfBytes(all.substr(0, 4)));
-    const auto code = static_cast<ErrorCode>(NumberOfBytes(all.substr(4, 4)));
-    return SpreadFailure(failed, {code, text.substr(8)}, rank);
-  }
-  if (what == kSpans || what == kMemory || what == kWindow || what == kScalars ||
-      what == kRouting) {
-    return ObeyRecord(what, text);
-  }
-  if (what == kTime) {
-    const RunClock* clock = nullptr;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      clock = clock_;
-      if (clock == nullptr) ++peer.unanswered;
-    }
-    if (clock != nullptr) Send(peer, kTimeIs, Number(clock->Now()));
-    return;
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (what == kStop) stop_asked_ = true;
-  if (what == kGrant) granted_ = std::max(granted_, NumberOf(text));
-  if (what == kEnd) end_ = NumberOf(text);
-  if (what == kTimeIs) answer_ = NumberOf(text);
-  if (what == kSummary) peer.summary = UnpackSummary(text);
-  if (what == kOver) over_ = true;
-  if (what == kGoodbye) peer.gone = true;
-  changed_.notify_all();
-}
-
-void ProcessGroup::ObeyRecord(char what, const std::string& text) {
-  const std::lock_guard<std::mutex> lock(collecting_);
-  if (collected_ != nullptr) Deliver(what, text, *collected_);
-}
-
-namespace {
-
-class GroupWorld : public RankWorld {
- public:
-  GroupWorld(std::shared_ptr<ProcessGroup> group, std::unique_ptr<RankWorld> inner)
-      : group_(std::move(group)), inner_(std::move(inner)) {}
-  ~GroupWorld() override { group_->Leave(); }
-  CommunicatorSet& Rank(int rank) override { return inner_->Rank(rank); }
-
- private:
-  const std::shared_ptr<ProcessGroup> group_;
-  std::unique_ptr<RankWorld> inner_;
-};
-
-}  // namespace
-
-WorldMaker InGroup(std::shared_ptr<ProcessGroup> group, WorldMaker inner) {
-  return [group, inner](const WorldContext& context) -> Result<std::unique_ptr<RankWorld>> {
-    FT_TRY(group->Enter(context.clock, context.control));
-    auto made = inner(context);
-    if (!made.has_value()) {
-      group->TellFailure(made.error());
-      group->Leave();
-      // Where another process has failed, its error is the run's.
-      if (auto first = context.control.FirstError())
-        return tl::unexpected<Error>(*std::move(first));
-      return made;
-    }
-    return std::unique_ptr<RankWorld>(std::make_unique<GroupWorld>(group, *std::move(made)));
-  };
 }
 
 }  // namespace foretrain

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -71,7 +72,7 @@ Ended TrainLater(std::int64_t steps, RunClock& clock, std::int64_t timeout_ns) {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// Of the calls of a run it fails some hundred, spread over making and running.
+// Each call of making fails in turn, and of running, where their number depends on time, a hundred.
 TEST(LaterFault, EveryCallThatFailsEndsTheRunAndLeavesNothing) {
   Later().Reset();
   RealClock clock;
@@ -83,7 +84,7 @@ TEST(LaterFault, EveryCallThatFailsEndsTheRunAndLeavesNothing) {
   // The second part's number of calls varies with how often events are asked for: a run may end
   // before the call that would fail.
   for (std::int64_t failing = 0; failing < calls * 3 / 4;
-       failing += failing < well.made ? 3 : calls / 40) {
+       failing += failing < well.made ? 1 : std::max<std::int64_t>(1, calls / 130)) {
     Later().Reset();
     Later().fail_at = failing;
     const Ended ended = TrainLater(2, clock, 60 * kSecond);
