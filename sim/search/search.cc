@@ -49,7 +49,14 @@ class Searcher {
     if (found_.fastest.empty()) return Nothing();
     FT_TRY(SimulateBest());
     FT_TRY(TuneBest());
+    if (result_.plans.empty() && stuck_.count() > 0) {
+      return Fail(ErrorCode::kInfeasible,
+                  "none of the fastest plans can run: " + stuck_.list().front().example +
+                      "; allow other schedules, or a capacity factor");
+    }
     if (result_.plans.empty()) return Nothing();
+    const std::vector<Rejection>& stuck = stuck_.list();
+    result_.rejected.insert(result_.rejected.end(), stuck.begin(), stuck.end());
     MarkFront();
     MarkBets(result_.plans, capacity_);
     result_.bound_s = found_.bound_s;
@@ -142,7 +149,8 @@ class Searcher {
     return front;
   }
 
-  // By all threads; in the order of `candidates`, less those that turn out not to fit.
+  // By all threads; in the order of `candidates`, less those that turn out not to fit, or whose
+  // ranks wait for one another for ever.
   Result<void> SimulateAll(const std::vector<Candidate>& candidates) {
     std::vector<Result<RankedPlan>> ranked(candidates.size(),
                                            Fail(ErrorCode::kAborted, "the search was cancelled"));
@@ -171,6 +179,11 @@ class Searcher {
       }
     }
     for (Result<RankedPlan>& plan : ranked) {
+      if (!plan && plan.error().code == ErrorCode::kInfeasible) {
+        // Hosts that read counts of rows and peers that wait for them may wait in a circle.
+        stuck_.Add(kDeadlocks, 1, plan.error().message);
+        continue;
+      }
       if (!plan) return tl::unexpected<Error>(std::move(plan).error());
       if (plan->device.Needed() <= capacity_) result_.plans.push_back(*std::move(plan));
     }
@@ -288,6 +301,7 @@ class Searcher {
   SpaceWalk walk_;
   std::int64_t capacity_;
   Enumeration found_;
+  Rejections stuck_;  // of those that were simulated
   double share_ = kEnumerating;  // of the work, done
   SearchResult result_;
 };

@@ -50,6 +50,7 @@ struct SearchResult {
   std::int64_t evaluated = 0;     // ranked in closed form; with `pruned` the size of the space
   std::int64_t pruned = 0;        // dropped before: invalid, the same as others, too large
   std::vector<RankedPlan> plans;  // simulated ones, fastest first
+  // By reason, `pruned` in all, and behind them those of the simulated that deadlock.
   std::vector<Rejection> rejected;
   // No plan of the space that fits takes less than this, in the cost model: computing alone, and
   // filling the pipeline. `gap`: the share of the best plan's step that lies above it.

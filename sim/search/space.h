@@ -34,6 +34,7 @@ inline constexpr std::string_view kNeedsHostMemory = "needs more memory than a h
 inline constexpr std::string_view kIsSlower = "cannot be as fast as others that are no larger";
 inline constexpr std::string_view kIsMuchSlower = "takes over twice as long as others";
 inline constexpr std::string_view kIsSame = "is the same as another plan";
+inline constexpr std::string_view kDeadlocks = "deadlocks";
 inline constexpr std::string_view kFitsAnyhow = "moves off the device what fits on it";
 
 // Plans that were not ranked for one reason.
