@@ -21,7 +21,6 @@ endfunction()
 
 ft_part(FORETRAIN_CUDA "the CUDA plugin")
 ft_part(FORETRAIN_UI "the desktop UI")
-ft_part(FORETRAIN_MPI "ranks in several processes by MPI")
 ft_part(FORETRAIN_ONEDNN "GEMM by oneDNN on CPU")
 option(FORETRAIN_FUZZ "libFuzzer targets (clang)" OFF)
 

@@ -84,8 +84,8 @@ struct ParameterPlace {
   bool decays = false;
   bool replicated = false;  // held in full by every tp rank
   std::int32_t copies = 1;  // tp ranks that hold this part: of heads of keys and values
-  // Of a parameter in 4 bits, which is one tensor to its kernel: its elements on this rank, and
-  // those of them before this part; 0: numbers lie as they are. `offset` is the parameter's, in
+  // Of a part of a tensor in 4 bits (blocks/packed_tensors.h): the tensor's elements on this rank,
+  // and those of them before this part; 0: numbers lie as they are. `offset` is the tensor's, in
   // bytes.
   std::int64_t packed_elements = 0;
   std::int64_t packed_first = 0;

@@ -45,7 +45,6 @@ const std::vector<Fence>& Fences() {
       {"windows, GL and fonts",
        {"GLFW/", "GL/", "EGL/", "ft2build.h", "freetype/", "png.h"},
        {"ui/", "app/"}},
-      {"MPI", {"mpi.h"}, {"runtime/"}},
       {"oneDNN", {"oneapi/", "dnnl"}, {"kernels/"}},
       {"CLI11", {"CLI/"}, {"app/"}, true},
       {"heavy headers", {"nlohmann/", "sqlite3", "regex", "iostream"}, {""}, true}};

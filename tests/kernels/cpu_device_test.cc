@@ -30,23 +30,25 @@ TEST_F(DeviceTest, TableIsComplete) {
   std::int32_t count = 0;
   EXPECT_EQ(api.device_count(&count, why, sizeof why), FT_OK);
   EXPECT_EQ(count, 1);
-  // From device_count to sum_ranks every pointer is set but those of asynchronous devices; those of
-  // capture are not.
+  // From device_count to quantize_tensor every pointer is set but those of asynchronous devices;
+  // those of a library's algorithms, of capture and of graphs are not.
   const auto place = [](const auto& entry) { return reinterpret_cast<void* const*>(&entry); };
   const auto* begin = place(api.device_count);
-  for (const auto* entry = begin; entry != place(api.capture_open); ++entry) {
+  for (const auto* entry = begin; entry != place(api.gemm_library); ++entry) {
     const bool asynchronous = entry >= place(api.event_query) && entry < place(api.supports);
     EXPECT_EQ(*entry == nullptr, asynchronous) << "entry " << entry - begin;
   }
-  EXPECT_EQ(api.capture_open, nullptr);
-  EXPECT_EQ(api.capture_push, nullptr);
-  EXPECT_EQ(api.capture_drain, nullptr);
+  const auto* end = reinterpret_cast<void* const*>(&api + 1);
+  for (const auto* entry = place(api.gemm_library); entry != end; ++entry) {
+    EXPECT_EQ(*entry, nullptr) << "entry " << entry - begin;
+  }
 }
 
-TEST_F(DeviceTest, SupportsEveryKernelInFp32AndAllButTheLossIn16Bits) {
+TEST_F(DeviceTest, SupportsEveryKernelInFp32AllButTheLossIn16BitsAndProductsIn8) {
   for (int kernel = 0; kernel < FT_KERNEL_COUNT; ++kernel) {
     EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_F32), 1) << kernel;
-    EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_FP8), 0) << kernel;
+    const bool scaled = kernel == FT_KERNEL_GEMM || kernel == FT_KERNEL_QUANTIZE_TENSOR;
+    EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_FP8), scaled ? 1 : 0) << kernel;
   }
   for (const FtDtype dtype : {FT_BF16, FT_F16}) {
     EXPECT_EQ(api.supports(FT_KERNEL_GEMM, dtype), 1);
