@@ -1,21 +1,16 @@
 #include "app/training.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <mutex>
 
 #include "app/build_info.h"
 #include "app/fit_advice.h"
 #include "app/run_capture.h"
 #include "app/stop_signal.h"
-#include "base/json.h"
+#include "app/training_progress.h"
 #include "base/stop_point.h"
-#include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "runtime/data/token_data.h"
@@ -27,61 +22,6 @@ namespace foretrain {
 namespace {
 
 constexpr std::int64_t kSpansOfAPart = 250'000;  // 12 MB, and as much again while they are read
-
-// Shows each step: a JSON line, a bar that redraws itself, or a line now and then.
-class Progress {
- public:
-  explicit Progress(const TrainingOptions& options)
-      : options_(options), terminal_(isatty(STDERR_FILENO) != 0) {}
-
-  void OnStep(const StepReport& report) {
-    // The first step warms up and says nothing of the others.
-    if (report.step > 0) elapsed_s_ += report.seconds;
-    const std::int64_t done = report.step + 1;
-    if (options_.json_lines) {
-      JsonWriter json;
-      json.BeginObject().Field("step", report.step).Field("loss", report.loss);
-      json.Field("seconds", report.seconds).Field("tokens_per_s", report.tokens_per_s);
-      if (report.gradient_norm) json.Field("gradient_norm", *report.gradient_norm);
-      std::puts(json.EndObject().Take().c_str());
-      std::fflush(stdout);
-      return;
-    }
-    if (!options_.progress) return;
-    const std::int64_t every = std::max<std::int64_t>(1, options_.steps / 20);
-    if (!terminal_ && done % every != 0 && done != 1 && done != options_.steps) return;
-    std::fprintf(stderr, "%s%s step %lld/%lld  loss %.4f  %s tokens/s%s%s", terminal_ ? "\r" : "",
-                 Bar(done).c_str(), static_cast<long long>(done),
-                 static_cast<long long>(options_.steps), report.loss,
-                 FormatSi(report.tokens_per_s, "").c_str(), Left(done).c_str(),
-                 terminal_ ? "\033[K" : "\n");
-    drawn_ = true;
-  }
-
-  void End() const {
-    if (terminal_ && drawn_) std::fputc('\n', stderr);
-  }
-
- private:
-  // "  12.3 s left", once that can be told.
-  std::string Left(std::int64_t done) const {
-    if (done < 2 || done == options_.steps) return "";
-    const double step_s = elapsed_s_ / static_cast<double>(done - 1);
-    return "  " + FormatSeconds(step_s * static_cast<double>(options_.steps - done)) + " left";
-  }
-
-  std::string Bar(std::int64_t done) const {
-    constexpr std::int64_t kWidth = 24;
-    const auto full =
-        static_cast<std::size_t>(kWidth * done / std::max<std::int64_t>(1, options_.steps));
-    return "[" + std::string(full, '#') + std::string(kWidth - full, ' ') + "]";
-  }
-
-  const TrainingOptions& options_;
-  bool terminal_;
-  bool drawn_ = false;
-  double elapsed_s_ = 0;
-};
 
 // Hands everything on to the store. A store that cannot be written ends the run at the next step,
 // with its Error.
@@ -175,7 +115,7 @@ class StoreSink final : public RunSink {
   RunRecorder& recorder_;
   CaptureSession* const capture_;
   std::string known_trouble_;  // that was told before the run
-  Progress progress_;
+  TrainingProgress progress_;
   std::vector<Span> spans_;  // given to the recorder, which gives an empty one back
   std::vector<MemorySample> samples_;
   std::optional<Error> error_;
