@@ -51,7 +51,7 @@ struct ExecutorOptions {
   std::vector<LocalRank> local;
   WorldMaker world;  // how ranks communicate; null: as threads that share a device
   StepAgreement* agreement = nullptr;  // borrowed; with other processes' ranks; null: all are here
-  std::int64_t budget_bytes = 0;  // of each rank's device arena; 0: none
+  std::int64_t budget_bytes = 0;       // of each rank's device arena; 0: none
   // Multiprocessors of the device that each rank's queues run on, apart from the other ranks', so
   // that ranks on one device do not take turns; 0: all ranks on all.
   int sm_share = 0;

@@ -8,8 +8,8 @@
 
 #include "runtime/data/batch_source.h"
 #include "runtime/device.h"
-#include "runtime/executor/compute_turns.h"
 #include "runtime/executor.h"
+#include "runtime/executor/compute_turns.h"
 #include "runtime/flight.h"
 #include "runtime/gate.h"
 #include "runtime/run_clock.h"

@@ -250,8 +250,8 @@ class Searcher {
     if (out.device.Needed() > capacity_) return out;
     FT_ASSIGN(const Forecast forecast, Simulated(candidate.plan));
     const double step = forecast.simulation.step_s;
-    const FullestDevice fullest = FullestDeviceOf(model_, forecast.program, forecast.memory,
-                                                  costs_.cluster(), system);
+    const FullestDevice fullest =
+        FullestDeviceOf(model_, forecast.program, forecast.memory, costs_.cluster(), system);
     const RankProgram& rank = forecast.program.ranks[fullest.rank];
     out.memory = {rank.pp, forecast.memory[fullest.rank]};
     out.device = fullest.memory;
@@ -270,12 +270,12 @@ class Searcher {
       const RankedPlan& plan = result_.plans[i];
       if (!MayTuneGathers(plan.plan) || PassesOf(model_, plan.plan) > kMostPasses / 20) continue;
       const std::int64_t room = capacity_ - plan.device.outside.Total();
-      Plan better = TuneGathers(model_, plan.plan, room,
-                                [&](const Plan& other) -> std::optional<double> {
-                                  const auto forecast = Simulated(other);
-                                  if (!forecast || Cancelled()) return std::nullopt;
-                                  return forecast->simulation.step_s;
-                                });
+      Plan better =
+          TuneGathers(model_, plan.plan, room, [&](const Plan& other) -> std::optional<double> {
+            const auto forecast = Simulated(other);
+            if (!forecast || Cancelled()) return std::nullopt;
+            return forecast->simulation.step_s;
+          });
       if (Cancelled()) return Fail(ErrorCode::kAborted, "the search was cancelled");
       if (better == plan.plan) continue;
       Evaluator evaluator(model_, costs_, AllPlanFields());
@@ -301,7 +301,7 @@ class Searcher {
   SpaceWalk walk_;
   std::int64_t capacity_;
   Enumeration found_;
-  Rejections stuck_;  // of those that were simulated
+  Rejections stuck_;             // of those that were simulated
   double share_ = kEnumerating;  // of the work, done
   SearchResult result_;
 };

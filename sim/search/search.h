@@ -26,7 +26,8 @@ struct SearchOptions {
   std::int64_t memory_bytes = 0;  // of a device; 0: the cluster's
   int simulated = 8;              // plans that are simulated at least, best first by closed form
   int threads = 1;                // >= 1; the result does not depend on it
-  std::function<bool()> cancelled;  // asked by one thread, often; true ends the search with kAborted
+  // Asked by one thread, often; true ends the search with kAborted.
+  std::function<bool()> cancelled;
   // By one thread: what share of the work is done, 0 to 1, and the plans compared so far.
   std::function<void(double share, std::int64_t evaluated)> progress;
 };

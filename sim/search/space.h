@@ -80,9 +80,9 @@ class SpaceWalk {
   // size. `visit` says whether the plan fits: where it does, plans that differ in what they
   // offload alone are left out. `stop` ends the visit. A plan in a smaller form (schedules of one
   // stage, ZeRO without peers, ...) stands for all that say the same.
-  // `leaves_out` is asked, with a plan of each, of families of plans that are about to be visited; it
-  // gives a reason for which all of a family are left out, or none. Only plans whose fields follow
-  // from nothing but the choices come in families.
+  // `leaves_out` is asked, with a plan of each, of families of plans that are about to be visited;
+  // it gives a reason for which all of a family are left out, or none. Only plans whose fields
+  // follow from nothing but the choices come in families.
   struct Reason {
     std::string_view reason;
     std::string example = {};

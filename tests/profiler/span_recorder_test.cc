@@ -44,8 +44,8 @@ TEST(SpanRecorder, LosesNothingWhileItIsDrained) {
   for (int i = 0; i < kSpans; ++i) ASSERT_EQ(spans[static_cast<std::size_t>(i)].op, i);
 }
 
-// The same work each time, some microseconds of it: less than the time at which a sample is cut off,
-// and no longer where the thread loses its processor.
+// The same work each time, some microseconds of it: less than the time at which a sample is cut
+// off, and no longer where the thread loses its processor.
 void Work() {
   static volatile std::uint32_t sum = 0;
   for (std::uint32_t i = 0; i < 2'000; ++i) sum = sum + i;

@@ -19,8 +19,8 @@ struct LaterDevice {
   std::atomic<std::int64_t> hang_at{-1};   // this kernel does not end before `released`
   std::atomic<bool> hang_reads{false};     // copies of one number do not end before `released`
   std::atomic<bool> released{false};
-  std::atomic<int> devices{1};             // that the table shows; all are of `inner`'s first
-  std::atomic<std::int64_t> foreign{0};    // copies that touched another device's memory
+  std::atomic<int> devices{1};           // that the table shows; all are of `inner`'s first
+  std::atomic<std::int64_t> foreign{0};  // copies that touched another device's memory
   std::atomic<std::uint64_t> delays{0};  // seed of sleeps up to 200 µs before works; 0: none
   std::atomic<bool> broken{false};
   // Of each kind, made and not yet given back.

@@ -100,11 +100,11 @@ TEST_P(Cut, GradientsDifferByRoundingsOfPartialSums) {
 INSTANTIATE_TEST_SUITE_P(
     Plans, Cut,
     testing::Values(Case{"Tp2", With([](Plan& p) { p.tp = 2; })},
-        Case{"Dp2Zero3Fp32Weights", With([](Plan& p) {
-               p.dp = 2, p.zero_stage = 3, p.weights = WeightStorage::kFp32;
-               p.precision = Precision::kBf16;
-             })},
-        Case{"Tiles", With([](Plan& p) { p.mlp_tiles = 3, p.loss_chunks = 2; })},
+                    Case{"Dp2Zero3Fp32Weights", With([](Plan& p) {
+                           p.dp = 2, p.zero_stage = 3, p.weights = WeightStorage::kFp32;
+                           p.precision = Precision::kBf16;
+                         })},
+                    Case{"Tiles", With([](Plan& p) { p.mlp_tiles = 3, p.loss_chunks = 2; })},
                     Case{"Tp2Rows", With([](Plan& p) {
                            p.tp = 2, p.sequence_parallel = p.vocab_parallel = true, p.tp_tiles = 2;
                          })},
@@ -134,8 +134,7 @@ TEST(Precision, TrainsAsFp32Does) {
 // eighth of those above. That it is not fp32 shows in the gradients' bits.
 TEST(Precision, TrainsInTf32AsFp32Does) {
   for (const ModelSpec& model : {TinyGpt(true), TinyLlama(), TinyExperts()}) {
-    const Trained fp32 = TrainTiny(model, TinyPlan()),
-                  in = TrainTiny(model, In(Precision::kTf32));
+    const Trained fp32 = TrainTiny(model, TinyPlan()), in = TrainTiny(model, In(Precision::kTf32));
     ASSERT_EQ(in.losses.size(), fp32.losses.size());
     EXPECT_NEAR(in.losses[0], fp32.losses[0], 2e-3 / 8 * fp32.losses[0]) << model.name;
     for (std::size_t step = 0; step < in.losses.size(); ++step) {

@@ -52,7 +52,7 @@ struct TrainingOptions {
   bool graphs = false;  // with `record`: and a recording that claims to have each op's times
   bool take_turns = false;
   FaultInjector* faults = nullptr;
-  TensorSource weights;  // null: InitialWeights of the seed
+  TensorSource weights;          // null: InitialWeights of the seed
   std::vector<LocalRank> local;  // as ExecutorOptions has them
   WorldMaker world;
   RoutingScript* routing = nullptr;
