@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/entries/families.h"
+#include "kernels/formats.h"
 
 namespace foretrain {
 namespace {
@@ -33,39 +34,10 @@ bool TakesShortTensors(FtKernel kernel) {
   }
 }
 
-bool TakesMasks(FtKernel kernel) {
-  return kernel >= FT_KERNEL_DROPOUT && kernel <= FT_KERNEL_STANDARD_ATTENTION_BACKWARD;
-}
-
-// Products round what they read; attention reads all of fp32, which takes nothing from its results.
-bool TakesTf32(FtKernel kernel) {
-  switch (kernel) {
-    case FT_KERNEL_GEMM:
-    case FT_KERNEL_GROUPED_GEMM:
-    case FT_KERNEL_ATTENTION_FORWARD:
-    case FT_KERNEL_ATTENTION_BACKWARD:
-    case FT_KERNEL_ATTENTION_PART_FORWARD:
-    case FT_KERNEL_ATTENTION_PART_BACKWARD:
-    case FT_KERNEL_STANDARD_ATTENTION_FORWARD:
-    case FT_KERNEL_STANDARD_ATTENTION_BACKWARD:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::int32_t Supports(FtKernel kernel, FtDtype dtype) {
   if (kernel < FT_KERNEL_GEMM || kernel >= FT_KERNEL_COUNT) return 0;
-  if (dtype == FT_NF4) {
-    return kernel == FT_KERNEL_QUANTIZE || kernel == FT_KERNEL_DEQUANTIZE ? 1 : 0;
-  }
-  if (dtype == FT_U8) return TakesMasks(kernel) ? 1 : 0;
-  if (dtype == FT_TF32) return TakesTf32(kernel) ? 1 : 0;
-  if (dtype == FT_FP8 || dtype == FT_E5M2) {
-    return kernel == FT_KERNEL_GEMM || kernel == FT_KERNEL_QUANTIZE_TENSOR ? 1 : 0;
-  }
-  if (dtype == FT_BF16 || dtype == FT_F16) return TakesShortTensors(kernel) ? 1 : 0;
-  return dtype == FT_F32 ? 1 : 0;
+  const bool is_short = dtype == FT_BF16 || dtype == FT_F16;
+  return (is_short ? TakesShortTensors(kernel) : TakesFormat(kernel, dtype)) ? 1 : 0;
 }
 
 }  // namespace
