@@ -41,7 +41,7 @@ struct TrainingOptions {
   CaptureLevel capture = CaptureLevel::kFull;
   CaptureWindow window;
   const FtDeviceApi* device = nullptr;  // what computes; null: the CPU
-  RankDevices ranks;                    // where each rank does
+  RankDevices ranks;                    // where each rank computes
 };
 
 // What recording cost. A run whose window leaves steps out measures it itself; the first step of a
