@@ -16,6 +16,7 @@ namespace foretrain {
 // out of the picture.
 struct RunView {
   Timeline timeline{};      // sorted by SortTimeline, with step windows (DeriveSteps)
+  std::string model{};      // "gpt2-124m"
   std::string label{};      // "run 7: gpt2-124m dp2 pp2", shown as it is
   MetricOptions metrics{};  // tokens and flops of a step, pipelines, warm-up steps
   int layers = 0;           // decoder layers, for names

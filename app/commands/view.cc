@@ -1,17 +1,34 @@
 #include <cstdio>
+#include <cstdlib>
 
 #include "app/commands/commands.h"
+#include "app/forecasting.h"
 #include "app/stored_runs.h"
+#include "base/file_system.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #if FORETRAIN_HAVE_UI
+#include "app/child_run.h"
+#include "app/explained_runs.h"
 #include "app/stop_signal.h"
 #include "app/views.h"
 #endif
 
 namespace foretrain {
 namespace {
+
+// Where desktops keep what is theirs; empty where the environment does not say.
+std::string SettingsPath() {
+  const auto environment = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const std::string config = environment("XDG_CONFIG_HOME");
+  if (!config.empty()) return config + "/foretrain/desktop.json";
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : home + "/.config/foretrain/desktop.json";
+}
 
 class ViewCommand final : public Command {
  public:
@@ -22,25 +39,31 @@ class ViewCommand final : public Command {
 
   void Declare(Arguments& arguments) override {
     arguments.Positional("store", store_, "Store with the runs; default foretrain.db");
-    arguments.Option("--view", view_, "NAME", "View to show: compare");
+    arguments.Option("--view", view_, "NAME",
+                     "View to show: plan, what-if, compare, time, memory, ranks or run; default the "
+                     "last one, compare for a picture");
     arguments.Option("--run", run_, "N", "Run to show; 0: the newest measured one");
     arguments.Option("--against", against_, "N", "Run to hold it against; 0: its forecast");
     arguments.Option("--step", step_, "N", "Step of the run; -1: the median one");
     arguments.Option("--window", window_, "T..T", "Stretch of the step to show, e.g. 1.2ms..1.9ms");
     arguments.Option("--screenshot", screenshot_, "FILE",
                      "Draw into this PNG; no display is needed");
-    arguments.Option("--size", size_, "WxH", "Size in pixels");
+    arguments.Option("--size", size_, "WxH", "Size in pixels; default the last one, 1600x900 at first");
+    arguments.Option("--scale", scale_, "X",
+                     "Size of text and lines, up to 8; 0: as the screen's density asks, 1 for a "
+                     "picture");
     arguments.Flag("--light", light_, "Light colours");
+    arguments.Section("Plan and What-if");
+    arguments.Option("--model", model_, "NAME|FILE", "Model to plan for; plan searches at once");
+    arguments.Option("--cluster", cluster_, "SPEC", "local, or NODESxGPUSxGPU");
+    arguments.Option("--sequence", sequence_, "N", "Tokens of a sample; 0: chosen by the model");
+    arguments.Option("--global-batch", batch_, "N", "Samples a step; 0: chosen by the cluster");
     DeclareJson(arguments);
   }
 
   Result<Exit> Run() override {
-    if (view_ != "compare") {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--view: \"" + Printable(view_) + "\" is no view; there is compare");
-    }
 #if FORETRAIN_HAVE_UI
-    return Show();
+    return screenshot_.empty() ? Show() : Draw();
 #else
     return Fail(ErrorCode::kUnsupported,
                 "this build has no desktop; `foretrain --version` says why, `foretrain compare` "
@@ -50,8 +73,47 @@ class ViewCommand final : public Command {
 
  private:
 #if FORETRAIN_HAVE_UI
-  Result<ViewOptions> Options() const {
+  // What was asked for over what was kept.
+  Result<ViewOptions> Options(const Settings& kept) const {
     ViewOptions options;
+    options.view = view_.empty() ? kept.view : view_;
+    options.width = kept.width;
+    options.height = kept.height;
+    options.scale = scale_ > 0.0 ? scale_ : kept.scale;
+    options.light = light_ || kept.light;
+    if (!size_.empty()) FT_TRY(ReadSize(options));
+    if (step_ >= 0) options.step = static_cast<std::int32_t>(step_);
+    FT_TRY(ReadPlanning(options));
+    if (window_.empty()) return options;
+    const auto dots = window_.find("..");
+    if (dots == std::string::npos) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--window: \"" + Printable(window_) + "\" is not FROM..TO, e.g. 1.2ms..1.9ms");
+    }
+    FT_ASSIGN(options.window_start_s, ParseSeconds("--window", window_.substr(0, dots)));
+    FT_ASSIGN(options.window_end_s, ParseSeconds("--window", window_.substr(dots + 2)));
+    return options;
+  }
+
+  // What is planned for, and what is known of this machine.
+  Result<void> ReadPlanning(ViewOptions& options) const {
+    ui::PlanSetup& setup = options.plan_setup;
+    if (!model_.empty()) setup.model = model_;
+    if (!cluster_.empty()) FT_TRY(ui::SetCluster(cluster_, setup));
+    setup.sequence = sequence_;
+    setup.global_batch = batch_;
+    options.search = options.view == "plan" && !model_.empty();
+    FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
+    const ClusterFlags flags;
+    FT_ASSIGN(const ClusterSpec cluster, flags.Resolve(catalogue));
+    ui::LocalMachine local;
+    FT_ASSIGN(local.rates.profile, LoadProfile(flags, cluster, local.origin));
+    local.rates.cluster = cluster;
+    options.local = std::move(local);
+    return {};
+  }
+
+  Result<void> ReadSize(ViewOptions& options) const {
     const auto cross = size_.find('x');
     if (cross == std::string::npos) {
       return Fail(ErrorCode::kInvalidArgument,
@@ -61,43 +123,67 @@ class ViewCommand final : public Command {
     FT_ASSIGN(const std::int64_t height, ParseInt("--size", size_.substr(cross + 1), 1, 16384));
     options.width = static_cast<int>(width);
     options.height = static_cast<int>(height);
-    options.light = light_;
-    if (step_ >= 0) options.step = static_cast<std::int32_t>(step_);
-    if (!window_.empty()) {
-      const auto dots = window_.find("..");
-      if (dots == std::string::npos) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    "--window: \"" + Printable(window_) + "\" is not FROM..TO, e.g. 1.2ms..1.9ms");
-      }
-      FT_ASSIGN(options.window_start_s, ParseSeconds("--window", window_.substr(0, dots)));
-      FT_ASSIGN(options.window_end_s, ParseSeconds("--window", window_.substr(dots + 2)));
+    return {};
+  }
+
+  // The store that was named, or the default one.
+  StoreRequest Request() const {
+    return {store_.empty() ? kDefaultStore : store_, run_, against_};
+  }
+
+  // Nothing was named and there is no default store: views are shown without runs.
+  bool WithoutStore() const {
+    PosixFileSystem files;
+    const auto info = files.Stat(kDefaultStore);
+    return store_.empty() && info.has_value() && info->kind == FileKind::kMissing;
+  }
+
+  Result<Exit> Draw() {
+    FT_ASSIGN(const ViewOptions options, Options(Settings{}));
+    FT_ASSIGN(const bool runs, ViewNeedsRuns(options.view));
+    OpenedStore opened;
+    if (runs || !WithoutStore()) {
+      DesktopStores stores;
+      FT_ASSIGN(std::unique_ptr<OpenedStore> read, stores.Open(Request()));
+      opened = *std::move(read);
+      opened.path = Request().path;
     }
-    return options;
+    FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns));
+    json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
+    return Exit::kDone;
   }
 
   Result<Exit> Show() {
-    FT_ASSIGN(const ViewOptions options, Options());
-    FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
-    FT_ASSIGN(std::int64_t version, reader.DataVersion());
-    FT_ASSIGN(RunPair pair, LoadPair(reader, run_, against_));
-    // The runs that are shown stay the same when newer ones come.
-    const RunId shown = pair.measured ? pair.measured->info.id : pair.predicted->info.id;
-    FT_ASSIGN(CompareInput input, CompareInputOf(reader, std::move(pair)));
-    if (!screenshot_.empty()) {
-      FT_TRY(ScreenshotCompare(input, options, screenshot_));
-      json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
-      return Exit::kDone;
+    PosixFileSystem files;
+    SettingsFile kept(files, SettingsPath());
+    DesktopHooks hooks;
+    hooks.settings = kept.Load();
+    hooks.notice = kept.damage();
+    FT_ASSIGN(ViewOptions options, Options(hooks.settings));
+    if (view_.empty() && !ViewNeedsRuns(options.view)) options.view = ViewOptions().view;
+    DesktopStores stores;
+    OpenedStore opened;
+    if (!WithoutStore()) {
+      Result<std::unique_ptr<OpenedStore>> read = stores.Open(Request());
+      if (read.has_value()) {
+        opened = *std::move(*read);
+      } else {
+        options.store_error = read.error().message;
+      }
     }
-    const auto reload = [&]() -> Result<std::unique_ptr<CompareInput>> {
-      FT_ASSIGN(const std::int64_t now, reader.DataVersion());
-      if (now == version) return nullptr;
-      version = now;
-      FT_ASSIGN(RunPair newer, LoadPair(reader, shown, against_));
-      FT_ASSIGN(CompareInput next, CompareInputOf(reader, std::move(newer)));
-      return std::make_unique<CompareInput>(std::move(next));
+    hooks.stores = &stores;
+    hooks.keep = [&kept](const Settings& settings) {
+      const auto saved = kept.Save(settings);
+      if (!saved.has_value()) {
+        std::fprintf(stderr, "foretrain: settings are not kept: %s\n",
+                     saved.error().message.c_str());
+      }
     };
+    hooks.explain = ExplainStoredRuns;
+    hooks.start_training = StartsOwnExecutable();
+    hooks.stop = [] { return StopSignal() != 0; };
     const StopSignals signals;
-    FT_TRY(ShowCompare(std::move(input), options, reload, [] { return StopSignal() != 0; }));
+    FT_TRY(ShowDesktop(std::move(opened), options, hooks));
     return StopSignal() == 0 ? Exit::kDone : ExitOfSignal(StopSignal());
   }
 
@@ -108,11 +194,11 @@ class ViewCommand final : public Command {
   }
 #endif
 
-  std::string store_ = kDefaultStore;
-  std::string view_ = "compare";
-  std::string window_, screenshot_;
-  std::string size_ = "1600x900";
+  std::string store_, view_, window_, screenshot_, size_;
+  std::string model_, cluster_;
+  std::int64_t sequence_ = 0, batch_ = 0;
   std::int64_t run_ = 0, against_ = 0, step_ = -1;
+  double scale_ = 0.0;
   bool light_ = false;
 };
 

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr const char* kView = "view --view compare --run 2 --against 1 --size 800x500";
 
-class ViewWindow : public testing::TestWithParam<std::pair<const char*, int>> {};
+class ViewWindowSignals : public testing::TestWithParam<std::pair<const char*, int>> {};
 
 // The program on a display of its own, in which it leaves its exit code and stderr: what xvfb-run
 // ends with is its own tidying up.
@@ -30,7 +30,7 @@ ProgramEnd RunOnADisplay(const TemporaryFolder& folder, const std::string& setti
   return {code.empty() ? -1 : std::stoi(code), "", folder.Read("view.errors")};
 }
 
-TEST_P(ViewWindow, OpensDrawsAndClosesAtASignal) {
+TEST_P(ViewWindowSignals, OpensDrawsAndClosesAtASignal) {
   const auto [how, code] = GetParam();
   const TemporaryFolder folder;
   if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth").code != 0)
@@ -50,9 +50,63 @@ TEST_P(ViewWindow, OpensDrawsAndClosesAtASignal) {
   EXPECT_EQ(std::count(frames.begin(), frames.end(), '\n'), 4) << frames;
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, ViewWindow,
+INSTANTIATE_TEST_SUITE_P(Signals, ViewWindowSignals,
                          testing::Values(std::pair{"interrupt", 130}, std::pair{"terminate", 143}),
                          [](const auto& at) { return std::string(at.param.first); });
+
+// Moves and types as a hand does, with rests that a slow frame fits into, and asks the program to
+// stop in the end. What it did is read from what the desktop keeps.
+constexpr const char* kHand = R"(
+rest() { sleep 0.7; }
+env LIBGL_ALWAYS_SOFTWARE=1 "$FORETRAIN" view --size 1000x700 --scale 1 2>view.errors &
+program=$!
+window=
+for i in $(seq 60); do
+  window=$(xdotool search --onlyvisible --name '^foretrain$' 2>/dev/null | head -n 1)
+  [ -n "$window" ] && break
+  sleep 0.5
+done
+[ -n "$window" ] || { kill "$program"; wait "$program"; echo "$?" >view.code; exit; }
+rest; xdotool windowfocus "$window"; rest
+xdotool mousemove 600 330; rest
+for i in 1 2 3; do xdotool click 4; rest; done
+xdotool click 1; rest
+for key in m c bracketright slash; do xdotool key "$key"; rest; done
+xdotool type --delay 120 mlp; rest
+xdotool key Escape; rest
+xdotool key Escape; rest
+xdotool key t; rest
+xdotool key o; rest
+xdotool mousemove 300 183; rest; xdotool click 1; rest
+xdotool type --delay 120 other.db; rest
+xdotool key Return; rest; rest; rest
+for key in 7 6 5 4 2 1 3; do xdotool key "$key"; rest; done
+kill -INT "$program"; wait "$program"; echo "$?" >view.code
+)";
+
+TEST(ViewWindow, TakesMouseAndKeys) {
+  const TemporaryFolder folder;
+  if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth && command -v xdotool")
+          .code != 0) {
+    GTEST_SKIP() << "xvfb-run, xauth or xdotool is not installed; apt-get install xvfb xauth "
+                    "xdotool, then run this again";
+  }
+  ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3").code, 0);
+  ASSERT_EQ(RunCommand(folder.path(), "cp foretrain.db other.db").code, 0);
+  folder.Write("hand.sh", kHand);
+  RunCommand(folder.path(),
+             "export XDG_CONFIG_HOME=\"$PWD/config\"; "
+             "exec xvfb-run -a -s '-screen 0 1024x768x24' sh hand.sh");
+  const std::string errors = folder.Read("view.errors");
+  if (errors.find("window with OpenGL") != std::string::npos)
+    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << errors;
+  EXPECT_EQ(errors, "");
+  EXPECT_EQ(folder.Read("view.code"), "130\n");
+  const std::string kept = folder.Read("config/foretrain/desktop.json");
+  EXPECT_THAT(kept, HasSubstr("\"theme\": \"light\""));
+  EXPECT_THAT(kept, HasSubstr("/other.db\""));
+  EXPECT_THAT(kept, HasSubstr("\"view\": \"compare\""));
+}
 
 TEST(View, SaysWhatToDoWithoutADisplay) {
   const TemporaryFolder folder;

@@ -13,12 +13,43 @@ void HeadlessFrames::SetUp() {
 }
 
 void HeadlessFrames::Open(const CompareInput& input, const ui::CompareOptions& options) {
-  screen_ = std::make_unique<ui::CompareScreen>(input, options);
+  content_.reset();
+  whole_ = nullptr;
+  screen_.reset();
+  desktop_ = std::make_unique<ui::DesktopState>(std::make_unique<const CompareInput>(input), options);
+  screen_ = std::make_unique<ui::CompareScreen>(*desktop_);
+  content_ = std::make_unique<ui::LoneScreen>(*screen_);
   Frame();
 }
 
+void HeadlessFrames::OpenDesktop(const CompareInput& input) {
+  auto whole = std::make_unique<ui::Desktop>(std::make_unique<const CompareInput>(input));
+  whole_ = whole.get();
+  content_ = std::move(whole);
+  Frame();
+}
+
+const ui::FrameRecord& HeadlessFrames::Frame() {
+  last_ = view_->Advance(*content_);
+  return last_;
+}
+
+ui::Point HeadlessFrames::MiddleOf(std::string_view label) {
+  for (const ui::WidgetRecord& widget : last_.widgets) {
+    if (widget.label != label) continue;
+    return {(widget.box.x0 + widget.box.x1) / 2, (widget.box.y0 + widget.box.y1) / 2};
+  }
+  ADD_FAILURE() << "there is no control called " << label;
+  return {};
+}
+
+const ui::FrameRecord& HeadlessFrames::ClickOn(std::string_view label) {
+  const ui::Point at = MiddleOf(label);
+  return Click(at.x, at.y);
+}
+
 ui::Image HeadlessFrames::Pixels() {
-  view_->Frame(*screen_);
+  view_->Frame(*content_);
   return view_->Read();
 }
 
@@ -59,13 +90,13 @@ void HeadlessFrames::DragTo(float x, float y, bool shift) {
 }
 
 float HeadlessFrames::XOf(double time_ns) {
-  const ui::Layout& layout = screen_->layout();
+  const ui::Layout& layout = Compare().layout();
   return layout.plot_x0 +
          static_cast<float>(state().viewport.ToX(time_ns, layout.plot_x1 - layout.plot_x0));
 }
 
 float HeadlessFrames::YOf(std::size_t lane, std::size_t strip) {
-  const ui::Box& box = screen_->layout().lane_boxes.at(lane).strips.at(strip).box;
+  const ui::Box& box = Compare().layout().lane_boxes.at(lane).strips.at(strip).box;
   return (box.y0 + box.y1) / 2;
 }
 

@@ -1,4 +1,4 @@
-// Frames of the compare view without a display, with mouse and keys written into Dear ImGui's io.
+// Frames of one screen or of the desktop without a display, with mouse and keys written into Dear ImGui's io.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@
 
 #include "ui/render/headless.h"
 #include "ui/view/compare_screen.h"
+#include "ui/view/desktop.h"
+#include "ui/view/window_content.h"
 
 namespace foretrain {
 
@@ -17,10 +19,13 @@ class HeadlessFrames : public testing::Test {
  protected:
   void SetUp() override;
 
-  // Makes the screen of `input`, which must outlive the test's frames, and draws one frame.
+  // Makes the compare screen of a copy of `input` and draws one frame.
   void Open(const CompareInput& input, const ui::CompareOptions& options = {});
 
-  const ui::FrameRecord& Frame() { return view_->Advance(*screen_); }
+  // Makes the whole desktop with a copy of `input` and draws one frame.
+  void OpenDesktop(const CompareInput& input);
+
+  const ui::FrameRecord& Frame();
   // The pixels of one more frame.
   ui::Image Pixels();
   const ui::FrameRecord& Type(char key);
@@ -30,7 +35,12 @@ class HeadlessFrames : public testing::Test {
   const ui::FrameRecord& Click(float x, float y);
   void DragTo(float x, float y, bool shift = false);
 
-  const ui::ViewState& state() { return screen_->state(); }
+  // The middle of the control or rail item called `label` in the last frame; fails without one.
+  ui::Point MiddleOf(std::string_view label);
+  const ui::FrameRecord& ClickOn(std::string_view label);
+
+  const ui::ViewState& state() { return Compare().state(); }
+  ui::CompareScreen& Compare() { return whole_ != nullptr ? whole_->compare() : *screen_; }
   // Where a displayed time lies.
   float XOf(double time_ns);
   // The middle of strip `strip` of lane `lane`.
@@ -38,7 +48,11 @@ class HeadlessFrames : public testing::Test {
 
   static constexpr ui::ViewSize kSize{1000, 700, 1};
   std::unique_ptr<ui::HeadlessView> view_;
+  std::unique_ptr<ui::DesktopState> desktop_;
   std::unique_ptr<ui::CompareScreen> screen_;
+  std::unique_ptr<ui::WindowContent> content_;  // what frames are drawn of
+  ui::Desktop* whole_ = nullptr;                // where that is the whole desktop
+  ui::FrameRecord last_;
 };
 
 // Whether any label contains `text`.

@@ -7,14 +7,12 @@
 namespace foretrain::ui {
 
 GlImages::~GlImages() {
-  for (const unsigned& texture : textures_) {
-    if (texture != 0) glDeleteTextures(1, &texture);
-  }
+  for (const auto& [name, texture] : textures_) glDeleteTextures(1, &texture);
 }
 
-void* GlImages::Keep(Picture picture, const Image& image) {
+void* GlImages::Keep(const std::string& name, const Image& image) {
   if (image.width == 0 || image.height == 0) return nullptr;
-  unsigned& texture = textures_[static_cast<std::size_t>(picture)];
+  unsigned& texture = textures_[name];  // 0: not made yet
   if (texture == 0) glGenTextures(1, &texture);
   glBindTexture(GL_TEXTURE_2D, texture);
   glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);

@@ -1,7 +1,8 @@
 // Images as OpenGL textures, one pixel a pixel.
 #pragma once
 
-#include <array>
+#include <map>
+#include <string>
 
 #include "ui/view/image_sink.h"
 
@@ -15,10 +16,10 @@ class GlImages : public ImageSink {
   GlImages(const GlImages&) = delete;
   GlImages& operator=(const GlImages&) = delete;
 
-  void* Keep(Picture picture, const Image& image) override;
+  void* Keep(const std::string& name, const Image& image) override;
 
  private:
-  std::array<unsigned, 2> textures_{};  // 0: not made yet
+  std::map<std::string, unsigned> textures_;  // by name
 };
 
 }  // namespace foretrain::ui

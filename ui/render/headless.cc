@@ -123,23 +123,25 @@ Result<std::unique_ptr<HeadlessView>> HeadlessView::Create(
   return std::unique_ptr<HeadlessView>(new HeadlessView(std::move(target), font_folders));
 }
 
-const FrameRecord& HeadlessView::Record(CompareScreen& screen) {
+const FrameRecord& HeadlessView::Record(WindowContent& content) {
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = {target_->size().width, target_->size().height};
   io.DeltaTime = 1.0F / 60.0F;
   ImGui_ImplOpenGL3_NewFrame();
   ImGui::NewFrame();
-  return screen.Draw(target_->size(), ui_.fonts(), ReadInput(), images_);
+  return content.Draw(target_->size(), ui_.fonts(), ReadInput(), images_);
 }
 
-const FrameRecord& HeadlessView::Frame(CompareScreen& screen) {
-  const FrameRecord& record = Record(screen);
-  ui_.Render(target_->size(), screen.ground());
+const FrameRecord& HeadlessView::Frame(WindowContent& content) {
+  const FrameRecord& record = Record(content);
+  ui_.Render(target_->size(), content.ground());
   return record;
 }
 
-const FrameRecord& HeadlessView::Advance(CompareScreen& screen) {
-  const FrameRecord& record = Record(screen);
+void HeadlessView::Wait() const { glFinish(); }
+
+const FrameRecord& HeadlessView::Advance(WindowContent& content) {
+  const FrameRecord& record = Record(content);
   ImGui::EndFrame();
   return record;
 }

@@ -8,8 +8,7 @@
 #include "base/result.h"
 #include "ui/render/gl_images.h"
 #include "ui/render/ui_context.h"
-#include "ui/view/compare_screen.h"
-#include "ui/view/image_sink.h"
+#include "ui/view/window_content.h"
 
 namespace foretrain::ui {
 
@@ -41,7 +40,7 @@ class HeadlessTarget {
   unsigned colour_ = 0;
 };
 
-// Draws frames of a screen without a display. Input is the caller's.
+// Draws frames without a display. Input is the caller's.
 class HeadlessView {
  public:
   // `font_folders` empty: the built-in font. Errors: as HeadlessTarget::Create.
@@ -51,15 +50,18 @@ class HeadlessView {
   const Fonts& fonts() const { return ui_.fonts(); }
 
   // One frame of 1/60 s from what stands in ImGui's io (mouse, keys, characters).
-  const FrameRecord& Frame(CompareScreen& screen);
+  const FrameRecord& Frame(WindowContent& content);
 
   // The same without drawing pixels: for input whose picture nobody looks at.
-  const FrameRecord& Advance(CompareScreen& screen);
+  const FrameRecord& Advance(WindowContent& content);
 
   Image Read() const { return target_->Read(); }
 
+  // Returns when what was asked of the driver is drawn.
+  void Wait() const;
+
  private:
-  const FrameRecord& Record(CompareScreen& screen);
+  const FrameRecord& Record(WindowContent& content);
   HeadlessView(std::unique_ptr<HeadlessTarget> target,
                const std::vector<std::string>& font_folders);
 

@@ -6,24 +6,22 @@
 #include <imgui.h>
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
-#include <future>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/stop_point.h"
-#include "ui/open_screen.h"
+#include "ui/open_desktop.h"
 #include "ui/render/gl.h"
 #include "ui/render/gl_images.h"
 #include "ui/render/ui_context.h"
+#include "ui/store_loader.h"
 #include "ui/view/input.h"
 
 namespace foretrain::ui {
 namespace {
 
-constexpr double kReloadSeconds = 1.0;
+constexpr double kIdleSeconds = 1.0;
 
 std::string GlfwText() {
   const char* text = nullptr;
@@ -74,7 +72,7 @@ class Window {
     glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
     glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
     window_ = glfwCreateWindow(std::max(1, options.width), std::max(1, options.height),
-                               "foretrain: compare", nullptr, nullptr);
+                               "foretrain", nullptr, nullptr);
     if (window_ == nullptr) {
       return Fail(ErrorCode::kUnsupported,
                   fmt::format("cannot open a window with OpenGL 3.3: {}. Use --screenshot FILE to "
@@ -98,97 +96,98 @@ class GlfwInput {
   GlfwInput& operator=(const GlfwInput&) = delete;
 };
 
-// Newer runs and what takes long to compute of them.
-struct NewerRuns {
-  std::unique_ptr<CompareInput> input;  // null: nothing has changed
-  CompareFacts facts;
-};
-
-Result<NewerRuns> Reload(const ReloadRuns& reload) {
-  try {
-    FT_ASSIGN(std::unique_ptr<CompareInput> input, reload());
-    CompareFacts facts = input != nullptr ? FactsOf(*input) : CompareFacts{};
-    return NewerRuns{std::move(input), std::move(facts)};
-  } catch (const std::exception& error) {
-    return Fail(ErrorCode::kIo, error.what());
-  }
-}
-
-// The runs that are shown, and the ones that replace them, loaded on another thread.
-class Runs {
+// Files that were dropped onto the window since they were last taken.
+class Drops {
  public:
-  Runs(std::unique_ptr<CompareInput> input, const ReloadRuns& reload)
-      : input_(std::move(input)), reload_(reload) {}
+  explicit Drops(GLFWwindow* window) {
+    glfwSetWindowUserPointer(window, this);
+    glfwSetDropCallback(window, [](GLFWwindow* of, int count, const char** paths) {
+      auto* const drops = static_cast<Drops*>(glfwGetWindowUserPointer(of));
+      for (int i = 0; i < count; ++i) drops->paths_.emplace_back(paths[i]);
+    });
+  }
 
-  const CompareInput& input() const { return *input_; }
-
-  // Asks for newer runs when it is time, and shows those that have come.
-  void Refresh(double now_s, CompareScreen& screen) {
-    if (!reload_) return;
-    if (!coming_.valid() && now_s >= next_s_) {
-      coming_ = std::async(std::launch::async, [this] { return Reload(reload_); });
-    }
-    const bool there =
-        coming_.valid() && coming_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    if (!there) return;
-    next_s_ = now_s + kReloadSeconds;
-    Take(coming_.get(), screen);
+  // Asks for the last of them.
+  void Take(DesktopState& state) {
+    if (paths_.empty()) return;
+    state.wanted_store = StoreRequest{.path = paths_.back()};
+    paths_.clear();
   }
 
  private:
-  void Take(Result<NewerRuns> newer, CompareScreen& screen) {
-    std::vector<std::string>& notices = screen.state().wanted.notices;
-    std::erase(notices, error_);
-    error_.clear();
-    if (!newer.has_value()) {
-      error_ = "The runs cannot be read again: " + newer.error().message;
-      notices.push_back(error_);
-      return;
-    }
-    if (newer->input == nullptr) return;
-    screen.SetInput(*newer->input, std::move(newer->facts));
-    input_ = std::move(newer->input);
+  std::vector<std::string> paths_;
+};
+
+// Hands settings on when they have changed.
+class Keeper {
+ public:
+  Keeper(const DesktopHooks& hooks, const ViewOptions& options) : keep_(hooks.keep) {
+    kept_ = hooks.settings;
+    scale_ = options.scale;
   }
 
-  std::unique_ptr<CompareInput> input_;
-  const ReloadRuns& reload_;
-  double next_s_ = kReloadSeconds;
-  std::string error_;
-  std::future<Result<NewerRuns>> coming_;  // last: it ends before what it uses
+  void Keep(const Desktop& desktop, const ViewSize& size) {
+    if (!keep_) return;
+    Settings now = kept_;
+    now.light = desktop.state().light;
+    now.view = desktop.view();
+    now.scale = scale_;
+    now.width = static_cast<int>(size.width);
+    now.height = static_cast<int>(size.height);
+    now.recent = desktop.state().recent;
+    if (now.recent.size() > kMostRecent) now.recent.resize(kMostRecent);
+    if (now == kept_) return;
+    kept_ = now;
+    keep_(now);
+  }
+
+ private:
+  const std::function<void(const Settings&)>& keep_;
+  Settings kept_;
+  double scale_ = 0.0;
 };
 
 }  // namespace
 
-Result<void> RunWindow(std::unique_ptr<CompareInput> input, const ViewOptions& options,
-                       const ReloadRuns& reload, const std::function<bool()>& stop) {
+Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const DesktopHooks& hooks) {
   FT_ASSIGN(const std::unique_ptr<Window> window, Window::Create(options));
   const float scale = options.scale > 0.0 ? static_cast<float>(options.scale) : window->Density();
   UiContext ui(options.font_folders.value_or(FontFolders()), scale);
+  Drops drops(window->get());
   GlfwInput glfw_input(window->get());
   GlImages images;
-  Runs runs(std::move(input), reload);
-  FT_ASSIGN(const std::unique_ptr<CompareScreen> screen,
-            OpenScreen(runs.input(), options, ui.fonts()));
+  Settings recent = hooks.settings;
+  if (!opened.path.empty()) recent.Remember(opened.path);
+  FT_ASSIGN(const std::unique_ptr<Desktop> desktop, OpenDesktop(std::move(opened), options));
+  DesktopState& state = desktop->state();
+  state.recent = recent.recent;
+  state.explain = hooks.explain;
+  state.start_training = hooks.start_training;
+  if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
+  StoreLoader loader(hooks.stores);
+  Keeper keeper(hooks, options);
   // Two frames follow each event: the first may change what the second shows.
   const auto closes = [&] {
-    return glfwWindowShouldClose(window->get()) == GLFW_TRUE || (stop && stop());
+    return glfwWindowShouldClose(window->get()) == GLFW_TRUE || (hooks.stop && hooks.stop());
   };
   for (int frames = 2; !closes();) {
-    if (screen->IsMoving() || frames > 0) {
+    if (desktop->IsMoving() || frames > 0) {
       glfwPollEvents();
       --frames;
     } else {
-      glfwWaitEventsTimeout(kReloadSeconds);
+      glfwWaitEventsTimeout(kIdleSeconds);
       frames = 2;
     }
-    runs.Refresh(glfwGetTime(), *screen);
+    drops.Take(state);
+    loader.Refresh(glfwGetTime(), state);
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
     ImGui::NewFrame();
     const ViewSize size = window->SizeAt(scale);
-    screen->Draw(size, ui.fonts(), ReadInput(), images);
-    ui.Render(size, screen->ground());
+    desktop->Draw(size, ui.fonts(), ReadInput(), images);
+    ui.Render(size, desktop->ground());
     glfwSwapBuffers(window->get());
+    keeper.Keep(*desktop, size);
     StopPoint("view.frame");
   }
   return {};

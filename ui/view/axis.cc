@@ -115,7 +115,7 @@ void DrawAxis(const Frame& frame) {
   Canvas& canvas = frame.canvas;
   const Box& axis = frame.layout.axis;
   canvas.Fill(axis, canvas.theme.ground);
-  canvas.TextIn(canvas.fonts.small, {canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1},
+  canvas.TextIn(canvas.fonts.small, {axis.x0 + canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1},
                 Align::kLeft, canvas.theme.faint, "time");
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), axis.y0, axis.x1, axis.y1});
   for (const Tick& tick : TicksOf(frame)) {

@@ -16,6 +16,12 @@ struct ImDrawList;
 
 namespace foretrain::ui {
 
+// A control and where it lies.
+struct WidgetRecord {
+  std::string label{};
+  Box box{};
+};
+
 // What a frame showed: tests look at this, not at pixels.
 struct FrameRecord {
   std::size_t rectangles = 0;       // all that were filled, outlined or textured
@@ -24,6 +30,7 @@ struct FrameRecord {
   std::size_t visited = 0;          // spans and blocks looked at
   std::vector<std::string> labels;  // all text, in order
   std::vector<std::string> tooltip;
+  std::vector<WidgetRecord> widgets;  // controls that react to the mouse, by the text on them
 };
 
 struct Point {
@@ -60,6 +67,8 @@ struct Canvas {
   void Lines(const std::vector<Point>& points, Colour colour, float thickness);
   void Quad(Point a, Point b, Point c, Point d, Colour colour);
   void Dot(Point at, float radius, Colour colour);
+  // A sheet above the rest, with a shadow.
+  void Sheet(const Box& box);
   // `texture`: as an ImageSink returned it.
   void Picture(void* texture, const Box& box);
 

@@ -1,109 +1,211 @@
 #include "ui/view/compare_screen.h"
 
+#include <fmt/format.h>
 #include <imgui.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "ui/view/input.h"
+#include "ui/view/segments.h"
+#include "ui/view/widgets.h"
 
 namespace foretrain::ui {
 namespace {
 
-bool SameOptions(const CompareOptions& a, const CompareOptions& b) {
-  return a.predicted_step == b.predicted_step && a.measured_step == b.measured_step &&
-         a.alignment == b.alignment && a.rows == b.rows && a.notices == b.notices;
+std::string StepText(const SideModel& side) {
+  if (side.step < 0) return "no steps";
+  const bool median = side.metrics->overall.has_value() && side.metrics->overall->step == side.step;
+  return fmt::format("step {}, {} {}", side.step, median ? "median of" : "one of",
+                     side.steps.size());
 }
 
 void DrawMouse(const Frame& frame, const InputFrame& input) {
   DrawCursor(frame, input.x, input.y);
   const ViewState& state = frame.state;
-  if (!state.hovered.has_value() || state.help) return;
+  if (!state.hovered.has_value()) return;
   const Hit& hit = *state.hovered;
   if (hit.span.has_value()) {
     const int rank = frame.model.lanes[hit.lane].rank;
-    DrawTooltip(frame, HoverOfSpan(frame.model, rank, *hit.span), input.x, input.y);
+    DrawTooltip(frame.canvas, frame.layout.window, HoverOfSpan(frame.model, rank, *hit.span),
+                {input.x, input.y});
     return;
   }
   const auto gap = HoverOfGap(frame.model, hit.lane, hit.side, hit.time_ns);
-  if (gap.has_value()) DrawTooltip(frame, *gap, input.x, input.y);
+  if (gap.has_value()) DrawTooltip(frame.canvas, frame.layout.window, *gap, {input.x, input.y});
 }
 
 }  // namespace
 
-bool CompareScreen::PictureKey::operator==(const PictureKey& other) const {
-  return viewport == other.viewport && size.width == other.size.width &&
-         size.height == other.size.height && size.scale == other.size.scale &&
-         scroll == other.scroll && memory_lane == other.memory_lane && light == other.light &&
-         model == other.model;
+CompareScreen::CompareScreen(DesktopState& desktop)
+    : desktop_(desktop),
+      generation_(desktop.generation),
+      model_number_(desktop.model_number),
+      options_(desktop.model->options),
+      state_(StartOf(*desktop.model)) {}
+
+// Takes over a model that was built anew, here or elsewhere.
+void CompareScreen::FollowModel() {
+  if (model_number_ == desktop_.model_number) return;
+  const bool same_runs = generation_ == desktop_.generation;
+  state_ = CarryOver(options_, same_runs, *desktop_.model, std::move(state_));
+  state_.wanted = desktop_.model->options;
+  options_ = desktop_.model->options;
+  generation_ = desktop_.generation;
+  model_number_ = desktop_.model_number;
 }
 
-CompareScreen::CompareScreen(const CompareInput& input, const CompareOptions& options)
-    : input_(&input),
-      facts_(FactsOf(input)),
-      model_(std::make_unique<CompareModel>(BuildCompareModel(input, facts_, options))),
-      state_(StartOf(*model_)) {}
-
-void CompareScreen::SetInput(const CompareInput& input, CompareFacts facts) {
-  facts_ = std::move(facts);
-  auto model = std::make_unique<CompareModel>(BuildCompareModel(input, facts_, state_.wanted));
-  state_ = CarryOver(*model_, *model, std::move(state_));
-  input_ = &input;
-  model_ = std::move(model);
-  ++model_number_;
+// Shows the rank and step that another view asks for.
+void CompareScreen::GoToPlace() {
+  if (!desktop_.go_to_place.has_value()) return;
+  const RankPlace place = *desktop_.go_to_place;
+  desktop_.go_to_place.reset();
+  (model().Shown() == Side::kMeasured ? state_.wanted.measured_step
+                                      : state_.wanted.predicted_step) = place.step;
+  if (state_.wanted != model().options) desktop_.Rebuild(state_.wanted);
+  FollowModel();
+  state_.viewport = Fitted(model().extent);
+  const std::optional<std::size_t> lane = LaneOfRank(model(), place.rank);
+  if (!lane.has_value()) return;
+  state_.memory_lane = *lane;
+  state_.scroll = static_cast<float>(*lane) * layout_.lane_height;
 }
 
-void CompareScreen::Rebuild() {
-  if (SameOptions(state_.wanted, model_->options)) return;
-  auto model = std::make_unique<CompareModel>(BuildCompareModel(*input_, facts_, state_.wanted));
-  state_ = CarryOver(*model_, *model, std::move(state_));
-  model_ = std::move(model);
-  ++model_number_;
-}
-
-Colour CompareScreen::ground() const { return (state_.light ? LightTheme() : DarkTheme()).ground; }
-
-void CompareScreen::RefreshPictures(const ViewSize& size, const Theme& theme, ImageSink& images) {
+void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
   const std::pair memory_of(model_number_, state_.memory_lane);
   if (memory_of_ != memory_of) {
-    memory_ = MakeMemoryPanel(*model_, state_.memory_lane);
+    const bool known = state_.memory_lane < model().lanes.size();
+    memory_ = known ? MakeMemoryPanel(model(), model().lanes[state_.memory_lane].rank)
+                    : MemoryPanel{};
     memory_of_ = memory_of;
   }
-  const PictureKey key{state_.viewport,    size,         layout_.scroll,
-                       state_.memory_lane, state_.light, model_number_};
+  const Theme& theme = frame.canvas.theme;
+  const PictureKey key{state_.viewport,    layout_.window, layout_.scale, layout_.scroll,
+                       state_.memory_lane, theme.ground,   model_number_,  desktop_.op_filter};
   if (key_ == key) return;
   key_ = key;
-  lanes_ = MakeLanePictures(*model_, layout_, state_.viewport, theme);
-  memory_picture_ = MakeMemoryPicture(*model_, layout_, state_.viewport, memory_, theme);
-  lanes_texture_ = images.Keep(Picture::kLanes, lanes_.image);
-  memory_texture_ = images.Keep(Picture::kMemory, memory_picture_.image);
+  lanes_ = MakeLanePictures(model(), layout_, state_.viewport, theme, Filter());
+  memory_picture_ = MakeMemoryPicture(model(), layout_, state_.viewport, memory_, theme);
+  lanes_texture_ = frame.images.Keep("compare.lanes", lanes_.image);
+  memory_texture_ = frame.images.Keep("compare.memory", memory_picture_.image);
 }
 
-const FrameRecord& CompareScreen::Draw(const ViewSize& size, const Fonts& fonts,
-                                       const InputFrame& input, ImageSink& images) {
-  layout_ = MakeLayout(*model_, size, state_.scroll, state_.memory_lane);
-  state_.scroll = layout_.scroll;
-  Update(*model_, layout_, input, state_);
-  Rebuild();
-  layout_ = MakeLayout(*model_, size, state_.scroll, state_.memory_lane);
+void CompareScreen::Draw(const ScreenFrame& screen) {
+  FollowModel();
+  const auto place = [&] {
+    layout_ = MakeLayout(model(), screen.box, screen.canvas.scale, state_.scroll,
+                         state_.memory_lane);
+    state_.scroll = layout_.scroll;
+  };
+  place();  // how high a lane is
+  GoToPlace();
+  place();
+  Update(model(), layout_, screen.input, state_);
+  if (state_.wanted != model().options) {
+    desktop_.Rebuild(state_.wanted);
+    FollowModel();
+  }
+  place();
+  const InputFrame& input = screen.input;
   moving_ = input.left || input.right || input.nearer || input.farther || input.down;
 
-  const Theme theme = state_.light ? LightTheme() : DarkTheme();
-  RefreshPictures(size, theme, images);
-  record_ = {};
-  Canvas canvas{*ImGui::GetBackgroundDrawList(), theme, fonts, size.scale, record_};
-  const Frame frame{*model_, layout_, state_, canvas};
-  canvas.Fill(layout_.window, theme.ground);
+  RefreshPictures(screen);
+  const Frame frame{model(), layout_, state_, screen.canvas, Filter()};
+  screen.canvas.PushClip(layout_.window);
   DrawGrid(frame);
   DrawLanes(frame, lanes_, lanes_texture_);
+  DrawBubbles(frame);
+  RefreshPath();
+  if (state_.path.has_value()) DrawPath(frame, path_);
   DrawDrift(frame);
   DrawMemory(frame, memory_, memory_picture_, memory_texture_);
   DrawAxis(frame);
   DrawStepEnds(frame);
   DrawLegend(frame);
-  DrawHeader(frame);
-  DrawNumbers(frame);
-  DrawNotices(frame);
+  DrawDetails(frame);
   DrawMouse(frame, input);
-  if (state_.help) DrawHelp(frame);
-  return record_;
+  screen.canvas.PopClip();
+  if (state_.searching) DrawSearch(screen);
+}
+
+const OpFilter* CompareScreen::Filter() const {
+  return desktop_.op_filter.has_value() ? &*desktop_.op_filter : nullptr;
+}
+
+void CompareScreen::RefreshPath() {
+  if (!state_.path.has_value()) return path_of_.reset();
+  const std::pair of(model_number_, *state_.path);
+  if (path_of_ == of) return;
+  path_of_ = of;
+  path_ = CriticalPathOf(model(), *state_.path);
+}
+
+// The field at the top left of the lanes, and where among the found spans one is.
+void CompareScreen::DrawSearch(const ScreenFrame& screen) {
+  Canvas& canvas = screen.canvas;
+  const float x0 = layout_.plot_x0 + canvas.Px(8);
+  const float y0 = layout_.lanes.y0 + canvas.Px(8);
+  const Box box{x0, y0, std::min(x0 + canvas.Px(420), layout_.plot_x1), y0 + canvas.Px(44)};
+  canvas.Sheet(box);
+  BeginPanel(screen, box, "compare search");
+  if (!search_was_open_) ImGui::SetKeyboardFocusHere();
+  const bool changed =
+      TextField(screen, "##search", &search_, "name, layer or class: mlp 12", canvas.Px(120));
+  const bool keep = ImGui::IsItemActive() || !search_was_open_ || search_frames_ < 2;
+  search_frames_ = search_was_open_ ? search_frames_ + 1 : 0;
+  search_was_open_ = true;
+  if (changed) {
+    state_.found = FindSpans(model(), search_);
+    GoToFound(model(), layout_, 0, state_);
+  } else if (ImGui::IsKeyPressed(kKeyEnter, false)) {
+    GoToFound(model(), layout_, state_.found_at + 1, state_);
+    ImGui::SetKeyboardFocusHere(-1);
+  } else if (!keep || ImGui::IsKeyPressed(kKeyEscape, false)) {
+    state_.searching = search_was_open_ = false;
+    search_frames_ = 0;
+  }
+  ImGui::SameLine();
+  const std::size_t count = state_.found.size();
+  Figure(screen, search_.empty() ? "" : count == 0 ? "none"
+                 : fmt::format("{} of {}{}", state_.found_at + 1, count,
+                               count == kMostFound ? "+" : ""));
+  EndPanel();
+}
+
+std::vector<std::string> CompareScreen::Chips() const {
+  std::vector<std::string> chips;
+  if (path_of_.has_value()) chips.push_back(DescribePath(path_));
+  if (const OpFilter* const filter = Filter()) chips.push_back("filter: " + filter->name);
+  const SideModel& shown = model().Of(model().Shown());
+  if (shown.IsPresent()) chips.push_back(StepText(shown));
+  chips.emplace_back(Name(model().options.alignment));
+  return chips;
+}
+
+std::vector<HelpLine> CompareScreen::Help() const {
+  return {
+      {"wheel", "zoom at the mouse"},
+      {"ctrl + wheel", "scroll the ranks"},
+      {"drag", "move in time, and up and down"},
+      {"double click", "zoom to a span"},
+      {"click", "select a span; choose whose memory is shown"},
+      {"shift + drag", "measure a stretch of time"},
+      {"W S A D", "zoom in and out, move"},
+      {"F", "fit the whole step"},
+      {"M", "jump between a span and its twin in the other run"},
+      {"]  [", "next and previous worst error"},
+      {".  ,", "next and previous step"},
+      {"Z  K  X", "align at step start, by wall clock, every op at its twin (warp)"},
+      {"B  E", "align at the selected op's micro-batch, at the op itself"},
+      {"G", "the next of these alignments"},
+      {"C", "critical path: measured, predicted, none"},
+      {"/  N", "search spans by name; the next one found"},
+      {"Q", "one row for each queue"},
+      {"U", "back to the view before"},
+      {"Esc", "clear selection, measure, search and path"},
+      {"thin strip", "predicted; the tall one below it is measured"},
+      {"line under them", "red: slower than forecast; blue: faster; grey: no twin"},
+  };
 }
 
 }  // namespace foretrain::ui

@@ -1,62 +1,60 @@
-// The compare view as a whole: model, state and the pictures kept between frames. Leaves out where
-// it is shown (ui/render).
+// The compare view as a whole: its state and the pictures kept between frames. Leaves out where it
+// is shown (ui/view/desktop.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 
-#include "ui/run_view.h"
-#include "ui/view/fonts.h"
-#include "ui/view/image_sink.h"
+#include "ui/view/desktop_state.h"
 #include "ui/view/lane_pictures.h"
 #include "ui/view/panels.h"
+#include "ui/view/screen.h"
 #include "ui/view_model/interaction.h"
 
 namespace foretrain::ui {
 
-class CompareScreen {
+class CompareScreen final : public Screen {
  public:
-  // `input` must outlive this, or be replaced by SetInput before it goes.
-  CompareScreen(const CompareInput& input, const CompareOptions& options);
-  CompareScreen(CompareInput&&, const CompareOptions&) = delete;
+  // `desktop` must outlive this.
+  explicit CompareScreen(DesktopState& desktop);
 
-  // Shows newer runs in the same place. `facts`: FactsOf(input), which other threads may make.
-  void SetInput(const CompareInput& input, CompareFacts facts);
+  void Draw(const ScreenFrame& frame) override;
+  bool IsMoving() const override { return moving_; }
+  std::vector<std::string> Chips() const override;
+  std::vector<HelpLine> Help() const override;
 
-  // One frame on the current Dear ImGui context, between NewFrame and Render. The record is that of
-  // this frame and lives until the next.
-  const FrameRecord& Draw(const ViewSize& size, const Fonts& fonts, const InputFrame& input,
-                          ImageSink& images);
-
-  const CompareModel& model() const { return *model_; }
+  const CompareModel& model() const { return *desktop_.model; }
   const Layout& layout() const { return layout_; }
   ViewState& state() { return state_; }
-  Colour ground() const;
-
-  // Whether the next frame may differ from this one without new input.
-  bool IsMoving() const { return moving_; }
 
  private:
   // What the pictures were made for.
   struct PictureKey {
     Viewport viewport{};
-    ViewSize size{};
+    Box window{};
+    float scale = 1.0F;
     float scroll = 0.0F;
     std::size_t memory_lane = 0;
-    bool light = false;
+    Colour ground{};
     std::uint64_t model = 0;
+    std::optional<OpFilter> filter{};
 
-    bool operator==(const PictureKey& other) const;
+    bool operator==(const PictureKey& other) const = default;
   };
 
-  void Rebuild();
-  void RefreshPictures(const ViewSize& size, const Theme& theme, ImageSink& images);
+  void FollowModel();
+  void GoToPlace();
+  void RefreshPictures(const ScreenFrame& frame);
+  void RefreshPath();
+  void DrawSearch(const ScreenFrame& screen);
+  const OpFilter* Filter() const;  // null: none is set
 
-  const CompareInput* input_;
-  CompareFacts facts_;
-  std::unique_ptr<CompareModel> model_;
-  std::uint64_t model_number_ = 0;
+  DesktopState& desktop_;
+  // Of the model that state_ belongs to.
+  std::uint64_t generation_;
+  std::uint64_t model_number_;
+  CompareOptions options_;
   ViewState state_;
   Layout layout_;
   MemoryPanel memory_;
@@ -66,7 +64,11 @@ class CompareScreen {
   void* lanes_texture_ = nullptr;
   void* memory_texture_ = nullptr;
   std::optional<PictureKey> key_;
-  FrameRecord record_;
+  CriticalPath path_;
+  std::optional<std::pair<std::uint64_t, Side>> path_of_;  // model number and side
+  std::string search_;
+  bool search_was_open_ = false;
+  int search_frames_ = 0;  // since it was opened
   bool moving_ = false;
 };
 

@@ -118,9 +118,10 @@ void DrawDrift(const Frame& frame) {
   if (box.IsEmpty()) return;
   Canvas& canvas = frame.canvas;
   const Theme& theme = canvas.theme;
-  canvas.Text(canvas.fonts.bold, {canvas.Px(14), box.y0 + canvas.Px(6)}, theme.text, "drift");
-  canvas.Text(canvas.fonts.small, {canvas.Px(14), box.y0 + canvas.Px(25)}, theme.muted, "behind");
-  canvas.Text(canvas.fonts.small, {canvas.Px(14), box.y0 + canvas.Px(40)}, theme.muted, "forecast");
+  const float x = box.x0 + canvas.Px(14);
+  canvas.Text(canvas.fonts.bold, {x, box.y0 + canvas.Px(6)}, theme.text, "drift");
+  canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(25)}, theme.muted, "behind");
+  canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(40)}, theme.muted, "forecast");
   Box plot = frame.PlotOf(box);
   const std::vector<Curve> curves = CurvesOf(frame);
   DrawNames(frame, plot, curves);
@@ -131,7 +132,7 @@ void DrawDrift(const Frame& frame) {
     const bool zero = tick.label == "0";
     canvas.Fill({plot.x0, y, plot.x1, y + 1.0F}, zero ? theme.faint : theme.grid);
     canvas.TextIn(canvas.fonts.mono_small,
-                  {canvas.Px(40), y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},
+                  {box.x0 + canvas.Px(40), y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},
                   Align::kRight, theme.faint, tick.label);
   }
   canvas.PushClip({plot.x0, plot.y0 - canvas.Px(2), plot.x1, plot.y1});
@@ -141,7 +142,7 @@ void DrawDrift(const Frame& frame) {
     }
   }
   canvas.PopClip();
-  canvas.Fill({0.0F, box.y1, frame.layout.window.x1, box.y1 + 1.0F}, theme.line);
+  canvas.Fill({box.x0, box.y1, box.x1, box.y1 + 1.0F}, theme.line);
 }
 
 }  // namespace foretrain::ui

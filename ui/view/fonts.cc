@@ -3,6 +3,7 @@
 #include <imgui.h>
 #include <imgui_freetype.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -16,6 +17,7 @@ constexpr float kSmall = 12.5F;
 constexpr float kMono = 13.0F;
 constexpr float kMonoSmall = 12.0F;
 constexpr float kMonoLarge = 21.0F;
+constexpr float kIcons = 18.0F;
 constexpr float kBuiltIn = 13.0F;  // the size it is drawn for
 
 std::optional<std::string> Find(const std::vector<std::string>& folders, std::string_view name) {
@@ -43,12 +45,23 @@ ImFont* Add(ImFontAtlas& atlas, const std::optional<std::string>& path, float si
   return atlas.AddFontDefault(&config);
 }
 
+ImFont* AddIcons(ImFontAtlas& atlas, const std::optional<std::string>& path, float scale) {
+  if (!path.has_value()) return nullptr;
+  static constexpr std::array<ImWchar, 3> kRange{0xf000, 0xf2ff, 0};
+  ImFontConfig config;
+  config.PixelSnapH = true;
+  return atlas.AddFontFromFileTTF(path->c_str(), std::round(kIcons * scale), &config,
+                                  kRange.data());
+}
+
 }  // namespace
 
 std::vector<std::string> FontFolders() {
   return {"/usr/share/fonts/opentype/inter",
           "/usr/share/fonts/truetype/inter",
           "/usr/share/fonts/truetype/jetbrains-mono",
+          "/usr/share/fonts/truetype/font-awesome",
+          "/usr/share/fonts-font-awesome/fonts",
           "/usr/share/fonts/inter",
           "/usr/share/fonts/TTF",
           "/usr/share/fonts/OTF",
@@ -70,7 +83,8 @@ Fonts LoadFonts(ImFontAtlas& atlas, const std::vector<std::string>& folders, flo
               .bold = Add(atlas, bold, kText, scale),
               .mono = Add(atlas, mono, kMono, scale),
               .mono_small = Add(atlas, mono, kMonoSmall, scale),
-              .mono_large = Add(atlas, mono, kMonoLarge, scale)};
+              .mono_large = Add(atlas, mono, kMonoLarge, scale),
+              .icons = AddIcons(atlas, either("fontawesome-webfont.ttf", "FontAwesome.otf"), scale)};
   if (!folders.empty() && (!text.has_value() || !mono.has_value())) {
     fonts.missing =
         "The fonts Inter and JetBrains Mono are not installed (fonts-inter, fonts-jetbrains-mono): "

@@ -17,6 +17,7 @@ struct Fonts {
   ImFont* mono = nullptr;
   ImFont* mono_small = nullptr;
   ImFont* mono_large = nullptr;
+  ImFont* icons = nullptr;  // Font Awesome 4.7; null where it is not installed
   std::string missing{};  // a sentence where the built-in font stands in
 };
 

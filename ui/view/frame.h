@@ -7,6 +7,7 @@
 #include "ui/view_model/compare_model.h"
 #include "ui/view_model/interaction.h"
 #include "ui/view_model/layout.h"
+#include "ui/view_model/search.h"
 
 namespace foretrain::ui {
 
@@ -15,6 +16,7 @@ struct Frame {
   const Layout& layout;
   const ViewState& state;
   Canvas& canvas;
+  const OpFilter* filter = nullptr;  // others than these ops step back
 
   // Where a displayed time lies; far outside the screen where it is far outside the view.
   float X(double displayed_ns) const {

@@ -36,4 +36,22 @@ InputFrame ReadInput() {
   return input;
 }
 
+InputFrame WithoutMouse(const InputFrame& input) {
+  InputFrame without = input;
+  without.x = without.y = -1.0F;
+  without.dx = without.dy = without.wheel = without.wheel_x = 0.0F;
+  without.down = without.pressed = without.double_clicked = false;
+  return without;
+}
+
+InputFrame ForScreen(const InputFrame& input) {
+  const ImGuiIO& io = ImGui::GetIO();
+  InputFrame own = io.WantCaptureMouse ? WithoutMouse(input) : input;
+  if (io.WantTextInput) {
+    own.typed.clear();
+    own.left = own.right = own.nearer = own.farther = own.escape = false;
+  }
+  return own;
+}
+
 }  // namespace foretrain::ui

@@ -11,8 +11,15 @@ inline constexpr int kKeyD = 68;
 inline constexpr int kKeyS = 83;
 inline constexpr int kKeyW = 87;
 inline constexpr int kKeyEscape = 256;
+inline constexpr int kKeyEnter = 257;
 
-// After ImGui::NewFrame.
+// All there is, after ImGui::NewFrame.
 InputFrame ReadInput();
+
+// `input` without the mouse where it is over a widget, and without keys while a text field has them.
+InputFrame ForScreen(const InputFrame& input);
+
+// `input` without the mouse.
+InputFrame WithoutMouse(const InputFrame& input);
 
 }  // namespace foretrain::ui

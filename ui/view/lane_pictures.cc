@@ -33,12 +33,16 @@ constexpr float kFullColumn = 0.95F;
 
 using HueColours = std::array<Colour, kHueCount>;
 
-HueColours ColoursOf(const Theme& theme, Side side) {
+HueColours ColoursOf(const Theme& theme, Side side, const OpFilter* filter) {
   HueColours colours = theme.hues;
   if (side == Side::kPredicted) {
     for (std::size_t hue = 0; hue < kHueCount; ++hue) {
       colours[hue] = theme.Tinted(static_cast<Hue>(hue));
     }
+  }
+  for (std::size_t hue = 0; filter != nullptr && hue < kHueCount; ++hue) {
+    if (filter->MayTake(static_cast<Hue>(hue))) continue;
+    colours[hue] = Mixed(theme.ground, colours[hue], kDimmed);
   }
   return colours;
 }
@@ -67,10 +71,12 @@ void PaintColumn(const HueShares& shares, const HueColours& colours, int x, int 
 class Painter {
  public:
   Painter(const CompareModel& model, const Layout& layout, const Viewport& viewport,
-          const Theme& theme, LanePictures& pictures)
+          const Theme& theme, const OpFilter* filter, LanePictures& pictures)
       : model_(model),
         layout_(layout),
         viewport_(viewport),
+        colours_{ColoursOf(theme, Side::kPredicted, filter),
+                 ColoursOf(theme, Side::kMeasured, filter)},
         theme_(theme),
         pictures_(pictures),
         least_columns_(LeastColumns(layout.Columns(), CountTracks(model, layout), kMostSpans)) {}
@@ -84,7 +90,7 @@ class Painter {
       TrackPicture picture = tracks[t].Fold(window, least_columns_);
       pictures_.visited += picture.visited;
       pictures_.spans += picture.rects.size();
-      PaintColumns(picture.columns, ColoursOf(theme_, strip.side), box);
+      PaintColumns(picture.columns, colours_[Index(strip.side)], box);
       pictures_.tracks.push_back(
           {lane.lane, strip.side, strip.row, t, box, std::move(picture.rects)});
     }
@@ -140,6 +146,7 @@ class Painter {
   const CompareModel& model_;
   const Layout& layout_;
   const Viewport& viewport_;
+  std::array<HueColours, 2> colours_;  // [side]
   const Theme& theme_;
   LanePictures& pictures_;
   double least_columns_;
@@ -148,11 +155,12 @@ class Painter {
 }  // namespace
 
 LanePictures MakeLanePictures(const CompareModel& model, const Layout& layout,
-                              const Viewport& viewport, const Theme& theme) {
+                              const Viewport& viewport, const Theme& theme,
+                              const OpFilter* filter) {
   LanePictures pictures;
   if (layout.Columns() == 0 || layout.lanes.IsEmpty()) return pictures;
   pictures.image.Resize(layout.Columns(), static_cast<int>(layout.lanes.Height()));
-  Painter painter(model, layout, viewport, theme, pictures);
+  Painter painter(model, layout, viewport, theme, filter, pictures);
   for (const LaneBox& lane : layout.lane_boxes) {
     for (const StripBox& strip : lane.strips) painter.PaintStrip(lane, strip);
     painter.PaintErrors(lane);

@@ -8,6 +8,7 @@
 #include "ui/view/theme.h"
 #include "ui/view_model/compare_model.h"
 #include "ui/view_model/layout.h"
+#include "ui/view_model/search.h"
 
 namespace foretrain::ui {
 
@@ -31,7 +32,13 @@ struct LanePictures {
 // Spans drawn one by one in all lanes together are at most this many.
 inline constexpr std::size_t kMostSpans = 7000;
 
+// `filter` null: all spans in full. Else the colours of folded spans whose hue it cannot take step
+// back.
 LanePictures MakeLanePictures(const CompareModel& model, const Layout& layout,
-                              const Viewport& viewport, const Theme& theme);
+                              const Viewport& viewport, const Theme& theme,
+                              const OpFilter* filter = nullptr);
+
+// What steps back is mixed with the ground to this share.
+inline constexpr float kDimmed = 0.16F;
 
 }  // namespace foretrain::ui

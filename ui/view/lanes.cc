@@ -35,7 +35,10 @@ class LanePainter {
       const Span& span = side_.run->timeline.spans[rect.span];
       const Box box = BoxOf(rect.x0, rect.x1);
       const Hue hue = HueOf(span);
-      if (predicted_) {
+      if (IsDimmed(span)) {
+        const Colour colour = predicted_ ? canvas_.theme.Tinted(hue) : canvas_.theme.Of(hue);
+        canvas_.Fill(box, Mixed(canvas_.theme.ground, colour, kDimmed));
+      } else if (predicted_) {
         canvas_.Fill(box, canvas_.theme.Tinted(hue));
         if (box.Width() >= edge) canvas_.Outline(box, Faded(canvas_.theme.Of(hue), 0.55F));
       } else {
@@ -63,6 +66,10 @@ class LanePainter {
   }
 
  private:
+  bool IsDimmed(const Span& span) const {
+    return frame_.filter != nullptr && !frame_.filter->Takes(side_.run->timeline, span);
+  }
+
   Box BoxOf(double x0, double x1) const {
     const float left = frame_.layout.plot_x0;
     const float from = std::round(left + static_cast<float>(x0));
@@ -221,10 +228,20 @@ void DrawGutter(const Frame& frame, const LaneBox& box) {
   const Lane& lane = frame.model.lanes[box.lane];
   const Theme& theme = canvas.theme;
   const bool chosen = box.lane == frame.state.memory_lane && !frame.layout.memory.IsEmpty();
-  const float x = canvas.Px(14);
+  const float left = box.box.x0;
+  const float x = left + canvas.Px(14);
   if (chosen && frame.model.lanes.size() > 1) {
-    canvas.Fill({canvas.Px(4), box.box.y0 + canvas.Px(8), canvas.Px(7), box.box.y1 - canvas.Px(8)},
+    canvas.Fill({left + canvas.Px(4), box.box.y0 + canvas.Px(8), left + canvas.Px(7),
+                 box.box.y1 - canvas.Px(8)},
                 theme.faint);
+  }
+  // Of lanes that are lower than their names every so many has one.
+  const float height = box.box.Height();
+  if (height < canvas.Px(22)) {
+    const auto every = static_cast<std::size_t>(std::ceil(canvas.Px(16) / std::max(1.0F, height)));
+    if (box.lane % std::max<std::size_t>(1, every) != 0) return;
+    canvas.Text(canvas.fonts.small, {x, box.box.y0 - canvas.Px(2)}, theme.muted, lane.name);
+    return;
   }
   float y = box.box.y0 + canvas.Px(6);
   canvas.Text(canvas.fonts.bold, {x, y}, theme.text, lane.name);
@@ -246,7 +263,7 @@ void DrawRowNames(const Frame& frame, const LaneBox& box) {
     const bool named = strip.side == Side::kMeasured || !frame.model.HasBoth();
     if (!named) continue;
     const Row& row = frame.model.lanes[box.lane].rows[Index(strip.side)][strip.row];
-    const Box name{0.0F, strip.box.y0, frame.layout.plot_x0 - canvas.Px(6), strip.box.y1};
+    const Box name{box.box.x0, strip.box.y0, frame.layout.plot_x0 - canvas.Px(6), strip.box.y1};
     canvas.TextIn(canvas.fonts.mono_small, name, Align::kRight, canvas.theme.muted, row.name);
   }
 }
@@ -299,7 +316,7 @@ void DrawLanes(const Frame& frame, const LanePictures& pictures, void* texture) 
   for (const LaneBox& lane : frame.layout.lane_boxes) {
     DrawGutter(frame, lane);
     DrawRowNames(frame, lane);
-    canvas.Fill({0.0F, lane.box.y1 - 1.0F, frame.layout.window.x1, lane.box.y1}, canvas.theme.line);
+    canvas.Fill({lane.box.x0, lane.box.y1 - 1.0F, lane.box.x1, lane.box.y1}, canvas.theme.line);
   }
   DrawScrollBar(frame);
   canvas.PopClip();

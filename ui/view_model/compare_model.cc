@@ -12,63 +12,6 @@
 namespace foretrain::ui {
 namespace {
 
-const RunView* RunOf(const CompareInput& input, Side side) {
-  const std::optional<RunView>& run = side == Side::kPredicted ? input.predicted : input.measured;
-  return run.has_value() ? &*run : nullptr;
-}
-
-std::vector<std::int32_t> StepsOf(const Timeline& timeline) {
-  std::vector<std::int32_t> steps;
-  for (const StepWindow& window : timeline.steps) steps.push_back(window.step);
-  std::sort(steps.begin(), steps.end());
-  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-  return steps;
-}
-
-void PlaceStep(SideModel& side) {
-  bool first = true;
-  for (const StepWindow& window : side.run->timeline.steps) {
-    if (window.step != side.step) continue;
-    side.step_start_ns = first ? window.start_ns : std::min(side.step_start_ns, window.start_ns);
-    side.step_end_ns = first ? window.end_ns : std::max(side.step_end_ns, window.end_ns);
-    first = false;
-  }
-}
-
-SideModel SideOf(const RunView* run, const Metrics* metrics, std::optional<std::int32_t> step,
-                 Alignment alignment) {
-  SideModel side;
-  if (run == nullptr) return side;
-  side.run = run;
-  side.metrics = metrics;
-  side.steps = StepsOf(run->timeline);
-  const bool known =
-      step.has_value() && std::binary_search(side.steps.begin(), side.steps.end(), *step);
-  if (known) {
-    side.step = *step;
-  } else if (metrics->overall.has_value()) {
-    side.step = metrics->overall->step;
-  }
-  PlaceStep(side);
-  side.offset_ns = alignment == Alignment::kStepStart ? side.step_start_ns : 0;
-  return side;
-}
-
-// The ranks that get a lane: those with spans in the measured run, or, without one, in the
-// forecast.
-std::vector<int> RanksOf(const CompareModel& model) {
-  const Side side = model.Of(Side::kMeasured).IsPresent() ? Side::kMeasured : Side::kPredicted;
-  std::vector<int> ranks;
-  if (!model.Of(side).IsPresent()) return ranks;
-  const std::vector<Span>& spans = model.TimelineOf(side).spans;
-  for (auto at = spans.begin(); at != spans.end();) {
-    ranks.push_back(at->rank);
-    at = std::partition_point(at, spans.end(),
-                              [&](const Span& span) { return span.rank <= ranks.back(); });
-  }
-  return ranks;
-}
-
 std::string DetailOf(const CompareModel& model, int rank) {
   for (const Side side : {Side::kMeasured, Side::kPredicted}) {
     if (!model.Of(side).IsPresent()) continue;
@@ -119,11 +62,7 @@ Lane LaneOfRankIn(const CompareModel& model, int rank) {
 
 void FillPairs(CompareModel& model) {
   if (!model.HasBoth()) return;
-  const SideModel& predicted = model.Of(Side::kPredicted);
-  const SideModel& measured = model.Of(Side::kMeasured);
-  model.pairs = PairOps(OpTotalsOfStep(predicted.run->timeline, predicted.step),
-                        OpTotalsOfStep(measured.run->timeline, measured.step),
-                        predicted.run->stands_for_rank);
+  model.pairs = PairsOf(model);
   for (std::uint32_t i = 0; i < model.pairs.size(); ++i) {
     const PairedOp& pair = model.pairs[i];
     if (pair.IsPair() && pair.measured->op_class != OpClass::kHost) model.worst.push_back(i);
@@ -187,7 +126,6 @@ void FillNotices(CompareModel& model) {
   const auto add = [&model](std::string text) {
     if (!text.empty()) model.notices.push_back(std::move(text));
   };
-  for (const std::string& notice : model.options.notices) add(notice);
   const bool predicted = model.sides[0].IsPresent();
   const bool measured = model.sides[1].IsPresent();
   if (!predicted && !measured) add("There is no run to show.");
@@ -209,34 +147,19 @@ void FillNotices(CompareModel& model) {
 
 }  // namespace
 
-int CompareModel::RankOn(Side side, int rank) const {
-  const RunView* run = Of(side).run;
-  const auto place = static_cast<std::size_t>(rank);
-  if (run == nullptr || place >= run->stands_for_rank.size()) return rank;
-  return run->stands_for_rank[place];
-}
-
-CompareFacts FactsOf(const CompareInput& input) {
-  CompareFacts facts;
-  for (const Side side : kSides) {
-    const RunView* run = RunOf(input, side);
-    if (run == nullptr) continue;
-    facts.metrics[Index(side)] =
-        std::make_shared<const Metrics>(ComputeMetrics(run->timeline, run->metrics));
-  }
-  return facts;
-}
-
 CompareModel BuildCompareModel(const CompareInput& input, const CompareFacts& facts,
                                const CompareOptions& options) {
-  CompareModel model{.options = options, .facts = facts};
-  for (const Side side : kSides) {
-    model.sides[Index(side)] =
-        SideOf(RunOf(input, side), facts.metrics[Index(side)].get(),
-               side == Side::kPredicted ? options.predicted_step : options.measured_step,
-               options.alignment);
-  }
+  CompareModel model;
+  static_cast<SidePair&>(model) =
+      SidesOf(input, facts, {{options.predicted_step, options.measured_step}});
+  model.options = options;
   FillPairs(model);
+  AlignSides(options.alignment, options.anchor, model.pairs, model);
+  if (options.alignment == Alignment::kWarp && model.HasBoth()) {
+    model.warped = Warped(model, model.pairs);
+    model.sides[Index(Side::kPredicted)].run = model.warped.get();
+    model.pairs = PairsOf(model);
+  }
   for (const int rank : RanksOf(model)) model.lanes.push_back(LaneOfRankIn(model, rank));
   model.extent = ExtentOf(model, /*whole=*/options.alignment == Alignment::kWallClock);
   model.all = ExtentOf(model, /*whole=*/true);

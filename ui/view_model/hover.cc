@@ -196,6 +196,30 @@ HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& r
   return text;
 }
 
+HoverText DetailsOfSpan(const CompareModel& model, int lane_rank, const SpanRef& ref) {
+  HoverText text = HoverOfSpan(model, lane_rank, ref);
+  const SideModel& side = model.Of(ref.side);
+  const Span& span = model.SpanOf(ref);
+  const auto since = [&side](std::int64_t own_ns) {
+    return PreciseTime(static_cast<double>(own_ns - side.step_start_ns));
+  };
+  AddLine(text, "run", side.run->label.substr(0, side.run->label.find(':')));
+  AddLine(text, "starts", since(span.start_ns) + " into the step");
+  AddLine(text, "ends", since(span.end_ns));
+  if (span.ready_ns > 0) {
+    AddLine(text, IsCommunication(span.op_class) ? "arrived" : "inputs ready", since(span.ready_ns));
+  }
+  AddLine(text, "class", std::string(Name(span.op_class)));
+  if (IsValidId(span.op)) AddLine(text, "op id", std::to_string(span.op));
+  const auto twin = TwinOf(model, lane_rank, ref);
+  if (!twin.has_value()) return text;
+  const SideModel& other = model.Of(twin->side);
+  const Span& its = model.SpanOf(*twin);
+  AddLine(text, "twin starts",
+          PreciseTime(static_cast<double>(its.start_ns - other.step_start_ns)) + " into the step");
+  return text;
+}
+
 std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane, Side side,
                                     double displayed_ns) {
   const std::vector<Row>& rows = model.lanes[lane].rows[Index(side)];

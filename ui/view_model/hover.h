@@ -55,6 +55,9 @@ std::string InstructionLabel(const RunView& run, OpId op);
 // Name, place, both times and their difference, and the wait before it. `lane_rank`: the lane's.
 HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& ref);
 
+// The same with all else that is stored of the span: times, queue, bytes, id, and of the twin.
+HoverText DetailsOfSpan(const CompareModel& model, int lane_rank, const SpanRef& ref);
+
 // The wait that a moment without a span on the compute queue is part of.
 std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane, Side side,
                                     double displayed_ns);

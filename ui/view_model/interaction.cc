@@ -96,18 +96,6 @@ void Toggle(char32_t key, ViewState& state) {
       state.wanted.rows =
           state.wanted.rows == LaneRows::kMerged ? LaneRows::kQueues : LaneRows::kMerged;
       break;
-    case U'g':
-      state.wanted.alignment = state.wanted.alignment == Alignment::kStepStart
-                                   ? Alignment::kWallClock
-                                   : Alignment::kStepStart;
-      break;
-    case U't':
-      state.light = !state.light;
-      break;
-    case U'?':
-    case U'h':
-      state.help = !state.help;
-      break;
     case U'u':
       if (state.undo.empty()) break;
       state.viewport = state.undo.back();
@@ -116,6 +104,49 @@ void Toggle(char32_t key, ViewState& state) {
     default:
       break;
   }
+}
+
+// The lane and op that alignment goes by: the selected one, else the one under the mouse.
+std::optional<Anchor> AnchorOf(const CompareModel& model, const ViewState& state) {
+  std::optional<SpanRef> span = state.selected;
+  std::size_t lane = state.selected_lane;
+  if (!span.has_value() && state.hovered.has_value()) {
+    span = state.hovered->span;
+    lane = state.hovered->lane;
+  }
+  if (!span.has_value() || lane >= model.lanes.size()) return std::nullopt;
+  return Anchor{model.lanes[lane].rank, model.SpanOf(*span).op};
+}
+
+void SetAlignment(const CompareModel& model, Alignment alignment, ViewState& state) {
+  const std::optional<Anchor> anchor = AnchorOf(model, state);
+  const bool anchored = alignment == Alignment::kSelectedOp;
+  if (anchored && !anchor.has_value()) return;  // there is nothing to align at
+  state.wanted.alignment = alignment;
+  state.wanted.anchor = anchored || alignment == Alignment::kMicroBatch ? anchor : std::nullopt;
+}
+
+// The next alignment that can be had.
+void NextAlignment(const CompareModel& model, ViewState& state) {
+  for (int i = 1; i < kAlignmentCount; ++i) {
+    const int next = (static_cast<int>(state.wanted.alignment) + i) % kAlignmentCount;
+    const auto alignment = static_cast<Alignment>(next);
+    if (alignment == Alignment::kSelectedOp && !AnchorOf(model, state).has_value()) continue;
+    return SetAlignment(model, alignment, state);
+  }
+}
+
+void NextPath(const CompareModel& model, ViewState& state) {
+  const auto from = [&](int first) -> std::optional<Side> {
+    for (const Side side : {Side::kMeasured, Side::kPredicted}) {
+      if ((side == Side::kPredicted) < first) continue;
+      if (model.Of(side).IsPresent()) return side;
+    }
+    return std::nullopt;
+  };
+  state.path = !state.path.has_value()              ? from(0)
+               : *state.path == Side::kMeasured ? from(1)
+                                                    : std::nullopt;
 }
 
 void OnKey(const CompareModel& model, const Layout& layout, char32_t typed, ViewState& state) {
@@ -129,6 +160,25 @@ void OnKey(const CompareModel& model, const Layout& layout, char32_t typed, View
       return NextWorst(model, layout, 1, state);
     case U'[':
       return NextWorst(model, layout, -1, state);
+    case U'n':
+      return GoToFound(model, layout, state.found_at + 1, state);
+    case U'/':
+      state.searching = true;
+      return;
+    case U'c':
+      return NextPath(model, state);
+    case U'g':
+      return NextAlignment(model, state);
+    case U'z':
+      return SetAlignment(model, Alignment::kStepStart, state);
+    case U'b':
+      return SetAlignment(model, Alignment::kMicroBatch, state);
+    case U'e':
+      return SetAlignment(model, Alignment::kSelectedOp, state);
+    case U'k':
+      return SetAlignment(model, Alignment::kWallClock, state);
+    case U'x':
+      return SetAlignment(model, Alignment::kWarp, state);
     case U',':
       return ChangeStep(model, -1, state);
     case U'.':
@@ -156,7 +206,7 @@ double TimeAt(const Layout& layout, const ViewState& state, float x) {
 }
 
 void OnPress(const Layout& layout, const InputFrame& input, ViewState& state) {
-  const bool on_plot = input.y >= layout.axis.y0 && input.y < layout.legend.y0;
+  const bool on_plot = layout.window.Contains(input.x, input.y) && input.y < layout.legend.y0;
   if (!on_plot) return;
   state.moved = 0.0F;
   state.drag = input.shift ? Drag::kMeasure : Drag::kPan;
@@ -238,15 +288,25 @@ ViewState StartOf(const CompareModel& model) {
   return state;
 }
 
-ViewState CarryOver(const CompareModel& before, const CompareModel& after, ViewState state) {
-  const bool moved = before.options.alignment != after.options.alignment;
+ViewState CarryOver(const CompareOptions& before, bool same_runs, const CompareModel& after,
+                    ViewState state) {
+  const bool moved =
+      before.alignment != after.options.alignment || before.anchor != after.options.anchor;
   if (moved) state.viewport = Fitted(after.extent);
-  const bool same_runs =
-      before.sides[0].run == after.sides[0].run && before.sides[1].run == after.sides[1].run;
-  if (!same_runs || before.options.measured_step != after.options.measured_step) {
+  if (!same_runs || before.measured_step != after.options.measured_step ||
+      before.predicted_step != after.options.predicted_step) {
     state.selected.reset();
     state.worst.reset();
+    state.found.clear();
+    state.found_at = 0;
   }
+  // A warp sorts the forecast's spans anew.
+  const bool warped =
+      before.alignment == Alignment::kWarp || after.options.alignment == Alignment::kWarp;
+  if (moved && warped && state.selected.has_value() && state.selected->side == Side::kPredicted) {
+    state.selected.reset();
+  }
+  if (moved && warped) state.found.clear();
   state.hovered.reset();
   if (state.memory_lane >= after.lanes.size()) state.memory_lane = 0;
   if (state.selected_lane >= after.lanes.size()) state.selected.reset();
@@ -287,11 +347,28 @@ void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, 
   ScrollTo(layout, *lane, state);
 }
 
+void GoToFound(const CompareModel& model, const Layout& layout, std::size_t at, ViewState& state) {
+  if (state.found.empty()) return;
+  state.found_at = at % state.found.size();
+  const SpanRef ref = state.found[state.found_at];
+  const std::optional<std::size_t> lane = LaneOf(model, ref);
+  if (!lane.has_value()) return;
+  Remember(state);
+  state.selected = ref;
+  state.selected_lane = *lane;
+  const double length = state.viewport.LengthNs();
+  const double start = MiddleOf(model, ref) - length / 2;
+  state.viewport = {start, start + length};
+  ScrollTo(layout, *lane, state);
+}
+
 void Update(const CompareModel& model, const Layout& layout, const InputFrame& input,
             ViewState& state) {
   for (const char32_t key : input.typed) OnKey(model, layout, key, state);
   if (input.escape) {
-    state.help = false;
+    state.searching = false;
+    state.found.clear();
+    state.path.reset();
     state.selected.reset();
     state.measure.reset();
     state.worst.reset();

@@ -49,28 +49,35 @@ struct ViewState {
   std::optional<Measure> measure{};
   std::optional<std::size_t> worst{};  // place in CompareModel::worst
   std::vector<Viewport> undo{};
+  std::optional<Side> path{};  // whose critical path is shown
+  bool searching = false;      // the search field is open
+  std::vector<SpanRef> found{};
+  std::size_t found_at = 0;  // the one that is selected
   Drag drag = Drag::kNone;
   float moved = 0.0F;  // pixels since the button went down
-  bool help = false;
-  bool light = false;
   CompareOptions wanted{};  // what the model should be built with: compare with its options
 };
 
 // The state of a fresh view: the whole step, and the memory of the fullest rank.
 ViewState StartOf(const CompareModel& model);
 
-// Carries `state` over to a model built with other options or from newer runs: the same place on
-// the screen where that still exists.
-ViewState CarryOver(const CompareModel& before, const CompareModel& after, ViewState state);
+// Carries `state` of a model with the options `before` over to one with others or, unless
+// `same_runs`, of newer runs: the same place on the screen where that still exists.
+ViewState CarryOver(const CompareOptions& before, bool same_runs, const CompareModel& after,
+                    ViewState state);
 
 // One frame. The wheel zooms at the mouse, a drag pans, with shift it measures, a click selects and
 // chooses whose memory is shown, a double click zooms to the span. Keys: W A S D zoom and pan, F
-// fit, M twin, [ ] worst errors, comma and full stop steps, Q rows, G alignment, T theme, U back, ?
-// help, Escape clears.
+// fit, M twin, [ ] worst errors, comma and full stop steps, Q rows, G and Z B E K X alignment, C
+// critical path, / search, N next found, U back, Escape clears.
 void Update(const CompareModel& model, const Layout& layout, const InputFrame& input,
             ViewState& state);
 
 // Puts place `at` of CompareModel::worst in the middle of the screen and selects it.
 void GoToWorst(const CompareModel& model, const Layout& layout, std::size_t at, ViewState& state);
+
+// Selects found span `at` (taken modulo their number) and puts it in the middle of the screen, as
+// near as it was.
+void GoToFound(const CompareModel& model, const Layout& layout, std::size_t at, ViewState& state);
 
 }  // namespace foretrain::ui

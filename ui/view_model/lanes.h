@@ -10,16 +10,10 @@
 #include "sim/compare/pairing.h"
 #include "traces/timeline.h"
 #include "ui/view_model/drift.h"
+#include "ui/view_model/sides.h"
 #include "ui/view_model/track.h"
 
 namespace foretrain::ui {
-
-enum class Side : std::uint8_t { kPredicted, kMeasured };
-inline constexpr std::array<Side, 2> kSides{Side::kPredicted, Side::kMeasured};
-constexpr std::size_t Index(Side side) { return static_cast<std::size_t>(side); }
-constexpr Side Other(Side side) {
-  return side == Side::kPredicted ? Side::kMeasured : Side::kPredicted;
-}
 
 // A span of one of the two runs.
 struct SpanRef {

@@ -7,9 +7,6 @@ namespace foretrain::ui {
 namespace {
 
 // In pixels at scale 1.
-constexpr float kHeader = 42.0F;
-constexpr float kNumbers = 68.0F;
-constexpr float kNotice = 24.0F;
 constexpr float kAxis = 26.0F;
 constexpr float kLegend = 30.0F;
 constexpr float kDrift = 112.0F;
@@ -43,27 +40,28 @@ bool HasMemory(const CompareModel& model, std::size_t lane) {
 // Cuts boxes of the window's width from its top and bottom.
 class Cutter {
  public:
-  Cutter(const ViewSize& size)  // NOLINT(google-explicit-constructor): local
-      : scale_(size.scale), width_(std::floor(size.width)), bottom_(std::floor(size.height)) {}
+  Cutter(const Box& window, float scale)
+      : scale_(scale), x0_(window.x0), x1_(window.x1), top_(window.y0), bottom_(window.y1) {}
 
   float Left() const { return std::max(0.0F, bottom_ - top_); }
   Box Top(float height) {
     const float y1 = std::min(bottom_, top_ + std::round(height * scale_));
-    const Box box{0.0F, top_, width_, y1};
+    const Box box{x0_, top_, x1_, y1};
     top_ = y1;
     return box;
   }
   Box Bottom(float height) {
     const float y0 = std::max(top_, bottom_ - std::round(height * scale_));
-    const Box box{0.0F, y0, width_, bottom_};
+    const Box box{x0_, y0, x1_, bottom_};
     bottom_ = y0;
     return box;
   }
 
  private:
   float scale_;
-  float width_;
-  float top_ = 0.0F;
+  float x0_;
+  float x1_;
+  float top_;
   float bottom_;
 };
 
@@ -149,12 +147,12 @@ void FillQueues(const CompareModel& model, const Box& inner, float scale, LaneBo
 }
 
 void FillLanes(const CompareModel& model, Layout& layout) {
-  const float scale = layout.size.scale;
+  const float scale = layout.scale;
   const float pad = std::round(kLanePad * scale);
   for (std::size_t i = 0; i < model.lanes.size(); ++i) {
     const float y0 =
         layout.lanes.y0 - std::round(layout.scroll) + static_cast<float>(i) * layout.lane_height;
-    LaneBox lane{.lane = i, .box = {0.0F, y0, layout.window.x1, y0 + layout.lane_height}};
+    LaneBox lane{.lane = i, .box = {layout.window.x0, y0, layout.window.x1, y0 + layout.lane_height}};
     if (lane.box.y1 <= layout.lanes.y0 || lane.box.y0 >= layout.lanes.y1) continue;
     const Box inner{layout.plot_x0, lane.box.y0 + pad, layout.plot_x1, lane.box.y1 - pad};
     if (model.options.rows == LaneRows::kMerged) {
@@ -168,17 +166,14 @@ void FillLanes(const CompareModel& model, Layout& layout) {
 
 }  // namespace
 
-Layout MakeLayout(const CompareModel& model, const ViewSize& size, float scroll,
+Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
                   std::size_t memory_lane) {
-  Layout layout{.size = size};
-  const float scale = size.scale;
-  layout.window = {0.0F, 0.0F, std::floor(size.width), std::floor(size.height)};
-  layout.plot_x0 = std::round(kGutter * scale);
+  Layout layout{.scale = scale};
+  layout.window = {std::floor(window.x0), std::floor(window.y0), std::floor(window.x1),
+                   std::floor(window.y1)};
+  layout.plot_x0 = layout.window.x0 + std::round(kGutter * scale);
   layout.plot_x1 = std::max(layout.plot_x0, layout.window.x1 - std::round(kRight * scale));
-  Cutter cut(size);
-  layout.header = cut.Top(kHeader);
-  layout.numbers = cut.Top(kNumbers);
-  layout.notices = cut.Top(kNotice * static_cast<float>(model.notices.size()));
+  Cutter cut(layout.window, scale);
   layout.axis = cut.Top(kAxis);
   layout.legend = cut.Bottom(kLegend);
   const auto lanes = static_cast<float>(model.lanes.size());

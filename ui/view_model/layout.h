@@ -1,4 +1,4 @@
-// Where everything lies on the screen. Pure arithmetic: leaves out drawing.
+// Where the parts of the compare view lie in its box. Pure arithmetic: leaves out drawing.
 #pragma once
 
 #include <cstddef>
@@ -43,11 +43,8 @@ struct ViewSize {
 };
 
 struct Layout {
-  ViewSize size{};
-  Box window{};
-  Box header{};
-  Box numbers{};
-  Box notices{};
+  float scale = 1.0F;
+  Box window{};  // all of it
   Box axis{};
   Box lanes{};
   Box drift{};
@@ -63,9 +60,9 @@ struct Layout {
   int Columns() const { return plot_x1 > plot_x0 ? static_cast<int>(plot_x1 - plot_x0) : 0; }
 };
 
-// Boxes lie on whole pixels. Panels that do not fit a small window are left out: memory first, then
-// drift. `memory_lane`: whose memory is shown. O(visible lanes).
-Layout MakeLayout(const CompareModel& model, const ViewSize& size, float scroll,
+// Boxes lie on whole pixels. Panels that do not fit a small `window` are left out: memory first,
+// then drift. `scale`: 2 on a screen of twice the density. `memory_lane`: whose memory is shown. O(visible lanes).
+Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
                   std::size_t memory_lane);
 
 // The part of a strip that belongs to track `track` of `tracks`.

@@ -6,7 +6,7 @@
 
 #include "tests/paths.h"
 #include "tests/ui/sample_run.h"
-#include "ui/compare_view.h"
+#include "ui/desktop_view.h"
 #include "ui/render/png.h"
 
 namespace foretrain {
@@ -31,7 +31,7 @@ TEST(Golden, CompareViewLooksAsItDid) {
   const std::string drawn = testing::TempDir() + "/compare_small.png";
   ViewOptions options{.width = 960, .height = 640};
   options.font_folders.emplace();  // the built-in font
-  const auto done = ScreenshotCompare(input, options, drawn);
+  const auto done = ScreenshotDesktop({.input = input}, options, drawn);
   if (!done.has_value() && done.error().code == ErrorCode::kUnsupported) {
     GTEST_SKIP() << done.error().message;
   }

@@ -1,5 +1,7 @@
 #include "ui/view_model/interaction.h"
 
+#include "ui/view_model/search.h"
+
 #include <gtest/gtest.h>
 
 #include "tests/ui/hand_made.h"
@@ -7,7 +9,7 @@
 namespace foretrain::ui {
 namespace {
 
-constexpr ViewSize kSize{1600, 900, 1};
+constexpr Box kWindow{0, 0, 1600, 900};
 
 class Interaction : public testing::Test {
  protected:
@@ -52,7 +54,7 @@ class Interaction : public testing::Test {
 
   CompareInput input_ = TwoRanks();
   CompareModel model_ = ModelOf(input_);
-  Layout layout_ = MakeLayout(model_, kSize, 0.0F, 0);
+  Layout layout_ = MakeLayout(model_, kWindow, 1.0F, 0.0F, 0);
   ViewState state_ = StartOf(model_);
   float x_ = 0.0F;
   float y_ = 0.0F;
@@ -186,36 +188,67 @@ TEST_F(Interaction, AsksForOtherRowsStepsAndAlignment) {
   Type(U'q');
   EXPECT_EQ(state_.wanted.rows, LaneRows::kQueues);
   Type(U'g');
+  EXPECT_EQ(state_.wanted.alignment, Alignment::kMicroBatch);
+  Type(U'k');
   EXPECT_EQ(state_.wanted.alignment, Alignment::kWallClock);
+  Type(U'x');
+  EXPECT_EQ(state_.wanted.alignment, Alignment::kWarp);
+  Type(U'g');
+  EXPECT_EQ(state_.wanted.alignment, Alignment::kStepStart);
   Type(U'.');  // there is one step only
   EXPECT_EQ(state_.wanted.measured_step, std::nullopt);
-  Type(U't');
-  EXPECT_TRUE(state_.light);
-  Type(U'?');
-  EXPECT_TRUE(state_.help);
 }
 
 TEST_F(Interaction, KeepsItsPlaceWhenTheModelChanges) {
   state_.viewport = {100.0, 150.0};
   state_.selected = SpanRef{Side::kMeasured, 1};
   const CompareModel queues = ModelOf(input_, {.rows = LaneRows::kQueues});
-  const ViewState kept = CarryOver(model_, queues, state_);
+  const ViewState kept = CarryOver(model_.options, true, queues, state_);
   EXPECT_EQ(kept.viewport, state_.viewport);
   EXPECT_EQ(kept.selected, state_.selected);
   const CompareModel wall = ModelOf(input_, {.alignment = Alignment::kWallClock});
-  EXPECT_EQ(CarryOver(model_, wall, state_).viewport, Fitted(wall.extent));
+  EXPECT_EQ(CarryOver(model_.options, true, wall, state_).viewport, Fitted(wall.extent));
   CompareInput fewer = TwoRanks();
   fewer.measured->timeline.spans.resize(1);
   const CompareModel other = ModelOf(fewer);
-  const ViewState lost = CarryOver(model_, other, state_);
+  const ViewState lost = CarryOver(model_.options, false, other, state_);
   EXPECT_FALSE(lost.selected.has_value());
+}
+
+TEST_F(Interaction, AlignsAtTheSelectedOpAlone) {
+  Type(U'e');  // nothing is selected
+  EXPECT_EQ(state_.wanted.alignment, Alignment::kStepStart);
+  state_.selected = SpanRef{Side::kMeasured, 1};
+  Type(U'e');
+  EXPECT_EQ(state_.wanted.alignment, Alignment::kSelectedOp);
+  EXPECT_EQ(state_.wanted.anchor, (Anchor{0, model_.SpanOf({Side::kMeasured, 1}).op}));
+}
+
+TEST_F(Interaction, ShowsTheCriticalPathOfEitherSide) {
+  Type(U'c');
+  EXPECT_EQ(state_.path, Side::kMeasured);
+  Type(U'c');
+  EXPECT_EQ(state_.path, Side::kPredicted);
+  Type(U'c');
+  EXPECT_EQ(state_.path, std::nullopt);
+}
+
+TEST_F(Interaction, GoesRoundTheFoundSpans) {
+  state_.found = FindSpans(model_, "mlp");
+  ASSERT_EQ(state_.found.size(), 4U);
+  const double length = state_.viewport.LengthNs();
+  GoToFound(model_, layout_, 3, state_);
+  EXPECT_EQ(state_.selected, state_.found[3]);
+  EXPECT_NEAR(state_.viewport.LengthNs(), length, 1e-6);
+  Type(U'n');
+  EXPECT_EQ(state_.selected, state_.found[0]);
 }
 
 TEST_F(Interaction, IgnoresDragsThatBeganOutsideThePlot) {
   const Viewport before = state_.viewport;
-  MoveTo(400.0F, layout_.header.y0 + 5);
+  MoveTo(400.0F, layout_.legend.y0 + 5);
   Press();
-  Drag(300.0F, layout_.header.y0 + 5);
+  Drag(300.0F, layout_.legend.y0 + 5);
   EXPECT_EQ(state_.viewport, before);
 }
 

@@ -8,11 +8,11 @@
 namespace foretrain::ui {
 namespace {
 
-constexpr ViewSize kSize{1600, 900, 1};
+constexpr Box kWindow{0, 0, 1600, 900};
 
 // The middle of each span in its lane, and what is found there.
 void ExpectEachSpanHitsItself(const CompareModel& model, LaneRows rows) {
-  const Layout layout = MakeLayout(model, kSize, 0.0F, 0);
+  const Layout layout = MakeLayout(model, kWindow, 1.0F, 0.0F, 0);
   std::size_t hits = 0;
   for (const LaneBox& lane : layout.lane_boxes) {
     for (const StripBox& strip : lane.strips) {
@@ -52,7 +52,7 @@ TEST(Layout, FindsNarrowSpansWithinTwoPixels) {
   input.measured = RunOfSpans({ComputeSpan({}, 0, 1), ComputeSpan({.op = 1}, 50'000, 50'001),
                                ComputeSpan({.op = 2}, 99'999, 100'000)});
   const CompareModel model = ModelOf(input);
-  const Layout layout = MakeLayout(model, kSize, 0.0F, 0);
+  const Layout layout = MakeLayout(model, kWindow, 1.0F, 0.0F, 0);
   const Viewport view{0.0, 100'000.0};
   const Box strip = layout.lane_boxes.at(0).strips.at(0).box;
   const float x = layout.plot_x0 + static_cast<float>(layout.Columns()) / 2;
@@ -62,13 +62,13 @@ TEST(Layout, FindsNarrowSpansWithinTwoPixels) {
   const auto far = HitTest(model, layout, view, x + 3.0F, strip.y0 + 2);
   ASSERT_TRUE(far.has_value());
   EXPECT_FALSE(far->span.has_value());
-  EXPECT_FALSE(HitTest(model, layout, view, x, layout.header.y0 + 1).has_value());
+  EXPECT_FALSE(HitTest(model, layout, view, x, layout.axis.y0 + 1).has_value());
 }
 
 TEST(Layout, PutsTheForecastAboveTheMeasurementAndItsErrorBelow) {
   const CompareInput input = TwoRanks();
   const CompareModel model = ModelOf(input);
-  const Layout layout = MakeLayout(model, kSize, 0.0F, 0);
+  const Layout layout = MakeLayout(model, kWindow, 1.0F, 0.0F, 0);
   ASSERT_EQ(layout.lane_boxes.size(), 2U);
   const LaneBox& lane = layout.lane_boxes[0];
   ASSERT_EQ(lane.strips.size(), 4U);
@@ -83,15 +83,15 @@ TEST(Layout, PutsTheForecastAboveTheMeasurementAndItsErrorBelow) {
 TEST(Layout, LeavesPanelsOutOfSmallWindows) {
   const CompareInput input = SampleInput({.layers = 2, .micro_batches = 2});
   const CompareModel model = ModelOf(input);
-  EXPECT_FALSE(MakeLayout(model, kSize, 0.0F, 0).memory.IsEmpty());
-  EXPECT_FALSE(MakeLayout(model, kSize, 0.0F, 0).drift.IsEmpty());
-  const Layout low = MakeLayout(model, {1600, 480, 1}, 0.0F, 0);
+  EXPECT_FALSE(MakeLayout(model, kWindow, 1.0F, 0.0F, 0).memory.IsEmpty());
+  EXPECT_FALSE(MakeLayout(model, kWindow, 1.0F, 0.0F, 0).drift.IsEmpty());
+  const Layout low = MakeLayout(model, {0, 0, 1600, 370}, 1.0F, 0.0F, 0);
   EXPECT_TRUE(low.memory.IsEmpty());
   EXPECT_FALSE(low.drift.IsEmpty());
-  const Layout lower = MakeLayout(model, {1600, 320, 1}, 0.0F, 0);
+  const Layout lower = MakeLayout(model, {0, 0, 1600, 210}, 1.0F, 0.0F, 0);
   EXPECT_TRUE(lower.drift.IsEmpty());
   EXPECT_FALSE(lower.lanes.IsEmpty());
-  const Layout tiny = MakeLayout(model, {1, 1, 1}, 0.0F, 0);
+  const Layout tiny = MakeLayout(model, {0, 0, 1, 1}, 1.0F, 0.0F, 0);
   EXPECT_EQ(tiny.Columns(), 0);
 }
 
@@ -101,10 +101,10 @@ TEST(Layout, ScrollsLanesThatDoNotFit) {
   CompareInput input;
   input.measured = RunOfSpans(spans);
   const CompareModel model = ModelOf(input);
-  const Layout top = MakeLayout(model, kSize, 0.0F, 0);
+  const Layout top = MakeLayout(model, kWindow, 1.0F, 0.0F, 0);
   EXPECT_GT(top.most_scroll, 0.0F);
   EXPECT_EQ(top.lane_boxes.front().lane, 0U);
-  const Layout bottom = MakeLayout(model, kSize, 1e9F, 0);
+  const Layout bottom = MakeLayout(model, kWindow, 1.0F, 1e9F, 0);
   EXPECT_FLOAT_EQ(bottom.scroll, bottom.most_scroll);
   EXPECT_EQ(bottom.lane_boxes.back().lane, 63U);
   EXPECT_FLOAT_EQ(bottom.lane_boxes.back().box.y1, bottom.lanes.y1);

@@ -1,4 +1,4 @@
-#include "ui/compare_view.h"
+#include "ui/desktop_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,20 +15,20 @@ constexpr const char* kNoEgl = "needs surfaceless EGL, as libegl-mesa0 with libg
 
 using testing::HasSubstr;
 
-class CompareView : public testing::Test {
+class DesktopView : public testing::Test {
  protected:
   // The Error of a picture with `options`, or kAborted where there was none.
   Error ErrorOf(const ViewOptions& options) const {
-    const auto done = ScreenshotCompare(input_, options, path_);
+    const auto done = ScreenshotDesktop({.input = input_}, options, path_);
     return done.has_value() ? Error{ErrorCode::kAborted, "drawn"} : done.error();
   }
 
   CompareInput input_ = TwoRanks();
-  std::string path_ = testing::TempDir() + "/compare_view.png";
+  std::string path_ = testing::TempDir() + "/desktop_view.png";
 };
 
-TEST_F(CompareView, WritesAPictureOfTheSizeAskedFor) {
-  const auto done = ScreenshotCompare(input_, {.width = 700, .height = 500}, path_);
+TEST_F(DesktopView, WritesAPictureOfTheSizeAskedFor) {
+  const auto done = ScreenshotDesktop({.input = input_}, {.width = 700, .height = 500}, path_);
   if (!done.has_value() && done.error().code == ErrorCode::kUnsupported) {
     GTEST_SKIP() << kNoEgl << done.error().message;
   }
@@ -39,7 +39,7 @@ TEST_F(CompareView, WritesAPictureOfTheSizeAskedFor) {
   EXPECT_EQ(image->height, 500);
 }
 
-TEST_F(CompareView, RefusesWhatTheRunsDoNotHave) {
+TEST_F(DesktopView, RefusesWhatTheRunsDoNotHave) {
   if (ErrorOf({}).code == ErrorCode::kUnsupported) GTEST_SKIP() << kNoEgl << ErrorOf({}).message;
   const Error step = ErrorOf({.step = 7});
   EXPECT_EQ(step.code, ErrorCode::kInvalidArgument);
@@ -49,7 +49,7 @@ TEST_F(CompareView, RefusesWhatTheRunsDoNotHave) {
   EXPECT_THAT(rank.message, HasSubstr("rank 9"));
 }
 
-TEST_F(CompareView, RefusesSizesScalesAndWindowsThatCannotBe) {
+TEST_F(DesktopView, RefusesSizesScalesAndWindowsThatCannotBe) {
   EXPECT_EQ(ErrorOf({.width = 0}).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(ErrorOf({.height = 100'000}).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(ErrorOf({.scale = -1.0}).code, ErrorCode::kInvalidArgument);
@@ -58,11 +58,11 @@ TEST_F(CompareView, RefusesSizesScalesAndWindowsThatCannotBe) {
   EXPECT_THAT(window.message, HasSubstr("must end after it starts"));
 }
 
-TEST_F(CompareView, SaysWhatToDoWithoutADisplay) {
+TEST_F(DesktopView, SaysWhatToDoWithoutADisplay) {
   const char* const display = std::getenv("DISPLAY");
   const std::string kept = display != nullptr ? display : "";
   unsetenv("DISPLAY");
-  const auto shown = ShowCompare(TwoRanks(), {});
+  const auto shown = ShowDesktop({.input = TwoRanks()}, {});
   if (display != nullptr) setenv("DISPLAY", kept.c_str(), 1);
   ASSERT_FALSE(shown.has_value());
   EXPECT_EQ(shown.error().code, ErrorCode::kUnsupported);

@@ -1,18 +1,27 @@
-#include "ui/compare_view.h"
+#include "ui/desktop_view.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "base/units.h"
-#include "ui/open_screen.h"
+#include "ui/open_desktop.h"
 #include "ui/render/headless.h"
 #include "ui/render/png.h"
 #include "ui/render/window.h"
 
 namespace foretrain {
+namespace {
+
+constexpr auto kMovingPause = std::chrono::milliseconds(20);
+constexpr int kMostMoving = 30'000;  // ten minutes: what moves longer is drawn as far as it came
+
+}  // namespace
+
 namespace ui {
 namespace {
 
@@ -42,20 +51,16 @@ Result<void> CheckStep(const CompareModel& model, const ViewOptions& options) {
                                           steps.front(), steps.back()));
 }
 
-CompareOptions CompareOptionsOf(const CompareInput& input, const ViewOptions& options,
-                                const Fonts& fonts) {
+CompareOptions CompareOptionsOf(const CompareInput& input, const ViewOptions& options) {
   CompareOptions compare;
   (input.measured.has_value() ? compare.measured_step : compare.predicted_step) = options.step;
   compare.alignment = options.wall_clock ? Alignment::kWallClock : Alignment::kStepStart;
   compare.rows = options.queues ? LaneRows::kQueues : LaneRows::kMerged;
-  if (!fonts.missing.empty()) compare.notices.push_back(fonts.missing);
   return compare;
 }
 
 Result<void> Place(const ViewOptions& options, CompareScreen& screen) {
-  FT_TRY(CheckStep(screen.model(), options));
   ViewState& state = screen.state();
-  state.light = options.light;
   if (options.window_start_s.has_value()) {
     state.viewport.start_ns = *options.window_start_s * kNsPerSecond;
   }
@@ -81,33 +86,59 @@ Result<void> Place(const ViewOptions& options, CompareScreen& screen) {
 
 }  // namespace
 
-Result<std::unique_ptr<CompareScreen>> OpenScreen(const CompareInput& input,
-                                                  const ViewOptions& options, const Fonts& fonts) {
+Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptions& options) {
   FT_TRY(CheckOptions(options));
-  auto screen = std::make_unique<CompareScreen>(input, CompareOptionsOf(input, options, fonts));
-  FT_TRY(Place(options, *screen));
-  return screen;
+  const CompareOptions compare = CompareOptionsOf(opened.input, options);
+  auto desktop = std::make_unique<Desktop>(
+      std::make_unique<const CompareInput>(std::move(opened.input)), compare);
+  FT_TRY(desktop->Show(options.view));
+  DesktopState& state = desktop->state();
+  state.light = options.light;
+  state.store = std::move(opened.path);
+  state.runs = std::move(opened.runs);
+  state.shown_run = opened.run;
+  state.shown_against = opened.against;
+  state.store_error = options.store_error;
+  state.plan_setup = options.plan_setup;
+  state.search = options.search;
+  state.local = options.local;
+  FT_TRY(CheckStep(*state.model, options));
+  FT_TRY(Place(options, desktop->compare()));
+  return desktop;
 }
 
 }  // namespace ui
 
-Result<void> ScreenshotCompare(const CompareInput& input, const ViewOptions& options,
-                               const std::string& path) {
+Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
+                               const std::string& path, const ExplainRuns& explain) {
   FT_TRY(ui::CheckOptions(options));
   const ui::ViewSize size{static_cast<float>(options.width), static_cast<float>(options.height),
                           options.scale > 0.0 ? static_cast<float>(options.scale) : 1.0F};
   FT_ASSIGN(const std::unique_ptr<ui::HeadlessView> view,
             ui::HeadlessView::Create(size, options.font_folders.value_or(ui::FontFolders())));
-  FT_ASSIGN(const std::unique_ptr<ui::CompareScreen> screen,
-            ui::OpenScreen(input, options, view->fonts()));
-  view->Frame(*screen);
+  FT_ASSIGN(const std::unique_ptr<ui::Desktop> desktop,
+            ui::OpenDesktop(std::move(opened), options));
+  desktop->state().explain = explain;
+  // Widgets take their sizes in the first frame and their places in the next; work on other threads
+  // is waited for.
+  view->Frame(*desktop);
+  for (int i = 0; i < kMostMoving && desktop->IsMoving(); ++i) {
+    std::this_thread::sleep_for(kMovingPause);
+    view->Frame(*desktop);
+  }
+  view->Frame(*desktop);
   return ui::WritePng(view->Read(), path);
 }
 
-Result<void> ShowCompare(CompareInput input, const ViewOptions& options, const ReloadRuns& reload,
-                         const std::function<bool()>& stop) {
+Result<bool> ViewNeedsRuns(const std::string& view) {
+  FT_ASSIGN(const std::size_t place, ui::FindView(view));
+  return ui::ViewTable()[place].strip;
+}
+
+Result<void> ShowDesktop(OpenedStore opened, const ViewOptions& options,
+                         const DesktopHooks& hooks) {
   FT_TRY(ui::CheckOptions(options));
-  return ui::RunWindow(std::make_unique<CompareInput>(std::move(input)), options, reload, stop);
+  return ui::RunWindow(std::move(opened), options, hooks);
 }
 
 }  // namespace foretrain

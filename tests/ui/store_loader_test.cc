@@ -1,0 +1,157 @@
+// Opening stores from the desktop: the panel, the thread that reads, and what goes wrong.
+#include "ui/store_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "tests/ui/hand_made.h"
+#include "tests/ui/headless_frames.h"
+#include "ui/view/input.h"
+
+namespace foretrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Stores by path; a path that is not here cannot be opened.
+class FakeStores final : public StoreAccess {
+ public:
+  Result<std::unique_ptr<OpenedStore>> Open(const StoreRequest& request) override {
+    asked_.push_back(request);
+    if (request.path == "throws.db") throw std::runtime_error("thrown while reading");
+    if (request.path != "good.db") {
+      return Fail(ErrorCode::kCorruptInput, request.path + ": page 3 is damaged");
+    }
+    return Opened(request.run == 0 ? 2 : request.run);
+  }
+  Result<std::unique_ptr<OpenedStore>> Newer() override {
+    ++newer_;
+    if (gone_) return Fail(ErrorCode::kIo, "good.db: the file is gone");
+    return nullptr;
+  }
+
+  static std::unique_ptr<OpenedStore> Opened(RunId run) {
+    auto opened = std::make_unique<OpenedStore>();
+    opened->path = "good.db";
+    opened->run = run;
+    opened->input = TwoRanks();
+    opened->runs = {{.id = 1, .kind = RunKind::kPredicted, .label = "the forecast"},
+                    {.id = 2, .status = RunStatus::kFinished, .label = "the measured one"},
+                    {.id = 3, .status = RunStatus::kInterrupted, .label = "stopped early"}};
+    return opened;
+  }
+
+  std::vector<StoreRequest> asked_;
+  std::atomic<int> newer_ = 0;
+  std::atomic<bool> gone_ = false;
+};
+
+class StorePanel : public HeadlessFrames {
+ protected:
+  void SetUp() override {
+    HeadlessFrames::SetUp();
+    if (!IsSkipped()) OpenDesktop({});
+  }
+
+  ui::DesktopState& desktop() { return whole_->state(); }
+
+  // Frames until nothing is being read. Time of its own: the clock stands at `now_s`.
+  const ui::FrameRecord& Settle(double now_s = 0.0) {
+    loader_.Refresh(now_s, desktop());
+    while (loader_.IsBusy()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      loader_.Refresh(now_s, desktop());
+    }
+    return Frame();
+  }
+
+  FakeStores stores_;
+  ui::StoreLoader loader_{&stores_};
+};
+
+TEST_F(StorePanel, WelcomesWithTheCommandsThatMakeAStore) {
+  desktop().recent = {"good.db", "old.db"};
+  Frame();
+  for (const char* text : {"Open a store", "Recent stores", "old.db", "foretrain demo"}) {
+    EXPECT_TRUE(Shows(last_, text)) << text;
+  }
+  ClickOn("good.db");
+  EXPECT_EQ(whole_->state().wanted_store.value_or(StoreRequest{}).path, "good.db");
+  Settle();
+  EXPECT_FALSE(whole_->ShowsStores());
+  EXPECT_TRUE(Shows(Frame(), "rank 0"));
+  EXPECT_TRUE(Shows(last_, "3 runs"));
+}
+
+TEST_F(StorePanel, OpensThePathThatIsTyped) {
+  Frame();
+  ClickOn("##store path");
+  for (const char c : std::string("good.db")) Type(c);
+  EXPECT_EQ(whole_->view(), "compare");  // the letters went to the field
+  Frame();
+  ClickOn("Open");
+  Settle();
+  EXPECT_EQ(desktop().store, "good.db");
+  EXPECT_THAT(desktop().recent, ElementsAre("good.db"));
+}
+
+TEST_F(StorePanel, SaysWhatIsWrongWithAStoreAndOpensTheNext) {
+  desktop().wanted_store = StoreRequest{.path = "bad.db"};
+  EXPECT_TRUE(Shows(Settle(), "bad.db: page 3 is damaged"));
+  EXPECT_TRUE(whole_->ShowsStores());
+  desktop().wanted_store = StoreRequest{.path = "throws.db"};
+  EXPECT_TRUE(Shows(Settle(), "thrown while reading"));
+  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  EXPECT_FALSE(Shows(Settle(), "damaged"));
+  EXPECT_TRUE(Shows(last_, "rank 0"));
+  // The open one stays.
+  desktop().wanted_store = StoreRequest{.path = "bad.db"};
+  EXPECT_TRUE(Shows(Settle(), "page 3 is damaged"));
+  EXPECT_EQ(desktop().store, "good.db");
+  Type('o');
+  EXPECT_TRUE(Shows(Frame(), "rank 0"));
+}
+
+TEST_F(StorePanel, ShowsOtherRunsOfTheStore) {
+  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  Settle();
+  Type('o');
+  Frame();
+  for (const char* text : {"Runs of good.db", "the measured one", "interrupted", "shown"}) {
+    EXPECT_TRUE(Shows(last_, text)) << text;
+  }
+  ClickOn("show run 3");
+  Settle();
+  EXPECT_EQ(stores_.asked_.back().run, 3);
+  EXPECT_EQ(desktop().shown_run, 3);
+  Type('o');
+  Frame();
+  ClickOn("against run 2");
+  Settle();
+  EXPECT_EQ(stores_.asked_.back().run, 3);
+  EXPECT_EQ(stores_.asked_.back().against, 2);
+}
+
+TEST_F(StorePanel, SaysWhenTheOpenStoreCannotBeReadAgain) {
+  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  Settle();
+  stores_.gone_ = true;
+  EXPECT_TRUE(Shows(Settle(2.0), "the file is gone"));
+  EXPECT_TRUE(Shows(last_, "rank 0"));
+  stores_.gone_ = false;
+  EXPECT_FALSE(Shows(Settle(4.0), "the file is gone"));
+  EXPECT_EQ(stores_.newer_, 2);
+  // Less than a second later it is not asked.
+  Settle(4.5);
+  EXPECT_EQ(stores_.newer_, 2);
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,81 @@
+// The shell around the views, frame by frame, without a display.
+#include "ui/view/desktop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include "tests/ui/hand_made.h"
+#include "tests/ui/headless_frames.h"
+#include "tests/ui/sample_run.h"
+#include "ui/view/view_table.h"
+
+namespace foretrain {
+namespace {
+
+using testing::HasSubstr;
+
+class DesktopFrames : public HeadlessFrames {};
+
+TEST_F(DesktopFrames, ShowsRailNumbersAndWhatIsLoaded) {
+  OpenDesktop(SampleInput({.layers = 4, .micro_batches = 4}));
+  whole_->state().store = "some/runs.db";
+  const ui::FrameRecord& record = Frame();
+  for (const char* text : {"Compare", "step time", "tokens/s", "bubble", "peak memory", "coverage",
+                           "median of 3", "aligned at step start", "some/runs.db", "rank 0"}) {
+    EXPECT_TRUE(Shows(record, text)) << text;
+  }
+}
+
+TEST_F(DesktopFrames, SaysWhichRunIsMissing) {
+  CompareInput input = TwoRanks();
+  input.predicted.reset();
+  OpenDesktop(input);
+  EXPECT_TRUE(Shows(Frame(), "measurement alone"));
+  EXPECT_TRUE(Shows(Frame(), "not predicted"));
+  input = TwoRanks();
+  input.measured.reset();
+  OpenDesktop(input);
+  EXPECT_TRUE(Shows(Frame(), "forecast alone"));
+  EXPECT_TRUE(Shows(Frame(), "not measured"));
+  OpenDesktop({});
+  EXPECT_TRUE(Shows(Frame(), "There is no run to show."));
+  EXPECT_TRUE(Shows(Frame(), "no store is open"));
+}
+
+TEST_F(DesktopFrames, ShowsTheHelpSheetAndChangesTheme) {
+  OpenDesktop(TwoRanks());
+  EXPECT_TRUE(Shows(Type('?'), "Keys and mouse"));
+  EXPECT_FALSE(Shows(Type('?'), "Keys and mouse"));
+  const ui::Colour dark = whole_->ground();
+  Type('t');
+  EXPECT_NE(whole_->ground(), dark);
+}
+
+TEST_F(DesktopFrames, GoesToEachViewByClickAndByKey) {
+  OpenDesktop(TwoRanks());
+  for (const ui::ViewEntry& entry : ui::ViewTable()) {
+    ClickOn(entry.title);
+    EXPECT_EQ(whole_->view(), entry.name);
+  }
+  for (const ui::ViewEntry& entry : ui::ViewTable()) {
+    Type(static_cast<char>(entry.key));
+    EXPECT_EQ(whole_->view(), entry.name);
+    whole_->state().go_to = entry.name;
+    Frame();
+    EXPECT_EQ(whole_->view(), entry.name);
+  }
+}
+
+TEST(ViewTable, NamesTheViewsThereAre) {
+  const auto unknown = ui::FindView("pie");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(unknown.error().message, HasSubstr("\"pie\""));
+  for (const ui::ViewEntry& entry : ui::ViewTable()) {
+    EXPECT_THAT(unknown.error().message, HasSubstr(std::string(entry.name)));
+  }
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,93 @@
+// Ten thousand frames of random mouse, keys, characters and sizes over all views. Slow: thousands
+// of frames of each view.
+#include <gtest/gtest.h>
+#include <imgui.h>
+
+#include <cctype>
+#include <random>
+
+#include "tests/ui/hand_made.h"
+#include "tests/ui/headless_frames.h"
+#include "tests/ui/sample_run.h"
+#include "ui/view/input.h"
+#include "ui/view/view_table.h"
+
+namespace foretrain {
+namespace {
+
+constexpr int kFrames = 10'000;
+
+// "nan" as a word: names of models and presets hold the letters.
+bool HoldsNan(const std::string& label) {
+  const auto letter = [&label](std::size_t at) {
+    return at < label.size() && std::isalpha(static_cast<unsigned char>(label[at])) != 0;
+  };
+  for (std::size_t at = label.find("nan"); at != std::string::npos; at = label.find("nan", at + 1)) {
+    if (!letter(at + 3) && (at == 0 || !letter(at - 1))) return true;
+  }
+  return false;
+}
+
+class RandomInput : public HeadlessFrames {
+ protected:
+  // One frame of what a cat on the desk does. Numbers, not a time, decide what happens.
+  void Disturb(std::mt19937_64& engine) {
+    ImGuiIO& io = ImGui::GetIO();
+    const auto draw = [&engine](std::uint64_t below) {
+      return static_cast<int>(engine() % below);
+    };
+    if (draw(3) == 0) {
+      io.MousePos = {static_cast<float>(draw(1100)) - 50.0F, static_cast<float>(draw(800)) - 50.0F};
+    }
+    if (draw(4) == 0) io.MouseDown[0] = !io.MouseDown[0];
+    if (draw(40) == 0) io.MouseDown[1] = !io.MouseDown[1];
+    if (draw(6) == 0) io.MouseWheel = static_cast<float>(draw(11)) - 5.0F;
+    if (draw(30) == 0) io.MouseWheelH = static_cast<float>(draw(5)) - 2.0F;
+    if (draw(5) == 0) {
+      static constexpr std::string_view kKeys = "12345678?hHtToOfFmM[].,qQgzbekxcC/nNuU aA0.-%{";
+      io.AddInputCharacter(static_cast<unsigned char>(kKeys[engine() % kKeys.size()]));
+    }
+    if (draw(50) == 0) io.AddInputCharacter(static_cast<unsigned>(draw(0x2FFF)));
+    for (const int key : {ui::kKeyA, ui::kKeyD, ui::kKeyS, ui::kKeyW, ui::kKeyEscape,
+                          ui::kKeyEnter}) {
+      if (draw(25) == 0) io.KeysDown[key] = !io.KeysDown[key];
+    }
+    if (draw(20) == 0) io.KeyShift = !io.KeyShift;
+    if (draw(20) == 0) io.KeyCtrl = !io.KeyCtrl;
+    io.KeyMods = (io.KeyShift ? ImGuiKeyModFlags_Shift : 0) |
+                 (io.KeyCtrl ? ImGuiKeyModFlags_Ctrl : 0);
+    if (draw(60) == 0) whole_->state().go_to = ui::ViewTable()[engine() % ui::ViewTable().size()].name;
+  }
+
+  void ExpectSense() {
+    for (const std::string& label : last_.labels) {
+      ASSERT_FALSE(HoldsNan(label)) << label;
+    }
+    ASSERT_LE(last_.rectangles, 10'000U);
+  }
+};
+
+TEST_F(RandomInput, LeavesEveryViewStanding) {
+  std::mt19937_64 engine(2026);
+  const std::vector<CompareInput> inputs = [] {
+    std::vector<CompareInput> all{SampleInput({.stages = 2, .layers = 2, .micro_batches = 4}),
+                                  TwoRanks(), CompareInput{}};
+    all.push_back({.measured = RunOfSpans({ComputeSpan({}, 5, 5)})});
+    all.push_back({.predicted = RunOfSpans({})});
+    return all;
+  }();
+  OpenDesktop(inputs[0]);
+  for (int frame = 0; frame < kFrames; ++frame) {
+    Disturb(engine);
+    Frame();
+    ASSERT_NO_FATAL_FAILURE(ExpectSense()) << "frame " << frame;
+    // Other runs come while a view is shown.
+    if (engine() % 400 == 0) {
+      const CompareInput& next = inputs[engine() % inputs.size()];
+      whole_->state().SetInput(std::make_unique<const CompareInput>(next), ui::FactsOf(next));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,114 @@
+// How long a turn of What-if takes, from request to answer, as the desktop asks for it: printed, not
+// asserted. docs/ui.md has the figures.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/spec/catalogue.h"
+#include "ui/view_model/plan_controls.h"
+#include "ui/view_model/what_if.h"
+
+namespace foretrain::ui {
+namespace {
+
+Scenario ScenarioOf(const std::string& model, const std::string& cluster, const Plan& plan) {
+  const auto catalogue = BuiltInCatalogue();
+  Scenario out;
+  out.model = ResolveModel(model, "test", *catalogue)->model;
+  out.cluster = *ParseCluster(cluster, *catalogue);
+  out.machine = {out.cluster, DeriveProfile(out.cluster)};
+  out.plan = plan;
+  return out;
+}
+
+struct Turn {
+  std::string name;
+  std::function<void(Scenario&)> turn;
+};
+
+// Each turn of `turns` from the scenario as it was, as the first of its kind.
+void Print(const Scenario& start, const std::vector<Turn>& turns) {
+  SystemClock clock;
+  double worst_s = 0;
+  for (const Turn& turn : turns) {
+    StepMaker maker(clock);
+    ASSERT_TRUE(maker.Make({start, -1}).has_value());
+    Scenario turned = start;
+    turn.turn(turned);
+    const std::int64_t cpu_ns = clock.ThreadCpuNs();
+    const auto step = maker.Make({turned, -1});
+    const double cpu_s = SecondsFromNs(clock.ThreadCpuNs() - cpu_ns);
+    if (!step) {
+      std::printf("%-28s refused: %s\n", turn.name.c_str(), step.error().message.c_str());
+      continue;
+    }
+    worst_s = std::max(worst_s, cpu_s);
+    std::printf("%-28s %8s wall %8s cpu, step %s\n", turn.name.c_str(),
+                FormatSeconds(step->seconds).c_str(), FormatSeconds(cpu_s).c_str(),
+                FormatSeconds(step->figures.step_s).c_str());
+  }
+  std::printf("%-28s %8s\n", "longest, cpu", FormatSeconds(worst_s).c_str());
+}
+
+std::vector<Turn> TurnsOf(const Scenario& start) {
+  std::vector<Turn> turns = {{"nothing", [](Scenario&) {}}};
+  for (const ControlGroup& group : ControlGroups()) {
+    for (const PlanField* field : group.fields) {
+      if (field->get == nullptr) continue;
+      const auto steps = StepsOf(*field, start.model, start.plan, start.cluster.Devices());
+      const std::int64_t own = field->get(start.plan);
+      const auto at = std::find(steps.begin(), steps.end(), own);
+      const std::int64_t next = at + 1 < steps.end() ? *(at + 1) : steps.front();
+      if (next == own) continue;
+      turns.push_back({std::string(field->name) + " " + TextOf(*field, next),
+                       [field, next](Scenario& scenario) {
+                         scenario.plan =
+                             WithField(*field, next, scenario.plan, scenario.cluster.Devices());
+                       }});
+    }
+  }
+  for (const HardwareField& field : HardwareFields()) {
+    if (field.get(start.cluster) <= 0) continue;
+    turns.push_back({"machine: " + std::string(field.name), [&field](Scenario& scenario) {
+                       field.Set(scenario.cluster, field.In(scenario.cluster) * 1.1);
+                     }});
+  }
+  return turns;
+}
+
+TEST(WhatIfSpeed, OfSixtyFourStagesAndFiveHundredTwelveMicroBatches) {
+  Plan plan;
+  plan.tp = 8;
+  plan.pp = 64;
+  plan.sequence = 2048;
+  plan.global_batch = 512;
+  plan.micro_batch = 1;
+  plan.precision = Precision::kBf16;
+  Scenario start = ScenarioOf("gpt3-175b", "64x8xa100-80gb-sxm", plan);
+  start.model.layers = 128;
+  Print(start, TurnsOf(start));
+}
+
+TEST(WhatIfSpeed, OfEightDevices) {
+  Plan plan;
+  plan.dp = 2;
+  plan.tp = 2;
+  plan.pp = 2;
+  plan.zero_stage = 1;
+  plan.sequence = 8192;
+  plan.global_batch = 64;
+  plan.micro_batch = 1;
+  plan.precision = Precision::kBf16;
+  const Scenario start = ScenarioOf("llama3-8b", "1x8xh100-80gb-sxm", plan);
+  Print(start, TurnsOf(start));
+}
+
+}  // namespace
+}  // namespace foretrain::ui

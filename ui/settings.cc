@@ -1,0 +1,75 @@
+#include "ui/settings.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::int64_t kMostBytes = 1 << 20;
+constexpr std::int64_t kMostPixels = 16384;
+constexpr std::size_t kMostPathBytes = 4096;
+
+}  // namespace
+
+void Settings::Remember(const std::string& path) {
+  std::erase(recent, path);
+  recent.insert(recent.begin(), path);
+  if (recent.size() > kMostRecent) recent.resize(kMostRecent);
+}
+
+std::string ToJson(const Settings& settings) {
+  JsonWriter json(2);
+  json.BeginObject().Field("schema", 1).Field("theme", settings.light ? "light" : "dark");
+  json.Field("scale", settings.scale).Field("width", settings.width);
+  json.Field("height", settings.height).Field("view", settings.view);
+  json.Name("recent_stores").BeginArray();
+  for (const std::string& path : settings.recent) json.String(path);
+  return json.EndArray().EndObject().Take();
+}
+
+Result<Settings> SettingsFromJson(std::string_view text, std::string_view source) {
+  FT_ASSIGN(const JsonValue value, ParseJson(text, source));
+  JsonFields fields(value, source);
+  Settings settings;
+  static constexpr std::array<std::string_view, 2> kThemes{"dark", "light"};
+  settings.light = fields.ChoiceOr("theme", 0, kThemes) == 1;
+  settings.scale = fields.NumberOr("scale", settings.scale, 0.0, 8.0);
+  settings.width = static_cast<int>(fields.IntegerOr("width", settings.width, 1, kMostPixels));
+  settings.height = static_cast<int>(fields.IntegerOr("height", settings.height, 1, kMostPixels));
+  settings.view = fields.StringOr("view", settings.view);
+  settings.recent = fields.StringsOr("recent_stores", kMostPathBytes);
+  if (settings.recent.size() > kMostRecent) settings.recent.resize(kMostRecent);
+  FT_TRY(fields.Finish(/*ignore_unknown=*/true));
+  return settings;
+}
+
+Settings SettingsFile::Load() {
+  damage_.clear();
+  if (path_.empty()) return {};
+  const auto info = files_.Stat(path_);
+  if (info.has_value() && info->kind == FileKind::kMissing) return {};
+  const auto text = ReadFile(files_, path_, kMostBytes);
+  auto settings = text.has_value() ? SettingsFromJson(*text, path_)
+                                   : Result<Settings>(tl::unexpected<Error>(text.error()));
+  if (settings.has_value()) return *std::move(settings);
+  damage_ = "The settings cannot be read and are as new: " + settings.error().message + ". " +
+            "The file is kept as " + Printable(path_, 512) + ".bad.";
+  return {};
+}
+
+Result<void> SettingsFile::Save(const Settings& settings) {
+  if (path_.empty()) return {};
+  FT_TRY(files_.CreateDirectories(std::filesystem::path(path_).parent_path().string()));
+  if (!damage_.empty()) {
+    FT_TRY(files_.Rename(path_, path_ + ".bad"));
+    damage_.clear();
+  }
+  return WriteFileAtomically(files_, path_, ToJson(settings));
+}
+
+}  // namespace foretrain

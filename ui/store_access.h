@@ -1,0 +1,42 @@
+// How the desktop gets at stored runs: whoever runs it opens stores. Leaves out when that happens
+// (ui/store_loader.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "traces/run.h"
+#include "ui/run_view.h"
+
+namespace foretrain {
+
+// A store, and which of its runs to show.
+struct StoreRequest {
+  std::string path{};
+  RunId run = 0;      // 0: the newest measured one, or the newest forecast
+  RunId against = 0;  // 0: the forecast of the run
+};
+
+struct OpenedStore {
+  std::string path{};
+  RunId run = 0;      // that is shown
+  RunId against = 0;  // as asked
+  CompareInput input{};
+  std::vector<RunInfo> runs{};  // of the store, oldest first
+};
+
+class StoreAccess {
+ public:
+  virtual ~StoreAccess() = default;
+
+  // Opens a store in place of the one before, which stays open where this fails.
+  // Errors: what is wrong with the file, in a sentence for the user.
+  virtual Result<std::unique_ptr<OpenedStore>> Open(const StoreRequest& request) = 0;
+
+  // The same runs of the open store as they are now; null where nothing has changed.
+  virtual Result<std::unique_ptr<OpenedStore>> Newer() = 0;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,231 @@
+#include "ui/view/desktop.h"
+
+#include <imgui.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "ui/view/input.h"
+#include "ui/view/shell_parts.h"
+#include "ui/view/widgets.h"
+
+namespace foretrain::ui {
+namespace {
+
+// In pixels at scale 1.
+constexpr float kRail = 76.0F;
+constexpr float kItem = 58.0F;
+constexpr float kLeastItem = 36.0F;
+constexpr float kBar = 42.0F;
+constexpr float kStrip = 68.0F;
+constexpr float kNotice = 24.0F;
+constexpr float kStatus = 26.0F;
+constexpr float kStore = 180.0F;
+constexpr std::size_t kMostNotices = 4;
+
+// `icon` as UTF-8, three bytes as all of the icons' range takes.
+std::string Utf8(char32_t icon) {
+  return {static_cast<char>(0xE0 | icon >> 12), static_cast<char>(0x80 | (icon >> 6 & 0x3F)),
+          static_cast<char>(0x80 | (icon & 0x3F))};
+}
+
+Theme ThemeOf(const DesktopState& state) { return state.light ? LightTheme() : DarkTheme(); }
+
+}  // namespace
+
+Desktop::Desktop(std::unique_ptr<const CompareInput> input, const CompareOptions& options)
+    : state_(std::move(input), options), stores_(state_), screens_(ViewTable().size()) {
+  const auto compare = FindView("compare");
+  if (compare.has_value()) chosen_ = *compare;
+}
+
+Result<void> Desktop::Show(std::string_view name) {
+  FT_ASSIGN(chosen_, FindView(name));
+  return {};
+}
+
+bool Desktop::ShowsStores() const {
+  const bool runs = state_.input->predicted.has_value() || state_.input->measured.has_value();
+  return state_.choosing_store || (ViewTable()[chosen_].strip && !runs);
+}
+
+Screen& Desktop::screen() {
+  if (ShowsStores()) return stores_;
+  std::unique_ptr<Screen>& screen = screens_[chosen_];
+  if (screen == nullptr) screen = ViewTable()[chosen_].make(state_);
+  return *screen;
+}
+
+CompareScreen& Desktop::compare() {
+  const std::size_t place = FindView("compare").value();
+  std::unique_ptr<Screen>& screen = screens_[place];
+  if (screen == nullptr) screen = ViewTable()[place].make(state_);
+  return static_cast<CompareScreen&>(*screen);
+}
+
+bool Desktop::IsMoving() const {
+  if (moving_ || stores_.IsMoving()) return true;
+  return screens_[chosen_] != nullptr && screens_[chosen_]->IsMoving();
+}
+
+Colour Desktop::ground() const { return ThemeOf(state_).ground; }
+
+Desktop::Parts Desktop::PartsOf(const ViewSize& size, std::size_t notices) const {
+  const auto px = [&size](float units) { return std::round(units * size.scale); };
+  Parts parts;
+  parts.window = {0.0F, 0.0F, std::floor(size.width), std::floor(size.height)};
+  parts.rail = {0.0F, 0.0F, std::min(parts.window.x1, px(kRail)), parts.window.y1};
+  float top = 0.0F;
+  const auto cut = [&](float height) {
+    const Box box{parts.rail.x1, top, parts.window.x1, std::min(parts.window.y1, top + height)};
+    top = box.y1;
+    return box;
+  };
+  parts.bar = cut(px(kBar));
+  const bool strip = ViewTable()[chosen_].strip && !state_.model->numbers.empty();
+  parts.strip = cut(strip ? px(kStrip) : 0.0F);
+  parts.notices = cut(px(kNotice) * static_cast<float>(notices));
+  const float bottom = std::max(top, parts.window.y1 - px(kStatus));
+  parts.screen = {parts.rail.x1, top, parts.window.x1, bottom};
+  parts.status = {parts.rail.x1, bottom, parts.window.x1, parts.window.y1};
+  parts.store = {parts.rail.x1, bottom, parts.rail.x1 + px(kStore), parts.window.y1};
+  return parts;
+}
+
+std::vector<std::string> Desktop::NoticesOf(const Fonts& fonts) const {
+  std::vector<std::string> notices = state_.notices;
+  if (ViewTable()[chosen_].strip) {
+    const std::vector<std::string>& runs = state_.model->notices;
+    notices.insert(notices.end(), runs.begin(), runs.end());
+  }
+  if (!fonts.missing.empty()) notices.push_back(fonts.missing);
+  if (notices.size() > kMostNotices) {
+    const std::size_t more = notices.size() - kMostNotices + 1;
+    notices.resize(kMostNotices - 1);
+    notices.push_back("and " + std::to_string(more) + " more");
+  }
+  return notices;
+}
+
+std::vector<Box> Desktop::ItemsOf(const Box& rail, float scale) const {
+  const auto count = static_cast<float>(screens_.size());
+  const float height = std::floor(
+      std::clamp(rail.Height() / std::max(1.0F, count), kLeastItem * scale, kItem * scale));
+  std::vector<Box> items;
+  for (std::size_t i = 0; i < screens_.size(); ++i) {
+    const float y0 = rail.y0 + static_cast<float>(i) * height;
+    items.push_back({rail.x0, y0, rail.x1 - 1.0F, y0 + height});
+  }
+  return items;
+}
+
+void Desktop::Choose(std::size_t view) {
+  chosen_ = view;
+  state_.choosing_store = false;
+}
+
+void Desktop::OnKeys(InputFrame& input) {
+  std::vector<char32_t> left;
+  for (const char32_t typed : input.typed) {
+    const std::vector<ViewEntry>& table = ViewTable();
+    const auto view = std::find_if(table.begin(), table.end(), [typed](const ViewEntry& entry) {
+      return entry.key == typed;
+    });
+    if (view != table.end()) {
+      Choose(static_cast<std::size_t>(view - table.begin()));
+    } else if (typed == U'o' || typed == U'O') {
+      state_.choosing_store = !state_.choosing_store;
+    } else if (typed == U't' || typed == U'T') {
+      state_.light = !state_.light;
+    } else if (typed == U'?' || typed == U'h' || typed == U'H') {
+      help_ = !help_;
+    } else {
+      left.push_back(typed);
+    }
+  }
+  input.typed = std::move(left);
+  if (input.escape && help_) {
+    help_ = false;
+    input.escape = false;
+  }
+}
+
+InputFrame Desktop::Handle(const InputFrame& input, const Parts& parts,
+                           const std::vector<Box>& items) {
+  InputFrame own = ForScreen(input);
+  // With Ctrl, a number key chooses a view wherever the keyboard is.
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const int key = static_cast<int>(ViewTable()[i].key);
+    if (input.control && ImGui::IsKeyPressed(key, false)) Choose(i);
+    if (own.pressed && items[i].Contains(own.x, own.y)) Choose(i);
+  }
+  if (own.pressed && parts.store.Contains(own.x, own.y)) {
+    state_.choosing_store = !state_.choosing_store;
+  }
+  OnKeys(own);
+  if (own.pressed) screen_has_mouse_ = parts.screen.Contains(own.x, own.y);
+  if (!input.down && !input.released) screen_has_mouse_ = false;
+  if (help_ || (!screen_has_mouse_ && !parts.screen.Contains(own.x, own.y))) {
+    return WithoutMouse(own);
+  }
+  return own;
+}
+
+std::vector<HelpLine> Desktop::HelpOf() {
+  std::vector<HelpLine> lines = screen().Help();
+  lines.push_back({"1 to 8", "views of the left rail; with Ctrl in a text field too"});
+  lines.push_back({"O", "open another store, or another run of this one"});
+  lines.push_back({"T", "dark or light"});
+  lines.push_back({"? or H", "this sheet"});
+  return lines;
+}
+
+void Desktop::DrawShell(Canvas& canvas, const Parts& parts, const std::vector<Box>& items,
+                        const std::vector<std::string>& notices, const InputFrame& input) {
+  std::vector<RailItem> rail;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const ViewEntry& view = ViewTable()[i];
+    const std::string letter(view.title.substr(0, 1));
+    rail.push_back({items[i], canvas.fonts.icons != nullptr ? Utf8(view.icon) : letter, view.title,
+                    i == chosen_, items[i].Contains(input.x, input.y)});
+  }
+  DrawRail(canvas, parts.rail, rail);
+  DrawTopBar(canvas, parts.bar, state_, screen().Chips());
+  if (!parts.strip.IsEmpty()) DrawStrip(canvas, parts.strip, state_.model->numbers);
+  canvas.Fill({parts.bar.x0, parts.notices.y0 - 1.0F, parts.bar.x1, parts.notices.y0},
+              canvas.theme.line);
+  DrawNotices(canvas, parts.notices, notices);
+  DrawStatus(canvas, parts.status, parts.store, state_);
+}
+
+const FrameRecord& Desktop::Draw(const ViewSize& size, const Fonts& fonts, const InputFrame& input,
+                                 ImageSink& images) {
+  if (!state_.go_to.empty()) {
+    if (const auto view = FindView(state_.go_to); view.has_value()) Choose(*view);
+    state_.go_to.clear();
+  }
+  const std::vector<std::string> notices = NoticesOf(fonts);
+  const Screen* const before = &screen();
+  Parts parts = PartsOf(size, notices.size());
+  const std::vector<Box> items = ItemsOf(parts.rail, size.scale);
+  const InputFrame own = Handle(input, parts, items);
+  parts = PartsOf(size, notices.size());  // of the view that is shown
+  moving_ = &screen() != before;
+
+  const Theme theme = ThemeOf(state_);
+  ApplyStyle(theme, size.scale);
+  record_ = {};
+  Canvas canvas{*ImGui::GetBackgroundDrawList(), theme, fonts, size.scale, record_};
+  canvas.Fill(parts.window, theme.ground);
+  if (!parts.screen.IsEmpty()) screen().Draw({parts.screen, canvas, own, images});
+  DrawShell(canvas, parts, items, notices, input);
+  if (help_) {
+    Canvas above{*ImGui::GetForegroundDrawList(), theme, fonts, size.scale, record_};
+    DrawHelpSheet(above, parts.window, HelpOf());
+  }
+  return record_;
+}
+
+}  // namespace foretrain::ui

@@ -1,0 +1,201 @@
+#include "ui/view/plan_screen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "base/file_system.h"
+#include "base/units.h"
+#include "ui/view/planning_screens.h"
+
+namespace foretrain::ui {
+namespace {
+
+// In pixels at scale 1.
+constexpr float kSetup = 306.0F;
+constexpr float kSummary = 30.0F;
+constexpr float kLeastTable = 150.0F;
+constexpr float kNarrow = 520.0F;   // narrower: no details
+constexpr float kLeastUpper = 220.0F;
+
+int ThreadsOfSearch() {
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+std::optional<MeasuredPlan> MeasuredOf(const DesktopState& desktop) {
+  const auto& run = desktop.input->measured;
+  const Metrics* measured = desktop.facts.metrics[Index(Side::kMeasured)].get();
+  if (!run || measured == nullptr || !measured->overall || !measured->overall->tokens_per_s) {
+    return std::nullopt;
+  }
+  constexpr auto kDevice = static_cast<std::size_t>(Space::kDevice);
+  MeasuredPlan out;
+  out.label = run->label;
+  out.model = run->model;
+  out.tokens_per_s = *measured->overall->tokens_per_s;
+  out.memory_bytes = measured->peak_bytes[kDevice];
+  const Metrics* forecast = desktop.facts.metrics[Index(Side::kPredicted)].get();
+  if (forecast == nullptr || !forecast->overall || !forecast->overall->tokens_per_s) return out;
+  out.forecast_tokens_per_s = *forecast->overall->tokens_per_s;
+  out.forecast_memory_bytes = forecast->peak_bytes[kDevice];
+  return out;
+}
+
+void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& found) {
+  Canvas& canvas = frame.canvas;
+  const PlanRequest& request = *found.request;
+  const std::string what =
+      fmt::format("{} on {}, {} samples of {} tokens a step", request.model.name,
+                  request.cluster.name, request.space.base.global_batch,
+                  request.space.base.sequence);
+  const float pad = canvas.Px(14);
+  const float width = canvas.WidthOf(canvas.fonts.bold, what);
+  canvas.PushClip(box);
+  canvas.TextIn(canvas.fonts.bold, {box.x0 + pad, box.y0, box.x1, box.y1}, Align::kLeft,
+                canvas.theme.text, what);
+  canvas.TextIn(
+      canvas.fonts.small, {box.x0 + pad + width + canvas.Px(18), box.y0, box.x1 - pad, box.y1},
+      Align::kLeft, canvas.theme.muted,
+      fmt::format("{} plans compared, {} dropped, in {}; none takes less than {}; rates {}",
+                  CountText(found.evaluated), CountText(found.pruned),
+                  FormatSeconds(found.seconds), FormatSeconds(found.bound_s), request.origin));
+  canvas.PopClip();
+}
+
+void DrawEmpty(const ScreenFrame& frame, const Box& box, std::string_view text) {
+  frame.canvas.TextIn(frame.canvas.fonts.text, box, Align::kCentre, frame.canvas.theme.faint, text);
+}
+
+}  // namespace
+
+PlanScreen::PlanScreen(DesktopState& desktop)
+    : desktop_(desktop), catalogue_(BuiltInCatalogue()), search_(ThreadsOfSearch(), clock_) {
+  view_.setup = desktop.plan_setup;
+  if (view_.setup.sequence > 0) view_.sequence_text = std::to_string(view_.setup.sequence);
+  if (view_.setup.global_batch > 0) view_.batch_text = std::to_string(view_.setup.global_batch);
+}
+
+void PlanScreen::Start() {
+  if (!catalogue_) {
+    view_.problem = catalogue_.error().message;
+    return;
+  }
+  PosixFileSystem files;
+  PlanSetup setup = view_.setup;
+  if (!view_.config_path.empty()) setup.model = view_.config_path;
+  auto request = Resolve(setup, *catalogue_, desktop_.local, files);
+  if (!request) {
+    view_.problem = request.error().message;
+    return;
+  }
+  view_.problem.clear();
+  search_.Start(*std::move(request));
+}
+
+// What the parts show of what was found last.
+void PlanScreen::Refresh() {
+  view_.selected.reset();
+  view_.hovered.reset();
+  view_.rows.clear();
+  if (search_.found() == nullptr) return;
+  const FoundPlans& found = *search_.found();
+  view_.scatter = ScatterOf(found, Measured());
+  generation_ = desktop_.generation;
+  view_.rows = Sorted(found, view_.order);
+  if (!found.plans.empty()) view_.selected = 0;
+}
+
+std::vector<MeasuredPlan> PlanScreen::Measured() const {
+  const auto run = MeasuredOf(desktop_);
+  return run ? std::vector<MeasuredPlan>{*run} : std::vector<MeasuredPlan>{};
+}
+
+void PlanScreen::OnKeys(const InputFrame& input) {
+  for (const char32_t typed : input.typed) {
+    if ((typed == U'p' || typed == U'P') && view_.selected && search_.found() != nullptr) {
+      KeepOrDrop(*search_.found(), *view_.selected, view_);
+    }
+  }
+}
+
+void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
+  const FoundPlans& found = *search_.found();
+  if (generation_ != desktop_.generation) {
+    view_.scatter = ScatterOf(found, Measured());
+    generation_ = desktop_.generation;
+  }
+  Canvas& canvas = frame.canvas;
+  Box summary = box, upper = box, table = box;
+  summary.y1 = upper.y0 = box.y0 + canvas.Px(kSummary);
+  const float room = box.y1 - upper.y0;
+  const float most = canvas.Px(64.0F + 27.0F * static_cast<float>(found.plans.size()));
+  const float lower = std::clamp(most, canvas.Px(kLeastTable), std::floor(0.42F * room));
+  const bool both = room >= canvas.Px(kLeastTable + kLeastUpper);
+  upper.y1 = both ? box.y1 - lower : upper.y0;
+  table.y0 = upper.y1;
+  DrawSummary(frame, summary, found);
+  view_.hovered.reset();
+  if (both) {
+    Box scatter = upper, details = upper;
+    const bool narrow = upper.Width() < canvas.Px(kNarrow);
+    scatter.x1 = narrow ? upper.x1 : upper.x0 + std::floor((upper.Width() < canvas.Px(760) ? 0.45F : 0.56F) * upper.Width());
+    details.x0 = scatter.x1;
+    DrawScatter(frame, scatter, found, view_);
+    if (!narrow) {
+      canvas.Fill({details.x0, details.y0, details.x0 + 1.0F, details.y1}, canvas.theme.line);
+      DrawPlanDetails(frame, details, found, desktop_, view_);
+    }
+    canvas.Fill({table.x0, table.y0, table.x1, table.y0 + 1.0F}, canvas.theme.line);
+  }
+  DrawPlanTable(frame, table, found, view_);
+}
+
+void PlanScreen::Draw(const ScreenFrame& frame) {
+  refreshed_ = search_.Poll();
+  if (refreshed_) Refresh();
+  if (std::exchange(desktop_.search, false)) Start();
+  OnKeys(frame.input);
+  view_.wants_search = view_.wants_cancel = false;
+  Box setup = frame.box, found = frame.box;
+  setup.x1 = found.x0 =
+      frame.box.x0 + std::min(frame.canvas.Px(kSetup), std::floor(0.42F * frame.box.Width()));
+  frame.canvas.Fill(setup, frame.canvas.theme.panel);
+  static const Catalogue kEmpty;
+  DrawSetup(frame, setup, catalogue_ ? *catalogue_ : kEmpty, desktop_, search_, view_);
+  if (search_.found() != nullptr) {
+    DrawFound(frame, found);
+  } else if (search_.error()) {
+    DrawNothingFound(frame, found, *search_.error(), view_);
+  } else {
+    DrawEmpty(frame, found,
+              search_.IsRunning() ? "Searching..." : "Choose a model and a cluster, then search.");
+  }
+  if (view_.wants_search) Start();
+  if (view_.wants_cancel) search_.Cancel();
+}
+
+std::vector<std::string> PlanScreen::Chips() const {
+  if (search_.IsRunning()) return {fmt::format("searching, {:.0f} %", 100 * search_.share())};
+  if (search_.found() == nullptr) return {};
+  return {fmt::format("{} plans simulated", search_.found()->plans.size())};
+}
+
+std::vector<HelpLine> PlanScreen::Help() const {
+  return {
+      {"click", "select a plan, in the table or in the plot"},
+      {"double click", "turn the plan's knobs in What-if"},
+      {"P", "pin the selected plan, or unpin it"},
+      {"header of the table", "sort by that column, again for the other way"},
+      {"filled mark", "on the front: no plan that was simulated is faster and smaller"},
+      {"ring", "a measured run of this model, tied to its forecast"},
+  };
+}
+
+std::unique_ptr<Screen> MakePlanScreen(DesktopState& desktop) {
+  return std::make_unique<PlanScreen>(desktop);
+}
+
+}  // namespace foretrain::ui

@@ -1,0 +1,135 @@
+#include "ui/view/store_screen.h"
+
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/units.h"
+#include "ui/view/input.h"
+#include "ui/view/widgets.h"
+
+namespace foretrain::ui {
+namespace {
+
+constexpr float kWidth = 860.0F;
+constexpr std::size_t kMostRecentShown = 6;
+
+using Advice = std::pair<const char*, const char*>;
+constexpr std::array<Advice, 3> kCommands{{
+    {"foretrain demo", "measure this machine, plan, train and compare, in about a minute"},
+    {"foretrain train --model gpt-10m --data text.txt", "record a run, with its forecast"},
+    {"foretrain predict --model gpt2-124m --pp 2 --global-batch 8 --store foretrain.db",
+     "forecast a plan without running it"},
+}};
+
+double StepTimeOf(const RunInfo& run) {
+  for (const MetricValue& figure : run.figures) {
+    if (figure.name == "step_time_s") return figure.value;
+  }
+  return 0.0;
+}
+
+void DrawCommands(const ScreenFrame& frame) {
+  Title(frame, "Make a store");
+  for (const auto& [command, what] : kCommands) {
+    Figure(frame, command);
+    MutedLabel(frame, what);
+  }
+}
+
+}  // namespace
+
+void StoreScreen::Open(const std::string& path, RunId run, RunId against) {
+  desktop_.wanted_store = StoreRequest{path, run, against};
+  desktop_.store_error.clear();
+}
+
+void StoreScreen::DrawPath(const ScreenFrame& frame) {
+  Title(frame, "Open a store");
+  TextField(frame, "##store path", &path_, "path of a store, such as foretrain.db",
+            frame.canvas.Px(90));
+  const bool entered = ImGui::IsItemDeactivatedAfterEdit() && ImGui::IsKeyPressed(kKeyEnter, false);
+  ImGui::SameLine();
+  if ((Button(frame, "Open", !path_.empty()) || entered) && !path_.empty()) Open(path_);
+  if (!desktop_.loading.empty()) MutedLabel(frame, "Reading " + desktop_.loading);
+  if (!desktop_.store_error.empty()) {
+    Paragraph(frame, desktop_.store_error, frame.canvas.theme.amber);
+  } else {
+    Paragraph(frame, "Or drop a store onto this window.");
+  }
+}
+
+void StoreScreen::DrawRecent(const ScreenFrame& frame) {
+  if (desktop_.recent.empty()) return;
+  ImGui::Spacing();
+  Title(frame, "Recent stores");
+  for (std::size_t i = 0; i < std::min(desktop_.recent.size(), kMostRecentShown); ++i) {
+    ImGui::PushID(static_cast<int>(i));
+    const std::string path = desktop_.recent[i];
+    if (LinkButton(frame, path.c_str())) Open(path);
+    ImGui::PopID();
+  }
+}
+
+void StoreScreen::DrawRun(const ScreenFrame& frame, const RunInfo& run) {
+  ImGui::TableNextRow();
+  ImGui::PushID(static_cast<int>(run.id));
+  const std::string number = std::to_string(run.id);
+  NumberCell(frame, number);
+  Cell(frame, std::string(Name(run.kind)));
+  Cell(frame, std::string(Name(run.status)));
+  Cell(frame, run.label);
+  const double step = StepTimeOf(run);
+  NumberCell(frame, step > 0.0 ? FormatSeconds(step) : "-");
+  ImGui::TableNextColumn();
+  if (run.id == desktop_.shown_run) {
+    MutedLabel(frame, "shown");
+  } else {
+    if (SmallButton(frame, "show", "show run " + number)) Open(desktop_.store, run.id);
+    ImGui::SameLine();
+    if (SmallButton(frame, "against", "against run " + number)) {
+      Open(desktop_.store, desktop_.shown_run, run.id);
+    }
+  }
+  ImGui::PopID();
+}
+
+void StoreScreen::DrawRuns(const ScreenFrame& frame, float height) {
+  ImGui::Spacing();
+  Title(frame, "Runs of " + desktop_.store);
+  const std::vector<std::string> columns{"run", "kind", "status", "label", "step time", ""};
+  if (!BeginTable(frame, "runs", columns, /*sortable=*/false, /*sorted_by=*/-1, height)) return;
+  ImGuiListClipper clipper;
+  const auto count = static_cast<int>(desktop_.runs.size());
+  clipper.Begin(count);
+  while (clipper.Step()) {
+    for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
+      DrawRun(frame, desktop_.runs[static_cast<std::size_t>(count - 1 - i)]);
+    }
+  }
+  EndTable();
+}
+
+void StoreScreen::Draw(const ScreenFrame& frame) {
+  const float width = std::min(frame.canvas.Px(kWidth), frame.box.Width());
+  const float x0 = std::round((frame.box.x0 + frame.box.x1 - width) / 2);
+  const float y0 = frame.box.y0 + std::min(frame.canvas.Px(28), 0.05F * frame.box.Height());
+  BeginPanel(frame, {x0, y0, x0 + width, frame.box.y1}, "stores");
+  DrawPath(frame);
+  DrawRecent(frame);
+  if (!desktop_.runs.empty()) DrawRuns(frame, 0.5F * frame.box.Height());
+  ImGui::Spacing();
+  DrawCommands(frame);
+  EndPanel();
+}
+
+std::vector<HelpLine> StoreScreen::Help() const {
+  return {{"show", "the run, against its forecast"},
+          {"against", "the shown run held against this one"},
+          {"O", "back to the view"}};
+}
+
+}  // namespace foretrain::ui

@@ -1,0 +1,278 @@
+#include "ui/view/what_if_screen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/file_system.h"
+#include "base/units.h"
+#include "sim/cost/derive_profile.h"
+#include "sim/spec/plan_fields.h"
+#include "ui/view/planning_screens.h"
+#include "ui/view/segments.h"
+#include "ui/view_model/stage_layout.h"
+#include "ui/view_model/ticks.h"
+
+namespace foretrain::ui {
+namespace {
+
+// In pixels at scale 1.
+constexpr float kControls = 330.0F;
+constexpr float kNumbers = 88.0F;
+constexpr float kMessage = 26.0F;
+
+int ThreadsOfStart() {
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+// The rates of a cluster that nobody measured; of a CPU those that are known of this one.
+MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachine>& local) {
+  if (cluster.is_cpu && local) return {cluster, local->rates.profile};
+  return {cluster, DeriveProfile(cluster)};
+}
+
+}  // namespace
+
+WhatIfScreen::WhatIfScreen(DesktopState& desktop)
+    : desktop_(desktop),
+      what_if_(clock_),
+      starter_([](const PlanRequest& request, const auto& outdated) {
+        return StartingScenario(request, ThreadsOfStart(), outdated);
+      }) {
+  if (!desktop_.pinned) FindStart();
+}
+
+// Takes over a plan that another view has pinned.
+void WhatIfScreen::FollowPin() {
+  if (!desktop_.pinned || pinned_number_ == desktop_.pinned_number) return;
+  pinned_number_ = desktop_.pinned_number;
+  const PinnedPlan& pin = *desktop_.pinned;
+  scenario_ = Scenario{pin.model, RatesOf(pin.cluster, desktop_.local), pin.cluster, pin.plan};
+  pin_next_ = true;
+  memory_pp_ = -1;
+  problem_.clear();
+  Ask();
+}
+
+void WhatIfScreen::FindStart() {
+  const auto catalogue = BuiltInCatalogue();
+  if (!catalogue) {
+    problem_ = catalogue.error().message;
+    return;
+  }
+  PosixFileSystem files;
+  auto request = Resolve(desktop_.plan_setup, *catalogue, desktop_.local, files);
+  if (!request) {
+    problem_ = request.error().message;
+    return;
+  }
+  starter_.Ask(*std::move(request));
+}
+
+void WhatIfScreen::Ask() { what_if_.Ask({*scenario_, memory_pp_}); }
+
+void WhatIfScreen::Pin() {
+  desktop_.Pin({scenario_->model.name + " " + Describe(scenario_->plan), scenario_->model,
+                scenario_->cluster, scenario_->plan});
+  pinned_number_ = desktop_.pinned_number;
+}
+
+double WhatIfScreen::LongestNs() const {
+  double step_s = what_if_.shown() == nullptr ? 0 : what_if_.shown()->figures.step_s;
+  if (pinned_step_ != nullptr) step_s = std::max(step_s, pinned_step_->figures.step_s);
+  return step_s * kNsPerSecond;
+}
+
+// A view of the whole step stays one of the whole step, and as long as the pinned one at least.
+void WhatIfScreen::ShowPicture(std::shared_ptr<const StepPicture> picture) {
+  if (picture == nullptr || picture == picture_) return;
+  const bool first = picture_ == nullptr;
+  const bool whole =
+      first || state_.viewport.LengthNs() >= 0.99 * picture_->model.extent.end_ns;
+  if (first) {
+    state_ = StartOf(picture->model);
+  } else {
+    state_ = CarryOver(picture_->model.options, false, picture->model, std::move(state_));
+  }
+  state_.wanted = picture->model.options;
+  picture_ = std::move(picture);
+  const int pp = what_if_.shown()->memory_pp;
+  const auto& stages = picture_->stages;
+  const auto lane = std::find(stages.begin(), stages.end(), pp);
+  if (lane != stages.end()) state_.memory_lane = static_cast<std::size_t>(lane - stages.begin());
+  if (whole) state_.viewport = Fitted({0, std::max(LongestNs(), picture_->model.extent.end_ns)});
+}
+
+void WhatIfScreen::Take() {
+  if (auto start = starter_.Take()) {
+    if (start->answer && !scenario_) {
+      scenario_ = *std::move(start->answer);
+      pin_next_ = true;
+      Ask();
+    } else if (!start->answer) {
+      problem_ = start->answer.error().message;
+    }
+  }
+  if (!what_if_.Poll()) return;
+  const auto& shown = what_if_.shown();
+  if (shown == nullptr) return;
+  if (pin_next_ && what_if_.problem().empty()) {
+    pinned_step_ = shown;
+    pinned_ = shown->request.scenario;
+    pin_next_ = false;
+  }
+  by_ops_ = what_if_.simulated() != nullptr;
+  ShowPicture(by_ops_ ? what_if_.simulated()->picture : shown->picture);
+}
+
+MemoryPanel WhatIfScreen::PanelOfLane() const {
+  const std::vector<Lane>& lanes = picture_->model.lanes;
+  const bool known = state_.memory_lane < lanes.size();
+  return known ? MakeMemoryPanel(picture_->model, lanes[state_.memory_lane].rank) : MemoryPanel{};
+}
+
+void WhatIfScreen::RefreshPictures(const ScreenFrame& frame) {
+  const Theme& theme = frame.canvas.theme;
+  const PictureKey key{state_.viewport,    layout_.window, layout_.scale, layout_.scroll,
+                       state_.memory_lane, theme.ground,   picture_.get()};
+  if (key_ == key) return;
+  const bool other = !key_ || key_->picture != key.picture ||
+                     key_->memory_lane != key.memory_lane;
+  if (other) memory_ = PanelOfLane();
+  key_ = key;
+  lanes_ = MakeLanePictures(picture_->model, layout_, state_.viewport, theme);
+  memory_picture_ = MakeMemoryPicture(picture_->model, layout_, state_.viewport, memory_, theme);
+  lanes_texture_ = frame.images.Keep("what-if.lanes", lanes_.image);
+  memory_texture_ = frame.images.Keep("what-if.memory", memory_picture_.image);
+}
+
+void WhatIfScreen::DrawTimeline(const ScreenFrame& screen, const Box& box) {
+  const CompareModel& model = picture_->model;
+  const auto place = [&] {
+    layout_ = MakeStageLayout(model, box, screen.canvas.scale, state_.scroll, true);
+    state_.scroll = layout_.scroll;
+  };
+  place();
+  const std::size_t lane = state_.memory_lane;
+  Update(model, layout_, screen.input, state_);
+  state_.wanted = model.options;  // rows and alignment are one way here
+  if (state_.memory_lane != lane && state_.memory_lane < picture_->stages.size()) {
+    memory_pp_ = picture_->stages[state_.memory_lane];
+    if (!by_ops_) Ask();
+  }
+  place();
+  const InputFrame& input = screen.input;
+  moving_ = input.left || input.right || input.nearer || input.farther || input.down;
+  RefreshPictures(screen);
+  const Frame frame{model, layout_, state_, screen.canvas};
+  screen.canvas.PushClip(layout_.window);
+  DrawGrid(frame);
+  DrawLanes(frame, lanes_, lanes_texture_);
+  if (!by_ops_ && what_if_.shown()->passes->HasPasses()) {
+    DrawPassOps(frame, *what_if_.shown()->passes);
+  }
+  DrawMemory(frame, memory_, memory_picture_, memory_texture_);
+  DrawAxis(frame);
+  DrawStepEnds(frame);
+  if (pinned_step_ != nullptr) DrawPinnedEnd(frame, pinned_step_->figures.step_s);
+  DrawLegend(frame);
+  DrawCursor(frame, input.x, input.y);
+  if (state_.hovered && state_.hovered->span) {
+    const int rank = model.lanes[state_.hovered->lane].rank;
+    DrawTooltip(screen.canvas, layout_.window, HoverOfSpan(model, rank, *state_.hovered->span),
+                {input.x, input.y});
+  }
+  screen.canvas.PopClip();
+}
+
+// The rule that the controls break, else how the picture came about.
+void WhatIfScreen::DrawMessage(const ScreenFrame& frame, const Box& box) const {
+  Canvas& canvas = frame.canvas;
+  const Box line{box.x0 + canvas.Px(14), box.y0, box.x1 - canvas.Px(14), box.y1};
+  std::string text = what_if_.problem();
+  const bool broken = !text.empty();
+  if (broken) {
+    text = "Not possible: " + text + ". Shown is the last plan that was.";
+  } else if (const auto& step = what_if_.shown(); step != nullptr) {
+    if (what_if_.simulated() != nullptr) {
+      const double simulated_s = what_if_.simulated()->step_s;
+      text = fmt::format("timeline simulated op by op, {}, {} against passes",
+                          FormatSeconds(simulated_s),
+                          SignedPercent(simulated_s / step->figures.step_s - 1));
+    } else {
+      text = "timeline by passes" + (step->note.empty() ? std::string() : "; " + step->note);
+    }
+    text += ": " + Describe(step->request.scenario.plan);
+  }
+  canvas.PushClip(box);
+  canvas.TextIn(canvas.fonts.small, line, Align::kLeft,
+                broken ? canvas.theme.amber : canvas.theme.muted, text);
+  canvas.PopClip();
+}
+
+void WhatIfScreen::Draw(const ScreenFrame& frame) {
+  FollowPin();
+  Take();
+  Canvas& canvas = frame.canvas;
+  if (!scenario_) {
+    canvas.TextIn(canvas.fonts.text, frame.box, Align::kCentre, canvas.theme.muted,
+                  problem_.empty() ? "Finding a plan to start from..." : problem_);
+    return;
+  }
+  Box controls = frame.box, rest = frame.box;
+  controls.x1 = rest.x0 =
+      frame.box.x0 + std::min(canvas.Px(kControls), std::floor(0.45F * frame.box.Width()));
+  canvas.Fill(controls, canvas.theme.panel);
+  const ControlUse use = DrawControls(frame, controls, pinned_ ? &*pinned_ : nullptr, *scenario_,
+                                      list_text_);
+  if (use.reset && pinned_) scenario_ = pinned_;
+  if (use.pin) {
+    Pin();
+    pin_next_ = true;
+  }
+  if (use.changed || use.reset || use.pin) Ask();
+  if (use.run) {
+    Pin();
+    desktop_.go_to = "run";
+  }
+  Box numbers = rest, message = rest, timeline = rest;
+  numbers.y1 = message.y0 = std::min(rest.y1, rest.y0 + canvas.Px(kNumbers));
+  message.y1 = timeline.y0 = std::min(rest.y1, message.y0 + canvas.Px(kMessage));
+  if (what_if_.shown() != nullptr) {
+    DrawStepNumbers(frame, numbers,
+                    NumbersOfStep(what_if_.shown()->figures,
+                                  pinned_step_ == nullptr ? nullptr : &pinned_step_->figures));
+  }
+  DrawMessage(frame, message);
+  if (picture_ != nullptr) DrawTimeline(frame, timeline);
+}
+
+bool WhatIfScreen::IsMoving() const {
+  return moving_ || what_if_.IsBusy() || starter_.IsBusy();
+}
+
+std::vector<std::string> WhatIfScreen::Chips() const {
+  if (!scenario_) return {};
+  return {scenario_->model.name + " on " + scenario_->cluster.name};
+}
+
+std::vector<HelpLine> WhatIfScreen::Help() const {
+  return {
+      {"wheel", "zoom at the mouse; ctrl + wheel scrolls the stages"},
+      {"drag", "move in time, and up and down"},
+      {"click", "select a span; choose whose memory is shown"},
+      {"shift + drag", "measure a stretch of time"},
+      {"ctrl + click on a slider", "type a value"},
+      {"F", "fit the whole step"},
+      {"mark at a control", "it is not as it was pinned"},
+      {"amber dashes", "end of the pinned plan's step; memory that a device has"},
+  };
+}
+
+std::unique_ptr<Screen> MakeWhatIfScreen(DesktopState& desktop) {
+  return std::make_unique<WhatIfScreen>(desktop);
+}
+
+}  // namespace foretrain::ui

@@ -1,0 +1,84 @@
+// The what-if view: a plan whose options, and a machine whose figures, are turned while timeline,
+// memory and numbers follow.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "ui/view/lane_pictures.h"
+#include "ui/view/panels.h"
+#include "ui/view/what_if_parts.h"
+#include "ui/view_model/starting_plan.h"
+
+namespace foretrain::ui {
+
+class WhatIfScreen final : public Screen {
+ public:
+  // `desktop` must outlive this.
+  explicit WhatIfScreen(DesktopState& desktop);
+
+  void Draw(const ScreenFrame& frame) override;
+  bool IsMoving() const override;
+  std::vector<std::string> Chips() const override;
+  std::vector<HelpLine> Help() const override;
+
+  const WhatIf& engine() const { return what_if_; }
+  const std::optional<Scenario>& scenario() const { return scenario_; }
+  const ViewState& state() const { return state_; }
+  const Layout& layout() const { return layout_; }
+
+ private:
+  struct PictureKey {
+    Viewport viewport{};
+    Box window{};
+    float scale = 1.0F;
+    float scroll = 0.0F;
+    std::size_t memory_lane = 0;
+    Colour ground{};
+    const StepPicture* picture = nullptr;
+
+    bool operator==(const PictureKey&) const = default;
+  };
+
+  void FollowPin();
+  void FindStart();
+  void Take();
+  void Ask();
+  void Pin();
+  void ShowPicture(std::shared_ptr<const StepPicture> picture);
+  double LongestNs() const;
+  void DrawTimeline(const ScreenFrame& frame, const Box& box);
+  MemoryPanel PanelOfLane() const;
+  void RefreshPictures(const ScreenFrame& frame);
+  void DrawMessage(const ScreenFrame& frame, const Box& box) const;
+
+  DesktopState& desktop_;
+  SystemClock clock_;
+  std::optional<Scenario> scenario_;  // as the controls stand
+  std::optional<Scenario> pinned_;
+  std::shared_ptr<const WhatIfStep> pinned_step_;  // shared with the engine
+  std::uint64_t pinned_number_ = 0;
+  bool pin_next_ = true;  // the next answer is the pinned plan's
+  std::string list_text_;
+  std::string problem_;  // why there is no scenario
+  int memory_pp_ = -1;
+
+  std::shared_ptr<const StepPicture> picture_;  // shared with the engine's answers
+  bool by_ops_ = false;
+  ViewState state_;
+  Layout layout_;
+  MemoryPanel memory_;
+  MemoryPicture memory_picture_;
+  LanePictures lanes_;
+  void* lanes_texture_ = nullptr;
+  void* memory_texture_ = nullptr;
+  std::optional<PictureKey> key_;
+  bool moving_ = false;
+
+  WhatIf what_if_;
+  LatestWorker<PlanRequest, Scenario> starter_;
+};
+
+}  // namespace foretrain::ui

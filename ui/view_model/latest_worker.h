@@ -1,0 +1,115 @@
+// Work on a thread of its own that always goes on with the newest request: what a view asks for
+// while someone drags. Leaves out what the work is.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/result.h"
+
+namespace foretrain::ui {
+
+// Requests are numbered from 1. All functions are for one thread, the view's, and none waits but
+// the destructor, for the work at hand.
+template <class Request, class Answer>
+class LatestWorker {
+ public:
+  // `outdated`: whether a newer request waits or the work was cancelled, so that long work may end
+  // early with any error.
+  using Outdated = std::function<bool()>;
+  using Work = std::function<Result<Answer>(const Request& request, const Outdated& outdated)>;
+
+  struct Answered {
+    std::uint64_t number = 0;  // of the request
+    Result<Answer> answer;
+  };
+
+  explicit LatestWorker(Work work) : work_(std::move(work)), thread_([this] { Run(); }) {}
+  ~LatestWorker() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      waiting_.reset();
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  LatestWorker(const LatestWorker&) = delete;
+  LatestWorker& operator=(const LatestWorker&) = delete;
+
+  // Takes the place of a request that still waits. Returns its number.
+  std::uint64_t Ask(Request request) {
+    const std::lock_guard lock(mutex_);
+    waiting_ = std::move(request);
+    changed_.notify_one();
+    return ++asked_;
+  }
+
+  // Forgets what waits and drops the answer of what is at work.
+  void Cancel() {
+    const std::lock_guard lock(mutex_);
+    waiting_.reset();
+    if (working_ > 0) dropped_ = working_;
+  }
+
+  // The newest answer, once. It may be to a request older than the newest one, never to one older
+  // than an answer taken before.
+  std::optional<Answered> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(done_, std::nullopt);
+  }
+
+  // Whether an answer is under way or waits to be taken.
+  bool IsBusy() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.has_value() || done_.has_value() || (working_ > 0 && working_ != dropped_);
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return ending_ || waiting_.has_value(); });
+      if (ending_) return;
+      const Request request = *std::exchange(waiting_, std::nullopt);
+      working_ = asked_;
+      lock.unlock();
+      Result<Answer> answer = Do(request);
+      lock.lock();
+      if (working_ != dropped_) done_ = Answered{working_, std::move(answer)};
+      working_ = 0;
+    }
+  }
+
+  Result<Answer> Do(const Request& request) {
+    const Outdated outdated = [this] {
+      const std::lock_guard lock(mutex_);
+      return ending_ || waiting_.has_value() || working_ == dropped_;
+    };
+    try {
+      return work_(request, outdated);
+    } catch (const std::exception& error) {
+      return Fail(ErrorCode::kResourceExhausted, std::string("this plan: ") + error.what());
+    }
+  }
+
+  const Work work_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Request> waiting_;  // all below: guarded by mutex_
+  std::optional<Answered> done_;
+  std::uint64_t asked_ = 0;
+  std::uint64_t working_ = 0;  // number of the request at work; 0: none
+  std::uint64_t dropped_ = 0;
+  bool ending_ = false;
+  std::thread thread_;  // the last: it uses all above
+};
+
+}  // namespace foretrain::ui

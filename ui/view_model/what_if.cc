@@ -1,0 +1,218 @@
+#include "ui/view_model/what_if.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.h"
+#include "sim/cost/metric_options.h"
+#include "ui/view_model/ticks.h"
+
+namespace foretrain::ui {
+namespace {
+
+bool SameMachine(const Scenario& a, const Scenario& b) {
+  return a.model == b.model && a.cluster == b.cluster && a.machine.cluster == b.machine.cluster &&
+         a.machine.profile == b.machine.profile;
+}
+
+Result<void> CheckDevices(const Scenario& scenario) {
+  const int ranks = scenario.plan.World(), devices = scenario.cluster.Devices();
+  if (ranks <= devices) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              fmt::format("dp x cp x tp x pp is {} ranks and the cluster has {} devices; make one "
+                          "of them smaller",
+                          ranks, devices));
+}
+
+StepFigures FiguresOf(const Scenario& scenario, const CostModel& costs,
+                      const PassForecast& forecast) {
+  StepFigures out;
+  const MetricOptions options = MetricOptionsFor(scenario.model, costs, scenario.plan, 0);
+  out.step_s = forecast.step_s;
+  if (forecast.HasPasses()) {
+    out.low_s = forecast.Interval().low_s;
+    out.high_s = forecast.Interval().high_s;
+  }
+  if (forecast.step_s > 0) {
+    out.tokens_per_s = options.tokens_per_step / forecast.step_s;
+    out.mfu = options.model_flops_per_step / forecast.step_s / options.peak_flop_per_s;
+  }
+  out.bubble = forecast.bubble;
+  out.communication_s = forecast.estimate.parts.communication_s;
+  for (const RankEnd& end : forecast.ends) {
+    out.sums_s = std::max(out.sums_s, end.sums_s);
+    out.update_s = std::max(out.update_s, end.update_s);
+  }
+  out.device = forecast.device;
+  out.fullest_pp = forecast.estimate.fullest_pp;
+  out.device_bytes = scenario.cluster.device.memory_bytes;
+  out.host_bytes = forecast.estimate.host_bytes;
+  return out;
+}
+
+double PassesOf(const Plan& plan) {
+  const double each = SplitsBackward(plan.schedule) ? 3 : 2;
+  return static_cast<double>(plan.MicroBatches()) * plan.pp * plan.Chunks() * each;
+}
+
+double OpsOf(const PassForecast& forecast) {
+  double ops = 0;
+  for (const ChunkPlay& chunk : forecast.passes.chunks) {
+    ops += static_cast<double>(chunk.forward.size() + chunk.backward.size() + chunk.input.size() +
+                               chunk.weight.size());
+  }
+  return ops * static_cast<double>(forecast.plan.MicroBatches());
+}
+
+std::string LabelOf(const Scenario& scenario) {
+  return scenario.model.name + " " + Describe(scenario.plan);
+}
+
+// "+3.1 %" against `pinned`; empty where they are the same to three digits.
+std::string ChangeOf(double now, const double* pinned) {
+  if (pinned == nullptr || *pinned == 0) return {};
+  const double change = now / *pinned - 1;
+  return std::abs(change) < 5e-5 ? std::string() : SignedPercent(change);
+}
+std::string PointsOf(double now, const double* pinned) {
+  if (pinned == nullptr || std::abs(now - *pinned) < 5e-5) return {};
+  return fmt::format("{:+.1f} pt", 100 * (now - *pinned));
+}
+
+}  // namespace
+
+Result<void> StepMaker::Prepare(const Scenario& scenario) {
+  if (kept_ != nullptr && SameMachine(kept_->scenario, scenario)) return {};
+  FT_ASSIGN(CostModel costs, CostsOfTurned(scenario.machine, scenario.cluster));
+  kept_ = std::make_unique<Kept>(scenario, std::move(costs));
+  return {};
+}
+
+Result<WhatIfStep> StepMaker::Make(const WhatIfRequest& request) {
+  const std::int64_t start_ns = clock_.MonotonicNs();
+  const Scenario& scenario = request.scenario;
+  FT_TRY(ValidatePlan(scenario.plan, scenario.model));
+  FT_TRY(CheckDevices(scenario));
+  if (PassesOf(scenario.plan) > kMostPassesDrawn) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("a step of {} passes is too long to draw; take fewer micro-batches",
+                            FormatSi(PassesOf(scenario.plan), "")));
+  }
+  FT_TRY(Prepare(scenario));
+  FT_ASSIGN(PassForecast forecast, kept_->forecaster.Forecast(scenario.plan));
+  WhatIfStep out;
+  out.request = request;
+  out.figures = FiguresOf(scenario, kept_->costs, forecast);
+  const bool known = request.memory_pp >= 0 && request.memory_pp < scenario.plan.pp;
+  out.memory_pp = known ? request.memory_pp : forecast.estimate.fullest_pp;
+  if (forecast.HasPasses()) {
+    out.picture = PictureOf(scenario.model, forecast, out.memory_pp,
+                            scenario.cluster.device.memory_bytes, LabelOf(scenario));
+  } else {
+    out.note = "Steps of this schedule overlap: its timeline comes from its program.";
+  }
+  out.passes = std::make_shared<const PassForecast>(std::move(forecast));
+  out.seconds = SecondsFromNs(clock_.MonotonicNs() - start_ns);
+  return out;
+}
+
+Result<SimulatedStep> SimulateStep(const WhatIfRequest& request) {
+  const Scenario& scenario = request.scenario;
+  FT_ASSIGN(const CostModel costs, CostsOfTurned(scenario.machine, scenario.cluster));
+  SimulateOptions options;
+  options.last_step = true;
+  const RankChoice ranks = scenario.cluster.is_cpu ? RankChoice::kAll : RankChoice::kFirst;
+  FT_ASSIGN(Forecast forecast, MakeForecast(scenario.model, scenario.plan, costs, ranks, options));
+  SimulatedStep out;
+  out.request = request;
+  out.step_s = forecast.simulation.step_s;
+  out.picture = PictureOf(scenario.model, std::move(forecast),
+                          scenario.cluster.device.memory_bytes, LabelOf(scenario));
+  return out;
+}
+
+WhatIf::WhatIf(Clock& clock)
+    : passes_([maker = std::make_shared<StepMaker>(clock)](const WhatIfRequest& request,
+                                                           const auto&) {
+        return maker->Make(request);
+      }),
+      ops_([](const auto& numbered, const auto&)
+               -> Result<std::pair<std::uint64_t, SimulatedStep>> {
+        FT_ASSIGN(SimulatedStep step, SimulateStep(numbered.second));
+        return std::pair{numbered.first, std::move(step)};
+      }) {}
+
+void WhatIf::Ask(const WhatIfRequest& request) {
+  ops_.Cancel();
+  asked_ = passes_.Ask(request);
+}
+
+bool WhatIf::Poll() {
+  bool changed = false;
+  if (auto done = passes_.Take()) {
+    changed = true;
+    answered_ = done->number;
+    problem_.clear();
+    if (!done->answer) {
+      problem_ = done->answer.error().message;
+    } else {
+      shown_ = std::make_shared<const WhatIfStep>(*std::move(done->answer));
+      simulated_.reset();
+      const bool small = shown_->picture == nullptr || OpsOf(*shown_->passes) <= kMostOpsSimulated;
+      if (answered_ == asked_ && small) {
+        simulated_for_ = answered_;
+        ops_.Ask({answered_, shown_->request});
+      }
+    }
+  }
+  if (auto done = ops_.Take()) {
+    if (done->answer && done->answer->first == answered_) {
+      simulated_ = std::make_shared<const SimulatedStep>(std::move(done->answer->second));
+      changed = true;
+    } else if (!done->answer && simulated_for_ == answered_) {
+      problem_ = done->answer.error().message;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+std::vector<WhatIfNumber> NumbersOfStep(const StepFigures& f, const StepFigures* pinned) {
+  std::vector<WhatIfNumber> out;
+  const auto of = [&](double StepFigures::*member) {
+    return pinned == nullptr ? nullptr : &(pinned->*member);
+  };
+  const std::string interval =
+      f.low_s > 0 ? FormatSeconds(f.low_s) + " to " + FormatSeconds(f.high_s) : std::string();
+  out.push_back({"step time", FormatSeconds(f.step_s), interval,
+                 ChangeOf(f.step_s, of(&StepFigures::step_s))});
+  out.push_back({"tokens/s", FormatSi(f.tokens_per_s, ""), "",
+                 ChangeOf(f.tokens_per_s, of(&StepFigures::tokens_per_s))});
+  const auto total = static_cast<double>(f.device.Total());
+  const double pinned_total = pinned == nullptr ? 0 : static_cast<double>(pinned->device.Total());
+  out.push_back({"peak memory", FormatBytes(f.device.Total()),
+                 fmt::format("stage {} of {}", f.fullest_pp, FormatBytes(f.device_bytes)),
+                 ChangeOf(total, pinned == nullptr ? nullptr : &pinned_total), !f.Fits()});
+  const double room = f.device_bytes > 0 ? 1 - total / static_cast<double>(f.device_bytes) : 0;
+  const double pinned_room =
+      pinned == nullptr || pinned->device_bytes <= 0
+          ? 0
+          : 1 - pinned_total / static_cast<double>(pinned->device_bytes);
+  out.push_back({"headroom", FormatPercent(room), f.Fits() ? "" : "does not fit",
+                 PointsOf(room, pinned == nullptr ? nullptr : &pinned_room), !f.Fits()});
+  out.push_back({"MFU", FormatPercent(f.mfu), "", PointsOf(f.mfu, of(&StepFigures::mfu))});
+  out.push_back({"bubble", FormatPercent(f.bubble), "", PointsOf(f.bubble, of(&StepFigures::bubble))});
+  const auto part = [&](const char* name, double StepFigures::*member) {
+    out.push_back({name, FormatSeconds(f.*member),
+                   f.step_s > 0 ? FormatPercent(f.*member / f.step_s) : std::string(),
+                   ChangeOf(f.*member, of(member))});
+  };
+  part("exposed comm", &StepFigures::communication_s);
+  part("gradient sums", &StepFigures::sums_s);
+  part("update", &StepFigures::update_s);
+  return out;
+}
+
+}  // namespace foretrain::ui
