@@ -82,7 +82,8 @@ void Attribute(const StoreReader& reader, ComparedRuns& runs) {
 
 }  // namespace
 
-Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against) {
+Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
+                                 std::optional<int> chosen) {
   FT_ASSIGN(RunPair pair, LoadPair(reader, run, against));
   if (!pair.predicted || !pair.measured) {
     return Fail(
@@ -97,7 +98,7 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   const Timeline& measured = out.measured.timeline;
   if (!measured.steps.empty()) KeepRanks(RecordedRanks(measured), forecast);
   const int warmup = WarmupSteps(measured);
-  const auto step = MedianStep(measured, FirstStep(measured) + warmup);
+  const auto step = chosen ? chosen : MedianStep(measured, FirstStep(measured) + warmup);
   if (!step || forecast.steps.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "run " + std::to_string(out.measured.info.id) +

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "app/report.h"
 #include "app/stored_runs.h"
@@ -18,9 +19,11 @@ struct ComparedRuns {
 };
 
 // Loads and joins run `run` with `against` (0: as LoadPair). The steady step of the forecast stands
-// against the median step of the measurement, its first left out.
+// against measured step `step` or, without one, the median step of the measurement, its first left
+// out.
 //
 // Errors: those of the store; kInvalidArgument, a run without a forecast or without complete steps.
-Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against);
+Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
+                                 std::optional<int> step = std::nullopt);
 
 }  // namespace foretrain

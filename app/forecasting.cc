@@ -6,9 +6,8 @@
 #include "base/file_system.h"
 #include "base/units.h"
 #include "sim/cost/derive_profile.h"
+#include "sim/cost/metric_options.h"
 #include "sim/cost/profile_json.h"
-#include "sim/cost/step_flops.h"
-#include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
@@ -61,22 +60,13 @@ Result<ForecastContext> MakeContext(const ModelFlags& model_flags,
     LaySystem(preset->system, profile);
     origin += "; kernels and host of preset " + preset->name;
   }
+  if (cluster_flags.cuda_graphs) profile.system.cuda_graphs = true;
   FT_ASSIGN(CostModel costs, CostModel::Make(cluster, profile));
   return ForecastContext{model, cluster, std::move(costs), origin};
 }
 
 MetricOptions MetricOptionsFor(const ForecastContext& context, const Plan& plan, int warmup_steps) {
-  const StepFlops flops = FlopsOfStep(context.model, plan);
-  const double published = PublishedPeak(context.cluster.device, ProductFormat(plan));
-  const double peak = published > 0 ? published : BestGemmRate(context.costs.profile()).value;
-  MetricOptions options;
-  options.pipelines = PipelinesOf(plan.World(), plan.pp);
-  options.warmup_steps = warmup_steps;
-  options.tokens_per_step = static_cast<double>(plan.global_batch * plan.sequence);
-  options.model_flops_per_step = flops.model;
-  options.hardware_flops_per_step = flops.hardware;
-  options.peak_flop_per_s = peak * plan.World();
-  return options;
+  return MetricOptionsFor(context.model, context.costs, plan, warmup_steps);
 }
 
 int WarmupSteps(const Timeline& timeline) {

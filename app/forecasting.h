@@ -33,8 +33,7 @@ std::string LocalProfilePath(bool cuda = false);
 Result<DeviceProfile> LoadProfile(const ClusterFlags& flags, const ClusterSpec& cluster,
                                   std::string& origin);
 
-// What a timeline of `plan` needs for its figures; `warmup_steps` are left out of medians. The peak
-// is the device's for fp32 or, where none is published, the profile's best GEMM.
+// sim/cost/metric_options.h, of a context.
 MetricOptions MetricOptionsFor(const ForecastContext& context, const Plan& plan, int warmup_steps);
 
 // How many first steps of a measured timeline warm up: the run's own first step, where it was

@@ -90,7 +90,8 @@ Result<ForecastContext> MakeGpuContext(const ModelFlags& model_flags,
     profile_flags.device_profile = LocalProfilePath(true);
   }
   std::string origin;
-  FT_ASSIGN(const DeviceProfile profile, LoadProfile(profile_flags, cluster, origin));
+  FT_ASSIGN(DeviceProfile profile, LoadProfile(profile_flags, cluster, origin));
+  if (cluster_flags.cuda_graphs) profile.system.cuda_graphs = true;
   FT_ASSIGN(CostModel costs, CostModel::Make(cluster, profile));
   return ForecastContext{model, cluster, std::move(costs), origin};
 }

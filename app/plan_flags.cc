@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "base/checked.h"
 #include "base/file_system.h"
@@ -13,6 +11,7 @@
 #include "sim/search/default_space.h"
 #include "sim/spec/plan_fields.h"
 #include "sim/spec/plan_json.h"
+#include "sim/spec/plan_values.h"
 
 namespace foretrain {
 namespace {
@@ -20,67 +19,10 @@ namespace {
 constexpr std::int64_t kMaxSpecBytes = 16 * kMiB;
 constexpr int kFillingMicroBatches = 4;  // micro-batches a stage that keep a pipeline busy
 
-Result<std::vector<std::int64_t>> ParseChoices(const std::string& option, const std::string& text,
-                                               std::span<const std::string_view> choices) {
-  std::vector<std::int64_t> values;
-  for (const std::string_view part : Split(text, ',')) {
-    const auto found = std::find(choices.begin(), choices.end(), ToLower(Trim(part)));
-    if (found == choices.end()) {
-      constexpr std::size_t kMostShown = 20;
-      const auto shown = choices.first(std::min(choices.size(), kMostShown));
-      return Fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: \"{}\" is none of {}{}{}", option, Printable(part),
-                              fmt::join(shown, ", "), shown.size() < choices.size() ? ", ..." : "",
-                              DidYouMean(part, choices)));
-    }
-    values.push_back(found - choices.begin());
-  }
-  return values;
-}
-
-// The values of a field that holds an integer, however it is written.
-Result<std::vector<std::int64_t>> ParseValues(const PlanField& field, const std::string& text) {
-  switch (field.type) {
-    case PlanFieldType::kChoice:
-      return ParseChoices(std::string(FirstOption(field)), text, field.choices);
-    case PlanFieldType::kFlag: {
-      constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"};
-      return ParseChoices(std::string(FirstOption(field)), text, kSwitch);
-    }
-    case PlanFieldType::kSize: {
-      FT_ASSIGN(const std::int64_t bytes, ParseBytes(FirstOption(field), text));
-      return std::vector<std::int64_t>{bytes};
-    }
-    default:
-      return ParseIntegerList(std::string(FirstOption(field)), text, {});
-  }
-}
-
-// Lays the option's text, which has one value, over the plan.
-Result<void> Lay(const PlanField& field, const std::string& text, Plan& plan) {
-  const std::string option(FirstOption(field));
-  if (field.number != nullptr) {
-    FT_ASSIGN(plan.*field.number, ParseNumber(option, text, 0, field.most));
-    return {};
-  }
-  FT_ASSIGN(const std::vector<std::int64_t> values, ParseValues(field, text));
-  if (field.list != nullptr) {
-    (plan.*field.list).assign(values.begin(), values.end());
-    return {};
-  }
-  if (values.size() != 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                option + ": \"" + Printable(text) +
-                    "\" has several values; this command takes one (`foretrain plan` takes lists)");
-  }
-  field.set(plan, values.front());
-  return {};
-}
-
 // Lays all options that were given over the plan.
 Result<void> LayGiven(const PlanFlags& flags, Plan& plan) {
   for (const PlanField& field : PlanFields()) {
-    if (flags.Given(field.name)) FT_TRY(Lay(field, flags.Text(field.name), plan));
+    if (flags.Given(field.name)) FT_TRY(SetPlanField(field, flags.Text(field.name), plan));
   }
   return {};
 }
@@ -173,27 +115,6 @@ void PlanFlags::Declare(Arguments& arguments) {
   }
 }
 
-Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
-                                                   const std::string& text,
-                                                   const std::vector<std::int64_t>& automatic) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  if (text == "auto") return automatic;
-  std::vector<std::int64_t> list;
-  if (const auto dots = text.find(".."); dots != std::string::npos) {
-    FT_ASSIGN(const std::int64_t first, ParseInt(option, text.substr(0, dots), 1, kMost));
-    FT_ASSIGN(const std::int64_t last, ParseInt(option, text.substr(dots + 2), first, kMost));
-    for (std::int64_t value = first; value <= last && list.size() < 64; value *= 2) {
-      list.push_back(value);
-    }
-    return list;
-  }
-  for (const std::string_view part : Split(text, ',')) {
-    FT_ASSIGN(const std::int64_t value, ParseInt(option, Trim(part), 0, kMost));
-    list.push_back(value);
-  }
-  return list;
-}
-
 Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
                               const ClusterSpec& cluster) {
   const int ranks = cluster.Devices();
@@ -208,7 +129,7 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
   if (flags.plan_file.empty()) base.precision = DefaultPrecision(cluster);
   base.sequence = DefaultSequence(model);
   if (flags.Given("sequence")) {
-    FT_TRY(Lay(PlanFieldOf("sequence"), flags.Text("sequence"), base));
+    FT_TRY(SetPlanField(PlanFieldOf("sequence"), flags.Text("sequence"), base));
   }
   // Every plan of the search trains the same batch.
   base.global_batch = DefaultBatch(ranks, base.sequence);
@@ -230,9 +151,9 @@ Result<SearchSpace> ChoicesOf(const PlanFlags& flags, const ModelSpec& model,
     // Every plan of a search trains the same batch of the same samples.
     const bool one = field.name == "sequence" || field.name == "global_batch";
     if (one || field.number != nullptr || field.list != nullptr) {
-      FT_TRY(Lay(field, text, out.base));
+      FT_TRY(SetPlanField(field, text, out.base));
     } else {
-      FT_ASSIGN(std::vector<std::int64_t> values, ParseValues(field, text));
+      FT_ASSIGN(std::vector<std::int64_t> values, ParsePlanValues(field, text));
       out.Choose(field.name, std::move(values));
     }
   }

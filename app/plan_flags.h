@@ -37,6 +37,7 @@ struct ClusterFlags {
   std::int64_t ranks = 0;      // of a local cluster; 0: one per core
   std::string max_memory;      // of a device; empty: all of it
   std::string device_profile;  // file; empty: the calibrated one of this machine, else derived
+  bool cuda_graphs = false;    // what runs on GPUs launches kernels as graphs
   ClusterOptions options;
 
   void Declare(Arguments& arguments);
@@ -64,12 +65,6 @@ struct PlanFlags {
  private:
   static std::size_t IndexOf(std::string_view field);
 };
-
-// Integers of "4", "1,2,4" or "1..8"; powers of two for a range where `powers`. "auto":
-// `automatic`. Errors: kInvalidArgument, naming `option`.
-Result<std::vector<std::int64_t>> ParseIntegerList(const std::string& option,
-                                                   const std::string& text,
-                                                   const std::vector<std::int64_t>& automatic);
 
 // The values that a search over plans of all devices of the cluster may choose from: those of every
 // option that was given and, of what was left at auto, those of DefaultSpace.

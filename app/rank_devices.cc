@@ -1,5 +1,6 @@
 #include "app/rank_devices.h"
 
+#include "runtime/cuda_driver.h"
 #include "runtime/nccl/nccl_world.h"
 #include "runtime/processes/socket_world.h"
 #include "sim/program/rank_order.h"
@@ -16,14 +17,34 @@ Result<NcclApi> LoadNcclFor(const std::string& ranks, const std::string& file,
                                         "; install NCCL 2.14 or later, or " + remedy);
 }
 
+// Neighbouring slots on one of `gpus`, which are fewer than the ranks.
+RankDevices PlaceOnFewer(const Plan& plan, int gpus, const std::string& driver) {
+  const int world = plan.World();
+  const bool reach = GpusReadEachOther(gpus, driver);
+  RankDevices placed;
+  std::string numbers;
+  for (int rank = 0; rank < world; ++rank) {
+    const int gpu = reach ? DeviceOf(plan, rank) * gpus / world : 0;
+    placed.local.push_back({rank, gpu});
+    numbers += " " + std::to_string(gpu);
+  }
+  placed.text = reach ? std::to_string(world) + " ranks on GPUs" + numbers +
+                            ", which read each other's memory"
+                      : std::to_string(world) + " ranks share GPU 0: the machine's " +
+                            std::to_string(gpus) + " do not read each other's memory";
+  return placed;
+}
+
 }  // namespace
 
 Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, bool share,
-                               const std::string& nccl) {
+                               const std::string& nccl, const std::string& driver) {
   RankDevices placed;
   if (device.api->asynchronous == 0) return placed;
   const int world = plan.World();
-  const bool apart = world > 1 && device.count >= world && !device.number && !share;
+  const bool several = world > 1 && device.count > 1 && !device.number && !share;
+  const bool apart = several && device.count >= world;
+  if (several && !apart) return PlaceOnFewer(plan, device.count, driver);
   for (int rank = 0; rank < world; ++rank) {
     placed.local.push_back({rank, apart ? DeviceOf(plan, rank) : device.Number()});
   }

@@ -26,14 +26,17 @@ struct RankDevices {
 
 // Of the ranks of a plan that all run in this process. Ranks of processors share them. On GPUs each
 // rank has one, that of its slot (Plan::rank_order), where there are as many and none was named,
-// with NCCL between them; else all share one.
+// with NCCL between them. Where there are several, but fewer, and each reads the others' memory,
+// ranks of neighbouring slots share each, and copy and sum as threads. Else all share one.
 //
-//   share  ranks are to be on one GPU: they share its multiprocessors out, or take turns
-//   nccl   NCCL's library
+//   share   ranks are to be on one GPU: they share its multiprocessors out, or take turns
+//   nccl    NCCL's library
+//   driver  CUDA's, which knows whether GPUs read each other's memory
 //
 // Errors: kUnsupported, NCCL does not load or is too old, with how to do without it.
 Result<RankDevices> PlaceRanks(const Plan& plan, const DeviceChoice& device, bool share,
-                               const std::string& nccl = "libnccl.so.2");
+                               const std::string& nccl = "libnccl.so.2",
+                               const std::string& driver = "libcuda.so.1");
 
 // Of the one rank that a launcher has made this process: on GPUs that of its number on its machine,
 // unless one was named, with NCCL; processors are shared, and tensors go over TCP. Returns when all

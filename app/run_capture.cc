@@ -12,14 +12,38 @@
 #include "base/units.h"
 
 namespace foretrain {
+namespace {
+
+Result<void> AddProblems(RunRecorder& recorder, const CaptureReports& reports) {
+  std::map<std::string, std::vector<int>> who;
+  for (const auto& [rank, report] : reports) {
+    if (!report.problem.empty()) who[report.problem].push_back(rank);
+  }
+  for (const auto& [problem, ranks] : who) {
+    std::string note;
+    for (const int rank : ranks) {
+      note +=
+          (note.empty() ? (ranks.size() > 1 ? "ranks " : "rank ") : ", ") + std::to_string(rank);
+    }
+    FT_TRY(recorder.AddNote(ranks.size() == reports.size() ? problem : note + ": " + problem));
+  }
+  return {};
+}
+
+}  // namespace
 
 std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Program& program,
+                                            const std::vector<LocalRank>& local,
                                             const RunClock& clock, CaptureLevel level,
                                             const CaptureWindow& window) {
   CaptureOptions options;
   options.level = level;
   options.window = window;
-  options.world = program.plan.World();
+  options.ranks.clear();
+  for (const LocalRank& at : local) options.ranks.push_back(at.rank);
+  for (int rank = 0; local.empty() && rank < program.plan.World(); ++rank) {
+    options.ranks.push_back(rank);
+  }
   options.now = [&clock] { return clock.Now(); };
   options.name_of = [&program, names = OpNamesOf(program)](int, OpId op) {
     const auto name = names.find(NameKey(op));
@@ -36,7 +60,7 @@ std::unique_ptr<CaptureSession> OpenCapture(const FtDeviceApi& device, const Pro
 
 std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
                                          const std::vector<LocalRank>& local, const RunClock& clock,
-                                         RunRecorder& recorder) {
+                                         std::function<void(std::vector<Counter>)> take) {
   if (std::string_view(device.name) != "cuda") return nullptr;
   std::map<int, int> first;  // rank, by device
   for (const LocalRank& at : local) first.emplace(at.device, at.rank);
@@ -49,10 +73,7 @@ std::unique_ptr<GpuMonitor> StartMonitor(const FtDeviceApi& device,
                  monitor.error().message.c_str());
     return nullptr;
   }
-  // A store that fails says so to the run itself.
-  (*monitor)->Start(
-      [&clock] { return clock.Now(); },
-      [&recorder](std::vector<Counter> readings) { (void)recorder.AddCounters(readings); });
+  (*monitor)->Start([&clock] { return clock.Now(); }, std::move(take));
   return *std::move(monitor);
 }
 
@@ -70,18 +91,27 @@ std::string KernelsJson(const std::map<std::string, KernelTotal>& kernels) {
   return json.EndArray().EndObject().Take();
 }
 
-Result<void> StoreCapture(RunRecorder& recorder, const CaptureReport& report) {
-  if (!report.problem.empty()) FT_TRY(recorder.AddNote(report.problem));
-  if (!report.records) return {};
-  const ActivityCounts& counts = report.counts;
-  FT_TRY(recorder.AddTotals({.dropped = report.dropped + report.late,
-                             .invalid = counts.invalid,
-                             .overhead_ns = counts.overhead_ns,
-                             .clock_error_ns = report.clock_error_ns}));
-  for (const ClockSample& sample : report.clocks) {
-    FT_TRY(recorder.AddClock(
-        {.host_ns = sample.host_ns, .device_ns = sample.device_ns, .width_ns = sample.width_ns}));
+Result<void> StoreCapture(RunRecorder& recorder, const CaptureReports& reports) {
+  FT_TRY(AddProblems(recorder, reports));
+  ActivityCounts counts;
+  std::map<std::string, KernelTotal> kernels;
+  bool records = false;
+  for (const auto& [rank, report] : reports) {
+    FT_TRY(recorder.AddTotals({.dropped = report.dropped + report.late,
+                               .invalid = report.counts.invalid,
+                               .overhead_ns = report.counts.overhead_ns,
+                               .clock_error_ns = report.clock_error_ns}));
+    for (const ClockSample& sample : report.clocks) {
+      FT_TRY(recorder.AddClock({rank, sample.host_ns, sample.device_ns, sample.width_ns}));
+    }
+    records = records || report.records;
+    counts.Add(report.counts);
+    for (const auto& [name, total] : report.kernels) {
+      kernels[name].calls += total.calls;
+      kernels[name].total_ns += total.total_ns;
+    }
   }
+  if (!records) return {};
   const std::vector<MetricValue> figures = {
       {.name = "device_records", .value = static_cast<double>(counts.records)},
       {.name = "device_records_without_op", .value = static_cast<double>(counts.unknown)},
@@ -91,7 +121,7 @@ Result<void> StoreCapture(RunRecorder& recorder, const CaptureReport& report) {
       {.name = "device_wait_s", .value = SecondsFromNs(counts.wait_ns)},
       {.name = "device_capture_s", .value = SecondsFromNs(counts.overhead_ns)}};
   FT_TRY(recorder.AddMetrics(figures));
-  return recorder.Attach("kernels", KernelsJson(report.kernels));
+  return recorder.Attach("kernels", KernelsJson(kernels));
 }
 
 }  // namespace foretrain

@@ -4,14 +4,16 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
-#include "app/build_info.h"
 #include "app/fit_advice.h"
+#include "app/job_agreement.h"
 #include "app/run_capture.h"
 #include "app/stop_signal.h"
 #include "app/training_progress.h"
 #include "base/stop_point.h"
 #include "kernels/cpu/cpu_device.h"
+#include "runtime/attention_kernels.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "runtime/data/token_data.h"
 #include "runtime/gemm_algorithms.h"
@@ -27,29 +29,22 @@ constexpr std::int64_t kSpansOfAPart = 250'000;  // 12 MB, and as much again whi
 // with its Error.
 class StoreSink final : public RunSink {
  public:
-  // `capture` may be null.
-  StoreSink(RunRecorder& recorder, const TrainingOptions& options, CaptureSession* capture)
-      : options_(options), recorder_(recorder), capture_(capture), progress_(options) {
-    if (capture_ != nullptr) known_trouble_ = capture_->Trouble();
-  }
+  // `known_trouble`: what was told of this process's recording before the run.
+  StoreSink(RunRecorder& recorder, const TrainingOptions& options, std::string known_trouble)
+      : options_(options),
+        recorder_(recorder),
+        known_trouble_(std::move(known_trouble)),
+        progress_(options) {}
 
   void OnSpans(std::span<const Span> spans) override {
-    // The capture is of this process alone.
-    if (capture_ == nullptr || !IsOfThisProcess(spans)) {
-      spans_.assign(spans.begin(), spans.end());
-      return Keep(recorder_.Add(spans_));
-    }
-    capture_->AddHost(spans);
-    AddReady();
+    spans_.assign(spans.begin(), spans.end());
+    Keep(recorder_.Add(spans_));
   }
   void OnMemory(std::span<const MemorySample> samples) override {
     samples_.assign(samples.begin(), samples.end());
     Keep(recorder_.Add(samples_));
   }
   void OnStepWindow(const StepWindow& window) override {
-    const bool here =
-        options_.ranks.processes == nullptr || window.rank == options_.ranks.local.front().rank;
-    if (capture_ != nullptr && here) capture_->StepEnded(window);
     Keep(recorder_.AddSteps(std::span(&window, 1)));
   }
   void OnStep(const StepReport& report) override {
@@ -62,7 +57,6 @@ class StoreSink final : public RunSink {
     if (report.gradient_norm)
       counters.push_back({"gradient_norm", -1, step, 0, *report.gradient_norm});
     Keep(recorder_.AddCounters(counters));
-    if (capture_ != nullptr) AddReady();
     if (report.step == 0) first_loss_ = report.loss;
     if (report.step > 0) {
       (options_.window.CoversStep(report.step) ? recorded_s_ : unrecorded_s_)
@@ -73,16 +67,19 @@ class StoreSink final : public RunSink {
     StopPoint("train.step");
   }
 
-  // No rank runs any more. What the device still had to say goes to the store, and how that went.
+  void OnCounters(std::span<const Counter> counters) override {
+    Keep(recorder_.AddCounters(counters));
+  }
+  void OnCapture(int rank, const CaptureReport& report) override { reports_[rank] = report; }
+
+  // No rank runs any more. How the recording went goes to the store.
   void End() {
     progress_.End();
-    if (capture_ == nullptr) return;
-    capture_->Finish(spans_);
-    Keep(recorder_.Add(spans_));
-    const CaptureReport report = capture_->Report();
-    Keep(StoreCapture(recorder_, report));
-    if (report.problem != known_trouble_) {
-      std::fprintf(stderr, "foretrain: %s\n", report.problem.c_str());
+    Keep(StoreCapture(recorder_, reports_));
+    // Other processes say themselves what troubles theirs.
+    const auto own = reports_.find(Here());
+    if (own != reports_.end() && own->second.problem != known_trouble_) {
+      std::fprintf(stderr, "foretrain: %s\n", own->second.problem.c_str());
     }
   }
   bool failed() const { return error_.has_value(); }
@@ -98,23 +95,15 @@ class StoreSink final : public RunSink {
   }
 
  private:
-  bool IsOfThisProcess(std::span<const Span> spans) const {
-    const std::vector<LocalRank>& local = options_.ranks.local;
-    return options_.ranks.processes == nullptr || spans.empty() ||
-           spans.front().rank == local.front().rank;
-  }
-  void AddReady() {
-    capture_->Take(spans_);
-    Keep(recorder_.Add(spans_));
-  }
+  int Here() const { return options_.ranks.local.empty() ? 0 : options_.ranks.local.front().rank; }
   void Keep(const Result<void>& result) {
     if (!result.has_value() && !error_) error_ = result.error();
   }
 
   const TrainingOptions& options_;
   RunRecorder& recorder_;
-  CaptureSession* const capture_;
-  std::string known_trouble_;  // that was told before the run
+  const std::string known_trouble_;
+  CaptureReports reports_;
   TrainingProgress progress_;
   std::vector<Span> spans_;  // given to the recorder, which gives an empty one back
   std::vector<MemorySample> samples_;
@@ -189,6 +178,9 @@ Result<TrainJob> JobOf(const ForecastContext& context, const TrainingOptions& op
   job.executor.timeout_ns = options.timeout_ns;
   job.executor.sm_share = options.sm_share;
   job.executor.graphs = options.graphs;
+  job.executor.attention = options.attention;
+  job.executor.gemm_algorithms = context.costs.profile().gemm_algorithms;
+  job.executor.attention_times = context.costs.profile().attention_times;
   job.executor.take_turns = options.virtual_time;
   job.executor.pin = options.pin;
   job.executor.nvme.folder = options.nvme_folder;
@@ -217,6 +209,19 @@ std::vector<MetricValue> FiguresOf(const CaptureCost& cost) {
   return figures;
 }
 
+// What the profile measured with the device's libraries and this run computes without them. Where
+// they are asked for it is the run that fails.
+void TellWhatIsNotUsed(const FtDeviceApi& device, const DeviceProfile& profile,
+                       AttentionChoice attention) {
+  const std::string of_attention =
+      attention == AttentionChoice::kAuto
+          ? WhyLibraryNotUsed(device, attention, profile.attention_times)
+          : "";
+  for (const std::string& why : {WhyNotUsed(device, profile.gemm_algorithms), of_attention}) {
+    if (!why.empty()) std::fprintf(stderr, "foretrain: %s\n", why.c_str());
+  }
+}
+
 // Trains, with the run's row in the store, and adds to `recorder` all but how it ended.
 Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastContext& context,
                                       TrainJob job, TokenData& data, const TrainingOptions& options,
@@ -235,18 +240,17 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   if (has_reference) {
     FT_ASSIGN(drift_before, drift());
   }
-  const std::shared_ptr<CaptureSession> capture =
-      OpenCapture(device, *job.program, clock, options.capture, options.window);
-  job.executor.capture = capture;
-  job.executor.gemm_algorithms = profile.gemm_algorithms;
-  if (const std::string why = WhyNotUsed(device, profile.gemm_algorithms);
-      device.asynchronous != 0 && !why.empty()) {
-    std::fprintf(stderr, "foretrain: %s\n", why.c_str());
-  }
-  StoreSink sink(recorder, options, capture.get());
-  const auto monitor = options.capture == CaptureLevel::kOff
-                           ? nullptr
-                           : StartMonitor(device, options.ranks.local, clock, recorder);
+  job.capture = OpenCapture(device, *job.program, options.ranks.local, clock, options.capture,
+                            options.window);
+  if (device.asynchronous != 0) TellWhatIsNotUsed(device, profile, options.attention);
+  StoreSink sink(recorder, options, job.capture == nullptr ? "" : job.capture->Trouble());
+  const auto monitor =
+      options.capture == CaptureLevel::kOff
+          ? nullptr
+          : StartMonitor(device, options.ranks.local, clock, [&](std::vector<Counter> readings) {
+              // A store that fails says so to the run itself.
+              (void)recorder.AddCounters(readings);
+            });
   const auto summary =
       Train(job, device, clock, data, sink, [&] { return StopSignal() != 0 || sink.failed(); });
   if (monitor != nullptr) monitor->Stop();
@@ -321,16 +325,6 @@ Result<void> FinishRun(RunRecorder& recorder, const TrainingOptions& options,
           std::to_string(summary.steps) + " of " + std::to_string(options.steps) + " steps");
 }
 
-// All processes run the same program on the same data.
-Result<void> AgreeOnJob(ProcessGroup& group, const TrainJob& job, const TrainingOptions& options) {
-  FT_TRY(
-      group.Agree("build", std::string(kBuildInfo.version) + " " + std::string(kBuildInfo.commit)));
-  FT_TRY(group.Agree("program", std::to_string(job.program->hash)));
-  return group.Agree("command", std::to_string(options.steps) + " steps, seed " +
-                                    std::to_string(options.seed) + ", capture " +
-                                    std::to_string(static_cast<int>(options.capture)));
-}
-
 }  // namespace
 
 Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
@@ -340,12 +334,24 @@ Result<void> TrainAsMember(const ForecastContext& context, const Plan& plan,
   FT_ASSIGN(Forecast forecast,
             MakeForecast(context.model, plan, context.costs, RankChoice::kAll, true));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  FT_TRY(AgreeOnJob(*job.processes, job, options));
+  FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
   const StopSignals signals;
   RealClock clock;
-  RunSink nobody;
+  RunSink nobody;  // what is recorded goes to rank 0
   const FtDeviceApi& device = options.device != nullptr ? *options.device : CpuDeviceApi();
-  FT_TRY(Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; }));
+  const std::vector<LocalRank>& local = options.ranks.local;
+  job.capture = OpenCapture(device, *job.program, local, clock, options.capture, options.window);
+  const auto monitor =
+      options.capture == CaptureLevel::kOff
+          ? nullptr
+          : StartMonitor(device, local, clock, [&job](std::vector<Counter> readings) {
+              job.processes->Sender().OnCounters(readings);
+            });
+  const auto trouble = [&] { return job.capture == nullptr ? "" : job.capture->Trouble(); };
+  const std::string known = trouble();
+  const auto end = Train(job, device, clock, *data, nobody, [] { return StopSignal() != 0; });
+  if (trouble() != known) std::fprintf(stderr, "foretrain: %s\n", trouble().c_str());
+  if (!end.has_value()) return tl::unexpected<Error>(end.error());
   return {};
 }
 
@@ -358,7 +364,7 @@ Result<TrainingResult> RunTraining(Store& store, const ForecastContext& context,
   FT_ASSIGN(const RunId forecast_run,
             StoreForecast(store, context, forecast, ForecastMetrics(context, forecast)));
   job.program = std::make_shared<const Program>(std::move(forecast.program));
-  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options));
+  if (job.processes != nullptr) FT_TRY(AgreeOnJob(*job.processes, job, options, *data));
   RunSetup setup = SetupFor(RunKind::kMeasured, context, *job.program, Describe(plan));
   setup.forecast = forecast_run;
   FT_ASSIGN(const auto recorder, store.BeginRun(setup));

@@ -30,8 +30,9 @@ struct TrainingOptions {
   std::int64_t budget_bytes = 0;  // of each rank; 0: the machine's
   int sm_share = 0;               // multiprocessors of a rank; 0: all
   bool graphs = false;            // kernels that do the same each step are launched as graphs
-  bool virtual_time = false;      // ranks take turns, and what they would take apart is emulated
-  bool pin = false;               // ranks to the cores of their slots
+  AttentionChoice attention = AttentionChoice::kAuto;  // kernels of attention
+  bool virtual_time = false;  // ranks take turns, and what they would take apart is emulated
+  bool pin = false;           // ranks to the cores of their slots
   std::int64_t timeout_ns = 600'000'000'000;  // of a rank that waits for its peers
   std::string nvme_folder = "/tmp";           // of what is offloaded to a disk
   double cap_copy_bytes_per_s = 0;            // of copies in each direction; 0: none

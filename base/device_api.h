@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { FT_DEVICE_API_VERSION = 12 };
+enum { FT_DEVICE_API_VERSION = 14 };
 
 typedef enum FtStatus {
   FT_OK = 0,
@@ -47,6 +47,17 @@ typedef enum FtDtype {
 
 // Numbers that share one fp32 scale in FT_FP8 and FT_I8; the last block of a tensor may be shorter.
 enum { FT_SCALE_BLOCK = 256 };
+
+// Which codes of a matrix [rows, cols], as it is stored, share an fp32 scale: all of them, or each
+// FT_SCALE_SIDE of a row (scales [rows, cols / side]), of a column (scales [rows / side, cols]), or
+// each square of so many (scales [rows / side, cols / side]); quotients are rounded up.
+typedef enum FtScaling {
+  FT_SCALE_TENSOR = 0,
+  FT_SCALE_ROWS = 1,
+  FT_SCALE_COLUMNS = 2,
+  FT_SCALE_TILES = 3
+} FtScaling;
+enum { FT_SCALE_SIDE = 128 };
 
 // One per kernel entry below, in the same order: the argument of `supports`.
 typedef enum FtKernel {
@@ -163,11 +174,12 @@ typedef enum FtEpilogue {
 // nearest, halves to even. A library of the device may read them otherwise: at most the last of the
 // 10 is lost. Sums are fp32.
 //
-// dtype FT_FP8, FT_E5M2: a is in that format and b in FT_FP8; a number is its code times a_scale[0]
-// or b_scale[0], which lie with the tensors; NULL: 1.
+// dtype FT_FP8, FT_E5M2: a is in that format and b in FT_FP8; a number is its code times its scale,
+// of a_scale or b_scale, which lie with the tensors; NULL: 1. a_scaling and b_scaling say which it
+// is; with another than FT_SCALE_TENSOR the matrix is dense.
 //
-// epilogue: f is `activation`; aux[m, n] of c_dtype, ld_aux its row stride. With one, accumulate
-// must be 0.
+// epilogue: f is `activation`; aux[m, n] of c_dtype, ld_aux its row stride; NULL with ACTIVATE: y
+// is not kept. With one, accumulate must be 0.
 //
 // row_sums[m] (+)= sum over k of op(a), as it is stored; NULL: not wanted. Where c is the gradient
 // of a weight, these are that of its bias. Without bias, epilogue and scales alone.
@@ -187,6 +199,7 @@ typedef struct FtGemm {
   FtDtype row_sums_dtype;
   const float* a_scale;
   const float* b_scale;
+  FtScaling a_scaling, b_scaling;
   void* aux;
   int64_t ld_aux;
   void* row_sums;
@@ -862,7 +875,10 @@ typedef struct FtGroupedGemm {
   int32_t accumulate;
   FtDtype dtype;
   FtDtype c_dtype;
-  FtDtype compute;  // as of FtGemm
+  FtDtype compute;                 // as of FtGemm
+  const float* a_scale;            // likewise, of all rows
+  const float* b_scale;            // of all rows, or of w as [experts * out, in]
+  FtScaling a_scaling, b_scaling;
 } FtGroupedGemm;
 
 // Runs of rows as FtGroupedGemm has them. x[rows, cols] += scale * bias[experts, cols] of the run's
@@ -906,6 +922,9 @@ typedef struct FtSquaredNorm {
 // moments: FT_F32; FT_BF16, rounded to nearest even; or FT_I8 (Dettmers et al. 2022, s. 2), moment1
 // in the signed and the root of moment2 in the unsigned dynamic code of base/number_formats.h,
 // relative to the largest of each FT_SCALE_BLOCK elements, which absmax1 and absmax2 hold.
+//
+// noise: where not 0, param becomes numbers of bf16, rounded by StochasticBf16 with it
+// (base/number_formats.h): for weights that have no master.
 typedef struct FtAdamW {
   void* param;
   const void* grad;
@@ -925,6 +944,7 @@ typedef struct FtAdamW {
   FtDtype weights_dtype;
   void* weights;  // what param is in weights_dtype, written with it; NULL: nobody wants it
   const float* loss_scale_state;
+  uint32_t noise;
 } FtAdamW;
 
 // param -= lr * (g + weight_decay * param), decay and the other arguments as of FtAdamW.
@@ -940,6 +960,7 @@ typedef struct FtSgd {
   FtDtype weights_dtype;
   void* weights;
   const float* loss_scale_state;
+  uint32_t noise;
 } FtSgd;
 
 // Makes of an update that was done as `update` says, but with squared_norm_then and not_finite_then
@@ -1005,12 +1026,14 @@ typedef struct FtQuantize {
   FtDtype dtype;
 } FtQuantize;
 
-// x[rows, cols] to `format`, FT_FP8 or FT_E5M2, with one scale for all: a number is code *
-// scale[0], and the largest |x| has the largest code, 448 or 57,344. Rounds to nearest, halves to
-// even. out [rows, cols] and transposed[cols, rows] get the codes; either may be NULL. absmax,
-// which may be NULL, gets the largest |x|. With keep_scale != 0 scale[0] is read instead of
-// written, so that it can come of earlier steps, and what lies beyond the largest code gets that
-// code. Where a number is not finite, absmax and scale are not, and no product of the codes is.
+// x[rows, cols] to `format`, FT_FP8 or FT_E5M2, with scales as `scaling` has them: a number is code
+// times scale, and the largest |x| of those that share one has the largest code, 448 or 57,344.
+// Rounds to nearest, halves to even. out [rows, cols] and transposed[cols, rows] get the codes;
+// either may be NULL. absmax, which may be NULL, gets the largest |x|. With keep_scale != 0 scale[0]
+// is read instead of written, so that it can come from elsewhere, and what lies beyond the largest
+// code gets that code. Where a number is not finite, absmax is not and its scale is infinite, and no
+// product of the codes is finite. absmax, transposed and keep_scale are of FT_SCALE_TENSOR alone.
+// dtype FT_FP8: x are codes with scales of x_scale, as x_scaling says; NULL: 1.
 typedef struct FtQuantizeTensor {
   const void* x;
   void* out;
@@ -1021,6 +1044,8 @@ typedef struct FtQuantizeTensor {
   int32_t keep_scale;
   FtDtype format;
   FtDtype dtype;
+  FtScaling scaling, x_scaling;
+  const float* x_scale;
 } FtQuantizeTensor;
 
 // out[i] = sources[0][i] + sources[1][i] + ... in that order, accumulated in fp32, or with maximum
@@ -1045,6 +1070,14 @@ typedef struct FtMemory {
 typedef struct FtGemmAlgorithm {
   uint64_t words[8];
 } FtGemmAlgorithm;
+
+// Which kernels compute attention over whole sequences. ANY_ORDER: the library's, whose backward
+// adds to dq as blocks of keys come, so that bits differ from run to run.
+typedef enum FtAttentionKernels {
+  FT_ATTENTION_OWN = 0,
+  FT_ATTENTION_LIBRARY = 1,
+  FT_ATTENTION_LIBRARY_ANY_ORDER = 2
+} FtAttentionKernels;
 
 // What a device's own recording tells of. The last two have no time: they say for which op calls
 // were made.
@@ -1198,6 +1231,20 @@ typedef struct FtDeviceApi {
   // The queue's products like `g` are computed by it from here on. FT_UNSUPPORTED, with a sentence,
   // where the library refuses it for them, which leaves its own choice in place.
   FtStatus (*gemm_use)(FtQueue*, const FtGemm* g, const FtGemmAlgorithm* algorithm);
+
+  // attention by a library that the device looks for when it is asked for; all three NULL elsewhere
+  //
+  // The library and its version as one word of at most n - 1 letters: "cudnn-91900".
+  // FT_UNSUPPORTED, with a sentence of at most why_n bytes: there is none that can be used.
+  FtStatus (*attention_library)(char* name, size_t n, char* why, size_t why_n);
+  // The queue's calls like `g` (sizes, format, scale) are computed by these kernels from here on;
+  // the library's may be compiled meanwhile, which takes seconds. Pointers are not looked at.
+  // FT_UNSUPPORTED, with a sentence, where the library does not compute them, which changes
+  // nothing.
+  FtStatus (*attention_forward_use)(FtQueue*, const FtAttentionForward* g,
+                                    FtAttentionKernels kernels);
+  FtStatus (*attention_backward_use)(FtQueue*, const FtAttentionBackward* g,
+                                     FtAttentionKernels kernels);
 
   // capture: NULL where the host's clock is the measurement. push and pop by the threads that
   // launch, the others by one thread at a time.

@@ -31,6 +31,20 @@ FT_FORMAT_FUNCTION float FloatOfBf16(uint16_t x) {
   return FloatOfBits(static_cast<uint32_t>(x) << 16);
 }
 
+// One of the two numbers of bf16 that x lies between, each with the probability of x's nearness to
+// it: steps much shorter than a number's last bit then still move it, on average by what they are.
+// The draw follows from `noise` and the bits of x alone, so that an element is rounded alike
+// wherever it lies; `noise` is another one each step. Infinities and NaN stay.
+FT_FORMAT_FUNCTION float StochasticBf16(float x, uint32_t noise) {
+  const uint32_t bits = BitsOfFloat(x);
+  uint32_t draw = bits ^ noise;  // MurmurHash3's finalizer
+  draw = (draw ^ (draw >> 16)) * 0x85ebca6bU;
+  draw = (draw ^ (draw >> 13)) * 0xc2b2ae35U;
+  draw ^= draw >> 16;
+  const uint32_t rounded = (bits + (draw & 0xffffU)) & 0xffff0000U;
+  return FloatOfBits((bits & 0x7f800000U) == 0x7f800000U ? bits : rounded);
+}
+
 // binary16 (IEEE 754), the nearest, halves to even; NaN stays NaN, what is too large infinity.
 FT_FORMAT_FUNCTION uint16_t Fp16OfFloat(float x) {
   const uint32_t bits = BitsOfFloat(x);

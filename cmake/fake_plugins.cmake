@@ -32,3 +32,9 @@ target_link_libraries(fake_nccl PRIVATE foretrain_options)
 target_include_directories(fake_nccl PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/plugins)
 set_target_properties(fake_nccl PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
 add_dependencies(foretrain_test_paths fake_nccl)
+
+# A libcudnn.so.9 for tests of what calls it.
+add_library(fake_cudnn MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugins/fake_cudnn.cc)
+target_link_libraries(fake_cudnn PRIVATE foretrain_options foretrain_base)
+set_target_properties(fake_cudnn PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/plugins)
+add_dependencies(foretrain_test_paths fake_cudnn)

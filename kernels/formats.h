@@ -1,10 +1,43 @@
-// Formats that kernels of all devices take alike. Leaves out the 16-bit ones, in which devices
-// differ.
+// Formats that kernels of all devices take alike, and where scales of codes lie. Leaves out the
+// 16-bit ones, in which devices differ.
 #pragma once
+
+#include <cstdint>
 
 #include "base/device_api.h"
 
 namespace foretrain {
+
+constexpr std::int64_t ScaleBlocks(std::int64_t numbers) {
+  return (numbers + FT_SCALE_SIDE - 1) / FT_SCALE_SIDE;
+}
+// Which scale number (row, col) of a dense matrix of `cols` columns has.
+constexpr std::int64_t ScalePlace(FtScaling scaling, std::int64_t cols, std::int64_t row,
+                                  std::int64_t col) {
+  switch (scaling) {
+    case FT_SCALE_ROWS:
+      return row * ScaleBlocks(cols) + col / FT_SCALE_SIDE;
+    case FT_SCALE_COLUMNS:
+      return row / FT_SCALE_SIDE * cols + col;
+    case FT_SCALE_TILES:
+      return row / FT_SCALE_SIDE * ScaleBlocks(cols) + col / FT_SCALE_SIDE;
+    default:
+      return 0;
+  }
+}
+// How many there are.
+constexpr std::int64_t ScaleCount(FtScaling scaling, std::int64_t rows, std::int64_t cols) {
+  switch (scaling) {
+    case FT_SCALE_ROWS:
+      return rows * ScaleBlocks(cols);
+    case FT_SCALE_COLUMNS:
+      return ScaleBlocks(rows) * cols;
+    case FT_SCALE_TILES:
+      return ScaleBlocks(rows) * ScaleBlocks(cols);
+    default:
+      return 1;
+  }
+}
 
 // Products round what they read; attention reads all of fp32, which takes nothing from its results.
 inline bool TakesTf32(FtKernel kernel) {
@@ -34,7 +67,8 @@ inline bool TakesFormat(FtKernel kernel, FtDtype dtype) {
       return kernel >= FT_KERNEL_DROPOUT && kernel <= FT_KERNEL_STANDARD_ATTENTION_BACKWARD;
     case FT_FP8:
     case FT_E5M2:
-      return kernel == FT_KERNEL_GEMM || kernel == FT_KERNEL_QUANTIZE_TENSOR;
+      return kernel == FT_KERNEL_GEMM || kernel == FT_KERNEL_GROUPED_GEMM ||
+             kernel == FT_KERNEL_QUANTIZE_TENSOR;
     case FT_NF4:
       return kernel == FT_KERNEL_QUANTIZE || kernel == FT_KERNEL_DEQUANTIZE;
     default:

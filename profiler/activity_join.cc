@@ -12,6 +12,19 @@ bool HasTime(const FtActivity& activity) {
 
 }  // namespace
 
+void ActivityCounts::Add(const ActivityCounts& more) {
+  records += more.records;
+  invalid += more.invalid;
+  unknown += more.unknown;
+  device_ns += more.device_ns;
+  owned_ns += more.owned_ns;
+  launches += more.launches;
+  launch_ns += more.launch_ns;
+  waits += more.waits;
+  wait_ns += more.wait_ns;
+  overhead_ns += more.overhead_ns;
+}
+
 void ActivityJoin::AddTag(const FtActivity& activity) {
   const ActivityOwner owner{activity.op_id, activity.step, activity.rank};
   const auto [at, is_new] = tags_.try_emplace(activity.correlation, Tagged{owner});

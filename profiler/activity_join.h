@@ -45,6 +45,7 @@ struct ActivityCounts {
   std::int64_t waits = 0, wait_ns = 0;
   std::int64_t overhead_ns = 0;  // of the recording itself, as the device's library tells it
 
+  void Add(const ActivityCounts& more);
   // Share of the device's time whose op is known; 1 before the first record.
   double Coverage() const {
     return device_ns == 0 ? 1.0 : static_cast<double>(owned_ns) / static_cast<double>(device_ns);

@@ -29,9 +29,7 @@ CaptureSession::CaptureSession(const FtDeviceApi& api, CaptureOptions options)
       options_(std::move(options)),
       spans_(options_.window, options_.settle_ns),
       records_of_drain_(kRecordsOfADrain) {
-  for (int rank = 0; rank < options_.world; ++rank) {
-    ranks_left_ += options_.window.CoversRank(rank) ? 1 : 0;
-  }
+  for (const int rank : options_.ranks) ranks_left_ += options_.window.CoversRank(rank) ? 1 : 0;
   std::array<char, 512> why{};
   const FtStatus status = api_.capture_open(LevelOf(options_.level), why.data(), why.size());
   if (status == FT_OK) {

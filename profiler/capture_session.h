@@ -23,6 +23,7 @@
 #include "base/device_api.h"
 #include "profiler/activity_join.h"
 #include "profiler/capture.h"
+#include "profiler/capture_report.h"
 #include "profiler/clock_fit.h"
 #include "profiler/device_spans.h"
 #include "traces/timeline.h"
@@ -32,26 +33,13 @@ namespace foretrain {
 struct CaptureOptions {
   CaptureLevel level = CaptureLevel::kFull;
   CaptureWindow window;
-  int world = 1;                                  // ranks of the run
+  std::vector<int> ranks{0};                      // of this process
   std::function<std::int64_t()> now;              // the clock of host spans
   std::function<std::string(int, OpId)> name_of;  // of a rank's op, as other tools show it
   std::int64_t interval_ns = 100'000'000;         // between drains
   // DeviceSpans. A buffer of records comes when it is full or all in it have ended.
   std::int64_t settle_ns = 10'000'000'000;
   std::int64_t tail_ns = 1'000'000'000;  // for which a closed window is still drained
-};
-
-// How the recording went.
-struct CaptureReport {
-  bool records = false;  // the device gave records, or would have
-  std::string problem;   // why there are none, or no more: a sentence without a full stop
-  ActivityCounts counts;
-  std::int64_t dropped = 0;  // lost by the device's library
-  std::int64_t late = 0;     // that came too late for their op
-  std::int64_t outside = 0;  // of steps and ranks outside the window
-  std::vector<ClockSample> clocks;
-  std::int64_t clock_error_ns = 0;
-  std::map<std::string, KernelTotal> kernels;
 };
 
 class CaptureSession final : public OpCapture {

@@ -7,8 +7,6 @@
 namespace foretrain {
 namespace {
 
-constexpr std::int64_t kLeastSpreadNs = 10'000'000;
-
 std::vector<ClockSample> Narrow(std::span<const ClockSample> samples) {
   const auto width = [](const ClockSample& a, const ClockSample& b) {
     return a.width_ns < b.width_ns;
@@ -29,7 +27,7 @@ std::int64_t ClockFit::ToHost(std::int64_t device_time_ns) const {
   return host_ns + static_cast<std::int64_t>(std::llround(since * rate));
 }
 
-ClockFit FitClock(std::span<const ClockSample> samples) {
+ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t least_spread_ns) {
   ClockFit fit;
   if (samples.empty()) return fit;
   const std::vector<ClockSample> used = Narrow(samples);
@@ -44,7 +42,7 @@ ClockFit FitClock(std::span<const ClockSample> samples) {
     least = std::min(least, sample.device_ns);
     most = std::max(most, sample.device_ns);
   }
-  if (most - least >= kLeastSpreadNs) {
+  if (most - least >= least_spread_ns) {
     double together = 0, alone = 0;
     for (const ClockSample& sample : used) {
       const double x = static_cast<double>(sample.device_ns - fit.device_ns) - mean_device;

@@ -25,9 +25,9 @@ struct ClockFit {
 };
 
 // The line of least squares through the samples that are no more than twice as wide as the
-// narrowest: others were interrupted while they read. A drift is told from samples at least 10 ms
-// apart; nearer ones give an offset alone. A device that shares the host's clock has rate 1 and
-// offset 0. Without samples: the clocks are one. O(n); safe from any thread.
-ClockFit FitClock(std::span<const ClockSample> samples);
+// narrowest: others were interrupted while they read. A drift is told from samples at least
+// `least_spread_ns` apart; nearer ones give an offset alone. A device that shares the host's clock
+// has rate 1 and offset 0. Without samples: the clocks are one. O(n); safe from any thread.
+ClockFit FitClock(std::span<const ClockSample> samples, std::int64_t least_spread_ns = 10'000'000);
 
 }  // namespace foretrain

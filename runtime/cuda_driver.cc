@@ -119,6 +119,25 @@ Result<CudaDriver> AskCudaDriver(const std::string& file) {
   return driver;
 }
 
+bool GpusReadEachOther(int gpus, const std::string& file) {
+  const Library library(file);
+  Calls calls;
+  int (*can_access)(int*, int, int) = nullptr;
+  if (!library.open() || !calls.Load(library) ||
+      !library.Find("cuDeviceCanAccessPeer", can_access) || calls.init(0) != 0) {
+    return false;
+  }
+  for (int reader = 0; reader < gpus; ++reader) {
+    for (int other = 0; other < gpus; ++other) {
+      int from = 0, to = 0, can = 0;
+      if (reader == other) continue;
+      if (calls.get(&from, reader) != 0 || calls.get(&to, other) != 0) return false;
+      if (can_access(&can, from, to) != 0 || can == 0) return false;
+    }
+  }
+  return true;
+}
+
 std::string CudaVersionText(int version) {
   if (version <= 0) return "none";
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);

@@ -30,6 +30,10 @@ struct CudaDriver {
 // kUnsupported, there is no driver or it does not start, with its own words.
 Result<CudaDriver> AskCudaDriver(const std::string& file = "libcuda.so.1");
 
+// Whether each of the machine's first `gpus` GPUs can read the memory of each other. False, too,
+// where the driver does not start or does not say. Safe from any thread.
+bool GpusReadEachOther(int gpus, const std::string& file = "libcuda.so.1");
+
 // "13.0" of 13000; "none" of 0.
 std::string CudaVersionText(int version);
 

@@ -29,10 +29,14 @@
 #include "runtime/run_clock.h"
 #include "runtime/run_sink.h"
 #include "runtime/step_agreement.h"
+#include "sim/cost/attention_times.h"
 #include "sim/cost/gemm_algorithms.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
+
+// Which kernels compute attention: of the device's own or its library's, or of both by their times.
+enum class AttentionChoice { kAuto, kOwn, kLibrary, kLibraryAnyOrder };
 
 // Bytes a second that the copies of a queue take at most, so that runs on one machine have the
 // ratios of another; 0: as fast as they go.
@@ -49,14 +53,14 @@ struct ExecutorOptions {
   // The program's ranks that this process runs, in the program's order, each on its device; empty:
   // all of them, on `device`.
   std::vector<LocalRank> local;
-  WorldMaker world;  // how ranks communicate; null: as threads that share a device
+  WorldMaker world;                    // how ranks communicate; null: as threads
   StepAgreement* agreement = nullptr;  // borrowed; with other processes' ranks; null: all are here
   std::int64_t budget_bytes = 0;       // of each rank's device arena; 0: none
   // Multiprocessors of the device that each rank's queues run on, apart from the other ranks', so
   // that ranks on one device do not take turns; 0: all ranks on all.
   int sm_share = 0;
   // What a block's kernels do again each step is given to the device as graphs, from the second
-  // time on (runtime/executor/graph_plan.h).
+  // time on (sim/program/graph_stretches.h).
   bool graphs = false;
   // Compute ops of all ranks run one at a time: each is measured alone, the run takes longer.
   bool take_turns = false;
@@ -66,7 +70,7 @@ struct ExecutorOptions {
   std::function<float(std::int64_t step)> learning_rate;  // null: 0
   // How long a rank waits for its peers, and a process for a rank in which nothing happens; > 0.
   std::int64_t timeout_ns = 600'000'000'000;
-  int run_ahead = kRunAheadOps;  // ops that a host issues beyond the oldest not ended; >= 1
+  int run_ahead = kRunAheadOps;  // ops issued beyond the oldest not ended but transfers; >= 1
   bool record_spans = true;
   bool record_memory = true;
   CaptureWindow window;  // of what spans, samples and step windows are kept
@@ -77,7 +81,9 @@ struct ExecutorOptions {
   CopyCaps copy_caps;
   // Each rank's threads stay on the cores of its slot (runtime/executor/placement.h).
   bool pin = false;
-  GemmAlgorithms gemm_algorithms;    // of products, where the device has such; else it chooses
+  GemmAlgorithms gemm_algorithms;  // of products, where the device has such; else it chooses
+  AttentionChoice attention = AttentionChoice::kAuto;
+  AttentionTimes attention_times;    // by which kAuto chooses; none: the device's own
   FaultInjector* faults = nullptr;   // tests; borrowed
   RoutingScript* routing = nullptr;  // borrowed; null: routers choose, and nobody records it
 };

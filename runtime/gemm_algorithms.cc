@@ -6,14 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/device.h"
+#include "runtime/launch_timer.h"
 #include "runtime/ops/kernel_call.h"
 
 namespace foretrain {
 namespace {
 
-constexpr double kGain = 0.98;     // of the library's own time: faster than that is no noise
-constexpr int kFilledWith = 0x3c;  // every byte: 0.0115 in fp32 and bf16, 1.06 in fp16
+constexpr double kGain = 0.98;  // of the library's own time: faster than that is no noise
 
 std::string LibraryOf(const FtDeviceApi& api) {
   std::array<char, 64> name{};
@@ -39,6 +38,9 @@ GemmAlgorithm KeyOf(const FtGemm& g) {
   key.format = g.compute == FT_TF32 ? NumberFormat::kTf32 : FormatOf(g.dtype);
   key.operands = FormatOf(g.dtype), key.result = FormatOf(g.c_dtype);
   if (key.has_bias) key.bias = FormatOf(g.bias_dtype);
+  key.epilogue = static_cast<GemmEpilogue>(g.epilogue);
+  key.has_aux = g.aux != nullptr, key.has_row_sums = g.row_sums != nullptr;
+  if (key.has_row_sums) key.row_sums = FormatOf(g.row_sums_dtype);
   return key;
 }
 
@@ -48,13 +50,22 @@ bool HasKey(GemmAlgorithm algorithm, const GemmAlgorithm& key) {
   return algorithm == key;
 }
 
-// Rows that lie otherwise, and what else a product may have, are the library's own affair.
+// Rows that lie otherwise, and codes of 8 bits, are the library's own affair.
 bool IsPlain(const FtGemm& g) {
-  return g.dtype != FT_FP8 && g.dtype != FT_E5M2 && g.epilogue == FT_EPILOGUE_NONE &&
-         g.row_sums == nullptr && g.a_scale == nullptr && g.b_scale == nullptr &&
+  return g.dtype != FT_FP8 && g.dtype != FT_E5M2 && g.a_scale == nullptr && g.b_scale == nullptr &&
          g.lda == (g.trans_a != 0 ? g.m : g.k) && g.ldb == (g.trans_b != 0 ? g.k : g.n) &&
-         g.ldc == g.n;
+         g.ldc == g.n && (g.aux == nullptr || g.ld_aux == g.n);
 }
+
+// The product alone, which is what the library computes of one whose parts it does not take.
+FtGemm WithoutParts(FtGemm g) {
+  if (g.epilogue == FT_EPILOGUE_ACTIVATE && g.aux != nullptr) g.c = g.aux;
+  g.epilogue = FT_EPILOGUE_NONE;
+  g.aux = nullptr;
+  g.row_sums = nullptr;
+  return g;
+}
+bool HasParts(const FtGemm& g) { return g.epilogue != FT_EPILOGUE_NONE || g.row_sums != nullptr; }
 
 Result<void> Use(const FtDeviceApi& api, FtQueue* queue, const FtGemm& g,
                  const std::array<std::uint64_t, 8>& words, bool& used) {
@@ -70,11 +81,8 @@ Result<void> Use(const FtDeviceApi& api, FtQueue* queue, const FtGemm& g,
 class Tuner {
  public:
   static Result<Tuner> Make(const FtDeviceApi& api, const TuneOptions& options) {
-    Tuner tuner(api, options);
-    FT_ASSIGN(tuner.queue_, DeviceQueue::Make(api, options.device));
-    FT_ASSIGN(tuner.begin_, DeviceEvent::Make(api, options.device, /*timed=*/true));
-    FT_ASSIGN(tuner.end_, DeviceEvent::Make(api, options.device, /*timed=*/true));
-    return tuner;
+    FT_ASSIGN(LaunchTimer timer, LaunchTimer::Make(api, options.device));
+    return Tuner(api, options, std::move(timer));
   }
 
   // Nothing where the library has no algorithm for it.
@@ -83,8 +91,8 @@ class Tuner {
     std::vector<FtGemmAlgorithm> found(static_cast<std::size_t>(options_.candidates));
     std::int32_t count = 0;
     FT_TRY(Checked(
-        api_.gemm_algorithms(queue_.get(), &product, found.data(), options_.candidates, &count),
-        "ask for algorithms", api_.queue_error(queue_.get())));
+        api_.gemm_algorithms(timer_.queue(), &product, found.data(), options_.candidates, &count),
+        "ask for algorithms", api_.queue_error(timer_.queue())));
     found.resize(static_cast<std::size_t>(count));
     std::vector<std::vector<double>> seconds(found.size());
     for (int round = -1; round < options_.rounds; ++round) {  // the first makes code and caches
@@ -92,9 +100,11 @@ class Tuner {
         GemmAlgorithm candidate;
         std::copy_n(found[i].words, candidate.words.size(), candidate.words.begin());
         bool used = false;
-        FT_TRY(Use(api_, queue_.get(), product, candidate.words, used));
+        FT_TRY(Use(api_, timer_.queue(), product, candidate.words, used));
         if (!used) continue;
-        FT_ASSIGN(const double time, Time(product));
+        FT_ASSIGN(const double time, timer_.Seconds(options_.launches, "GEMM", [&] {
+          return api_.gemm(timer_.queue(), &product);
+        }));
         if (round >= 0) seconds[i].push_back(time);
       }
     }
@@ -102,12 +112,8 @@ class Tuner {
   }
 
  private:
-  Tuner(const FtDeviceApi& api, const TuneOptions& options) : api_(api), options_(options) {}
-
-  static double Median(std::vector<double> x) {
-    std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
-    return x[x.size() / 2];
-  }
+  Tuner(const FtDeviceApi& api, const TuneOptions& options, LaunchTimer timer)
+      : api_(api), options_(options), timer_(std::move(timer)) {}
 
   static std::optional<GemmAlgorithm> Choose(const FtGemm& product,
                                              const std::vector<FtGemmAlgorithm>& found,
@@ -116,7 +122,7 @@ class Tuner {
     double own = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (seconds[i].empty()) continue;
-      const double time = Median(seconds[i]);
+      const double time = MedianOf(seconds[i]);
       if (!best) own = time;
       // The first that is there is the library's own.
       if (best && !(time < best->seconds && time < kGain * own)) continue;
@@ -133,36 +139,20 @@ class Tuner {
       return (numbers * (dtype == FT_F32 ? 4 : 2) + 255) / 256 * 256;
     };
     const std::int64_t a = bytes(g.dtype, g.m * g.k), b = bytes(g.dtype, g.k * g.n),
-                       c = bytes(g.c_dtype, g.m * g.n), bias = bytes(g.bias_dtype, g.n);
-    memory_ = {};
-    FT_ASSIGN(memory_, DeviceMemory::Make(api_, options_.device, a + b + c + bias));
-    std::byte* const at = memory_.data();
-    FT_TRY(Checked(api_.fill(queue_.get(), at, kFilledWith, a + b + c + bias), "fill",
-                   api_.queue_error(queue_.get())));
+                       c = bytes(g.c_dtype, g.m * g.n), bias = bytes(g.bias_dtype, g.n),
+                       sums = bytes(g.row_sums_dtype, g.m);
+    FT_ASSIGN(std::byte* const at,
+              timer_.Memory(a + b + c + bias + sums + (g.aux != nullptr ? c : 0)));
     g.a = at, g.b = at + a, g.c = at + a + b;
     if (g.bias != nullptr) g.bias = at + a + b + c;
+    if (g.row_sums != nullptr) g.row_sums = at + a + b + c + bias;
+    if (g.aux != nullptr) g.aux = at + a + b + c + bias + sums;
     return {};
-  }
-
-  Result<double> Time(const FtGemm& g) {
-    FT_TRY(begin_.RecordOn(queue_.get()));
-    for (int i = 0; i < options_.launches; ++i) {
-      FT_TRY(Checked(api_.gemm(queue_.get(), &g), "GEMM", api_.queue_error(queue_.get())));
-    }
-    FT_TRY(end_.RecordOn(queue_.get()));
-    FT_TRY(Checked(api_.queue_synchronize(queue_.get()), "GEMM", api_.queue_error(queue_.get())));
-    std::array<char, 256> why{};
-    std::int64_t ns = 0;
-    FT_TRY(Checked(api_.event_elapsed(begin_.get(), end_.get(), &ns, why.data(), why.size()),
-                   "time of a GEMM", why.data()));
-    return static_cast<double>(ns) * 1e-9 / options_.launches;
   }
 
   const FtDeviceApi& api_;
   const TuneOptions& options_;
-  DeviceQueue queue_;
-  DeviceEvent begin_, end_;
-  DeviceMemory memory_;
+  LaunchTimer timer_;
 };
 
 }  // namespace
@@ -170,8 +160,14 @@ class Tuner {
 FtGemm ProductOf(const Op& op, bool has_bias) {
   KernelCall call = MakeGemm(BoundOp{.op = op, .operands = {}, .at = {}});
   static const char kSomewhere = 0;
-  if (has_bias) call.args.gemm.bias = &kSomewhere;
-  return call.args.gemm;
+  FtGemm& g = call.args.gemm;
+  void* const somewhere = const_cast<char*>(&kSomewhere);  // which nobody reads or writes
+  if (has_bias) g.bias = somewhere;
+  if (op.kind == OpKind::kGemmActivationKept || op.kind == OpKind::kGemmActivationBackward) {
+    g.aux = somewhere;
+  }
+  if (op.kind == OpKind::kGemmBiasGrad) g.row_sums = somewhere;
+  return g;
 }
 
 const GemmAlgorithm* FindAlgorithm(const GemmAlgorithms& algorithms, const FtGemm& g) {
@@ -196,9 +192,14 @@ Result<void> UseGemmAlgorithms(const FtDeviceApi& api, FtQueue* queue,
                                const GemmAlgorithms& algorithms, std::span<const FtGemm> gemms) {
   if (algorithms.of.empty() || !WhyNotUsed(api, algorithms).empty()) return {};
   for (const FtGemm& g : gemms) {
-    const GemmAlgorithm* const kept = FindAlgorithm(algorithms, g);
+    FtGemm computed = g;
+    const GemmAlgorithm* kept = FindAlgorithm(algorithms, computed);
+    if (kept == nullptr && HasParts(g)) {
+      computed = WithoutParts(g);
+      kept = FindAlgorithm(algorithms, computed);
+    }
     bool used = false;
-    if (kept != nullptr) FT_TRY(Use(api, queue, g, kept->words, used));
+    if (kept != nullptr) FT_TRY(Use(api, queue, computed, kept->words, used));
   }
   return {};
 }
@@ -214,7 +215,11 @@ Result<GemmAlgorithms> TuneGemms(const FtDeviceApi& api, std::span<const FtGemm>
       return Fail(ErrorCode::kAborted, "calibration was stopped");
     }
     if (!IsPlain(product) || FindAlgorithm(tuned, product) != nullptr) continue;
-    FT_ASSIGN(const std::optional<GemmAlgorithm> fastest, tuner.Fastest(product));
+    FT_ASSIGN(std::optional<GemmAlgorithm> fastest, tuner.Fastest(product));
+    if (const FtGemm alone = WithoutParts(product);
+        !fastest && HasParts(product) && FindAlgorithm(tuned, alone) == nullptr) {
+      FT_ASSIGN(fastest, tuner.Fastest(alone));
+    }
     if (fastest) tuned.of.push_back(*fastest);
   }
   return tuned;

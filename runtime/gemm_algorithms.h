@@ -15,7 +15,8 @@
 
 namespace foretrain {
 
-// The product of a GEMM op; of its pointers the bias alone says something: whether there is one.
+// The product of an op that calls gemm. Its pointers say only which parts it has: a bias where
+// `has_bias`, what is kept before an activation, sums of rows.
 FtGemm ProductOf(const Op& op, bool has_bias);
 
 // The algorithm that is kept for products like `g`; null: none.
@@ -40,7 +41,8 @@ struct TuneOptions {
 };
 
 // The fastest algorithm for each of `products`, which differ; the library's own choice unless
-// another is 2 % faster, so that noise moves nothing. By events of the device, of operands whose
+// another is 2 % faster, so that noise moves nothing. Of a product with parts that the library does
+// not take, that for the product alone. By events of the device, of operands whose
 // numbers are all alike. None from a device that has no such library.
 //
 // Errors: the device's; kResourceExhausted, no memory for the operands; kAborted when stopped.

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "profiler/capture_report.h"
+#include "traces/run.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
@@ -54,6 +56,10 @@ class RunSink {
   virtual void OnRouting(const RoutedCounts& counts) { (void)counts; }
   virtual void OnScalars(const StepScalars& scalars) { (void)scalars; }
   virtual void OnStep(const StepReport& report) { (void)report; }
+  // Readings by time, such as a GPU's clocks.
+  virtual void OnCounters(std::span<const Counter> counters) { (void)counters; }
+  // How the recording went of a process whose first rank is `rank`: once, behind all its spans.
+  virtual void OnCapture(int rank, const CaptureReport& report) { (void)rank, (void)report; }
 };
 
 }  // namespace foretrain

@@ -5,8 +5,10 @@
 #include <mutex>
 #include <numbers>
 #include <utility>
+#include <vector>
 
 #include "base/units.h"
+#include "runtime/captured_sink.h"
 #include "runtime/resident_memory.h"
 
 namespace foretrain {
@@ -52,6 +54,8 @@ class Reporter final : public RunSink {
     last_ns_ = scalars.time_ns;
     sink_.OnStep(report);
   }
+  void OnCounters(std::span<const Counter> counters) override { sink_.OnCounters(counters); }
+  void OnCapture(int rank, const CaptureReport& report) override { sink_.OnCapture(rank, report); }
 
  private:
   int rank_;
@@ -70,6 +74,11 @@ class SharedSink final : public RunSink {
   void OnStepWindow(const StepWindow& window) override { Locked(&RunSink::OnStepWindow, window); }
   void OnRouting(const RoutedCounts& counts) override { Locked(&RunSink::OnRouting, counts); }
   void OnScalars(const StepScalars& scalars) override { Locked(&RunSink::OnScalars, scalars); }
+  void OnCounters(std::span<const Counter> all) override { Locked(&RunSink::OnCounters, all); }
+  void OnCapture(int rank, const CaptureReport& report) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sink_.OnCapture(rank, report);
+  }
 
  private:
   template <class Method, class Value>
@@ -115,7 +124,9 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   ExecutorOptions options = job.executor;
   options.learning_rate = [rate = job.learning_rate](std::int64_t step) { return rate.At(step); };
   options.seed = job.seed;
+  options.optimizer.seed = job.seed;
   options.agreement = group;
+  options.capture = job.capture;
   // Where the peak cannot be counted from here, a larger one of before may hide that of the run.
   ResetPeakResident();
   const std::int64_t before_bytes = ResidentBytes();
@@ -126,8 +137,12 @@ Result<RunSummary> Train(const TrainJob& job, const FtDeviceApi& api, RunClock& 
   SharedSink shared(reporter);
   const bool sends = group != nullptr && group->rank() != 0;
   const Collecting collecting(sends ? nullptr : group, shared);
-  RunSink& to = sends ? group->Sender() : shared;
-  FT_ASSIGN(RunSummary summary, executor->Run(job.steps, batches, to, std::move(stop)));
+  const std::vector<LocalRank>& local = job.executor.local;
+  CapturedSink captured(job.capture, local.empty() ? 0 : local.front().rank,
+                        sends ? group->Sender() : shared);
+  auto run = executor->Run(job.steps, batches, captured, std::move(stop));
+  captured.End();
+  FT_ASSIGN(RunSummary summary, std::move(run));
   summary.resident_growth_bytes = PeakResidentBytes() - before_bytes;
   return group != nullptr ? group->Finish(std::move(summary)) : summary;
 }

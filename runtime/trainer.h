@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "profiler/capture_session.h"
 #include "runtime/executor.h"
 #include "runtime/parameters/tensors.h"
 #include "runtime/processes/process_group.h"
@@ -32,6 +33,9 @@ struct TrainJob {
   // Where ranks are processes: that of this one, whose rank `executor.local` names and whose world
   // `executor.world` makes; borrowed. What all record goes to rank 0's sink.
   ProcessGroup* processes = nullptr;
+  // The device's own recording of this process's ranks, which the executor's is then; null: none.
+  // Finished when Train returns. Shared with threads that outlive a failed run.
+  std::shared_ptr<CaptureSession> capture;
 };
 
 // Runs the job to its end, or to the step boundary after `stop` has said so. The summary is that of

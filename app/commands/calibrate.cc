@@ -130,6 +130,10 @@ class CalibrateCommand final : public Command {
     json.Field("gemm_flop_per_s", BestGemmRate(profile).value);
     json.Field("memory_bytes_per_s", profile.rates.memory_bytes_per_s.value);
     json.Field("launch_s", profile.rates.launch_s.value);
+    if (profile.rates.graph_launch_s.provenance == Provenance::kMeasured) {
+      json.Field("graph_launch_s", profile.rates.graph_launch_s.value);
+      json.Field("graph_op_s", profile.rates.graph_op_s.value);
+    }
     json.Field("gap_s", profile.rates.gap_s.value);
     json.Field("wake_s", profile.rates.wake_s.value);
     json.Field("reference_gemm_s", profile.reference.seconds);

@@ -159,8 +159,10 @@ class Demo final : public Command {
     std::string picture;
 #if FORETRAIN_HAVE_UI
     FT_ASSIGN(RunPair pair, LoadPair(reader, trained.run, 0));
-    FT_ASSIGN(const CompareInput input, CompareInputOf(reader, std::move(pair)));
-    if (const auto drawn = ScreenshotCompare(input, {}, screenshot_); drawn.has_value()) {
+    FT_ASSIGN(CompareInput input, CompareInputOf(reader, std::move(pair)));
+    OpenedStore opened{.path = store_, .run = trained.run, .input = std::move(input)};
+    if (const auto drawn = ScreenshotDesktop(std::move(opened), {}, screenshot_);
+        drawn.has_value()) {
       picture = screenshot_;
     } else {
       std::fprintf(stderr, "foretrain: no picture: %s\n", drawn.error().message.c_str());

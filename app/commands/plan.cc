@@ -8,6 +8,7 @@
 #include "app/plan_report.h"
 #include "app/search_watch.h"
 #include "base/clock.h"
+#include "sim/spec/plan_values.h"
 
 namespace foretrain {
 namespace {

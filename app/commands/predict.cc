@@ -4,6 +4,7 @@
 
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
+#include "app/graphs_flag.h"
 #include "app/report.h"
 #include "app/search_watch.h"
 #include "app/stored_runs.h"
@@ -29,6 +30,7 @@ class Predict final : public Command {
     model_.Declare(arguments);
     cluster_.Declare(arguments);
     plan_.Declare(arguments);
+    graphs_.Declare(arguments);
     arguments.Section("Output");
     arguments.Option("--store", store_, "FILE", "Keep the forecast as a run in this store");
     arguments.Flag("--program", listing_,
@@ -42,16 +44,22 @@ class Predict final : public Command {
 
   Result<Exit> Run() override {
     FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
+    FT_ASSIGN(cluster_.cuda_graphs, graphs_.IsOn());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
+    if (cluster_.cuda_graphs && context.cluster.is_cpu) {
+      return Fail(ErrorCode::kInvalidArgument, "--cuda-graphs: " + context.cluster.name +
+                                                   " has no GPUs; leave it out or name a cluster "
+                                                   "that has, e.g. --cluster 1x8xh100");
+    }
     FT_ASSIGN(Plan plan, PlanOf(plan_, context.model, context.cluster.Devices()));
     if (preset && !context.cluster.is_cpu) ApplyKernels(*preset, plan_.GivenFields(), plan);
     SimulateOptions options;
     options.last_step = store_.empty();
     options.threads = SearchThreads();
-    FT_ASSIGN(const Forecast forecast,
-              MakeForecast(context.model, plan, context.costs,
-                           context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses,
-                           options));
+    FT_ASSIGN(
+        const Forecast forecast,
+        MakeForecast(context.model, plan, context.costs,
+                     context.cluster.is_cpu ? RankChoice::kAll : RankChoice::kClasses, options));
     if (listing_) {
       for (int rank = 0; rank < static_cast<int>(forecast.program.ranks.size()); ++rank) {
         std::fputs(Listing(forecast.program, rank, ops_).c_str(), stdout);
@@ -100,14 +108,15 @@ class Predict final : public Command {
       if (i == 0 || host.InStep() > host_.rank.InStep()) host_.rank = host;
       if (!rank.Coordinates().FirstOfStage()) continue;
       const DeviceUse memory =
-          DeviceUseOf(context.model, plan, rank, peak.total, context.cluster, system);
+          DeviceUseOf(context.model, forecast.program, rank, peak.total, context.cluster, system);
       fullest_bytes_ = std::max(fullest_bytes_, memory.Total());
       peaks_.push_back({"stage " + std::to_string(rank.pp), peak, OutsideOf(memory, system)});
     }
     host_.ranks = std::min(context.cluster.devices_per_node, plan.World());
     host_.has = context.cluster.host_memory_bytes;
     // Devices of CPUs lie in their host's memory.
-    if (context.cluster.is_cpu) host_.has = std::max<std::int64_t>(1, host_.has - host_.ranks * fullest_bytes_);
+    if (context.cluster.is_cpu)
+      host_.has = std::max<std::int64_t>(1, host_.has - host_.ranks * fullest_bytes_);
   }
 
   void Print(const ForecastContext& context, const Forecast& forecast, const Metrics& metrics,
@@ -122,9 +131,10 @@ class Predict final : public Command {
     std::printf("placement %s: %s\n\n", std::string(NameOfRankOrder(plan.rank_order)).c_str(),
                 foretrain::Describe(Places(context, forecast)).c_str());
     std::fputs(StepText(*metrics.overall).c_str(), stdout);
-    const ForecastInterval interval = ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
-    std::fputs(FigureLine("step, 90 % interval", FormatSeconds(interval.low_s) + " to " +
-                                                     FormatSeconds(interval.high_s))
+    const ForecastInterval interval =
+        ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
+    std::fputs(FigureLine("step, 90 % interval",
+                          FormatSeconds(interval.low_s) + " to " + FormatSeconds(interval.high_s))
                    .c_str(),
                stdout);
     std::printf("%s\n",
@@ -139,15 +149,15 @@ class Predict final : public Command {
         stdout);
     if (!host_.fits()) {
       std::printf(
-          "\nIt does not fit: %d ranks of a node take %s of its memory, and it has %s. Offload less, "
+          "\nIt does not fit: %d ranks of a node take %s of its memory, and it has %s. Offload "
+          "less, "
           "or to nvme.\n",
           host_.ranks, FormatBytes(host_.node().Peak()).c_str(), FormatBytes(host_.has).c_str());
     }
     if (!FitsDevice()) {
-      std::printf(
-          "\nIt does not fit: a rank takes %s of a device that has %s.%s\n",
-          FormatBytes(fullest_bytes_).c_str(), FormatBytes(device_bytes_).c_str(),
-          AdviceText(AdviceFor(context, plan)).c_str());
+      std::printf("\nIt does not fit: a rank takes %s of a device that has %s.%s\n",
+                  FormatBytes(fullest_bytes_).c_str(), FormatBytes(device_bytes_).c_str(),
+                  AdviceText(AdviceFor(context, plan)).c_str());
     }
     if (const std::string part = WhyNotExecuted(context.model); !part.empty()) {
       std::printf("\nA forecast alone: no kernel computes %s of this model yet.\n", part.c_str());
@@ -163,7 +173,8 @@ class Predict final : public Command {
     WriteParameters(json, CountParameters(context.model, forecast.program.plan));
     WriteHost(json, host_);
     WriteMoved(json, OffloadFiguresOf(forecast.program).moved);
-    const ForecastInterval interval = ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
+    const ForecastInterval interval =
+        ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
     json.Field("low", interval.low_s).Field("high", interval.high_s);
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits());
     json.Field("forecast_alone", WhyNotExecuted(context.model));
@@ -188,6 +199,7 @@ class Predict final : public Command {
   ModelFlags model_;
   ClusterFlags cluster_;
   PlanFlags plan_;
+  GraphsFlag graphs_;
   std::vector<NamedPeak> peaks_;
   HostView host_;
   std::int64_t fullest_bytes_ = 0, device_bytes_ = 0;

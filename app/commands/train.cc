@@ -2,9 +2,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "app/attention_flag.h"
 #include "app/capture_flags.h"
 #include "app/commands/commands.h"
 #include "app/device_choice.h"
+#include "app/graphs_flag.h"
 #include "app/local_gpu.h"
 #include "app/report.h"
 #include "app/stop_signal.h"
@@ -43,9 +45,8 @@ class TrainCommand final : public Command {
     device_.Declare(arguments);
     arguments.Option("--sm-share", sm_share_, "N",
                      "Multiprocessors of the device that each rank has for itself");
-    arguments.Option(
-        "--cuda-graphs", cuda_graphs_, "on|off",
-        "Launch what a block's kernels do again each step as CUDA graphs (default: off)");
+    graphs_.Declare(arguments);
+    attention_.Declare(arguments);
     arguments.Flag("--virtual-time", options_.virtual_time,
                    "Ranks compute one at a time; adds the step of a device each, emulated: "
                    "measured compute, modelled network");
@@ -80,6 +81,7 @@ class TrainCommand final : public Command {
                   "--steps: " + std::to_string(options_.steps) + " is below 1");
     }
     FT_TRY(CheckNumbers());
+    FT_TRY(ChooseGraphs());
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
     options_.device = device.api;
     FT_ASSIGN(options_.capture, capture_.Level());
@@ -102,7 +104,6 @@ class TrainCommand final : public Command {
                   "--sm-share: " + std::to_string(sm_share_) + " is outside 0 to 10000");
     }
     options_.sm_share = static_cast<int>(sm_share_);
-    FT_TRY(ChooseGraphs());
     if (!budget_.empty()) {
       FT_ASSIGN(options_.budget_bytes, ParseBytes("--budget", budget_));
     }
@@ -174,11 +175,9 @@ class TrainCommand final : public Command {
   }
 
   Result<void> ChooseGraphs() {
-    if (cuda_graphs_ != "on" && cuda_graphs_ != "off") {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--cuda-graphs: \"" + cuda_graphs_ + "\" is neither on nor off");
-    }
-    options_.graphs = cuda_graphs_ == "on";
+    FT_ASSIGN(options_.graphs, graphs_.IsOn());
+    FT_ASSIGN(options_.attention, attention_.Choice());
+    cluster_.cuda_graphs = options_.graphs;
     if (options_.graphs && options_.virtual_time) {
       return Fail(ErrorCode::kInvalidArgument,
                   "--cuda-graphs: --virtual-time measures op by op; leave one of the two out");
@@ -305,9 +304,10 @@ class TrainCommand final : public Command {
   PlanFlags plan_;
   TrainingOptions options_;
   DeviceFlag device_;
+  GraphsFlag graphs_;
+  AttentionFlag attention_;
   std::string store_ = kDefaultStore;
   std::int64_t sm_share_ = 0;
-  std::string cuda_graphs_ = "off";
   std::string budget_;
   std::string cap_copy_;
   std::string cap_nvme_;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/number_formats.h"
+#include "kernels/formats.h"
 
 namespace foretrain {
 namespace {
@@ -76,13 +77,16 @@ const void* WideCopies::In(const void* tensor, FtDtype dtype, const Extent& exte
 }
 
 const void* WideCopies::Codes(const void* tensor, FtDtype dtype, const Extent& extent,
-                              float scale) {
+                              FtScaling scaling, const float* scales) {
   if (tensor == nullptr || IsEmpty(extent)) return tensor;
   float* const copy = CopyOf(tensor, dtype, extent, /*reads=*/false);
   if (copy == nullptr) return nullptr;
   const auto* const codes = static_cast<const std::uint8_t*>(tensor);
   for (std::int64_t row = 0; row < extent.rows; ++row) {
-    for (std::int64_t at = row * extent.stride; at < row * extent.stride + extent.cols; ++at) {
+    for (std::int64_t col = 0; col < extent.cols; ++col) {
+      const std::int64_t at = row * extent.stride + col;
+      const float scale =
+          scales != nullptr ? scales[ScalePlace(scaling, extent.cols, row, col)] : 1.0F;
       copy[at] = scale * (dtype == FT_FP8 ? FloatOfFp8(codes[at]) : FloatOfE5m2(codes[at]));
     }
   }

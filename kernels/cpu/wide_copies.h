@@ -13,7 +13,7 @@
 namespace foretrain {
 
 constexpr bool IsShort(FtDtype dtype) { return dtype == FT_BF16 || dtype == FT_F16; }
-// Codes of 8 bits that one scale belongs to.
+// Codes of 8 bits that scales belong to.
 constexpr bool IsCode(FtDtype dtype) { return dtype == FT_FP8 || dtype == FT_E5M2; }
 
 // Numbers of a 16-bit dtype to fp32 and back.
@@ -38,8 +38,9 @@ class WideCopies {
   // A copy laid out as the tensor; the tensor itself where it is null or of another dtype than 16
   // bits.
   const void* In(const void* tensor, FtDtype dtype, const Extent& extent);
-  // The numbers of codes, times `scale`; null where the tensor is.
-  const void* Codes(const void* tensor, FtDtype dtype, const Extent& extent, float scale);
+  // The numbers of codes, times their scales (null: 1); null where the tensor is.
+  const void* Codes(const void* tensor, FtDtype dtype, const Extent& extent, FtScaling scaling,
+                    const float* scales);
   // The same as In of one that the kernel writes. `reads`: it may also read it, or leave a part
   // alone.
   void* Out(void* tensor, FtDtype dtype, const Extent& extent, bool reads);

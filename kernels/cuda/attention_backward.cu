@@ -3,6 +3,7 @@
 // anew from the logarithm of their sum. Here on CUDA cores.
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/library_attention.h"
 #include "kernels/cuda/tensor_attention.cuh"
 
 namespace foretrain {
@@ -234,6 +235,8 @@ FtStatus AttentionBackward(FtQueue* queue, const FtAttentionBackward* g) {
   const std::int64_t rows = check.ok() ? g->batch * g->sequence : 0;
   check.Tensor("dout", g->dout, rows).Tensor("dq", g->dq, rows);
   check.Tensor("dk", g->dk, rows).Tensor("dv", g->dv, rows);
+  FtStatus status = FT_OK;
+  if (check.ok() && LibraryAttentionBackward(queue, *g, &status)) return status;
   const BackwardTensors tensors{g->out, g->lse,        g->dout,       g->dq, g->dk,
                                 g->dv,  g->row_stride, g->row_stride, 0,     nullptr};
   return Backward(queue, check, "attention_backward", call, tensors, g->batch);

@@ -2,6 +2,7 @@
 // maximum and sum, so that no matrix of scores is stored. Here on CUDA cores.
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/entries.h"
+#include "kernels/cuda/library_attention.h"
 #include "kernels/cuda/tensor_attention.cuh"
 
 namespace foretrain {
@@ -144,6 +145,8 @@ FtStatus Forward(FtQueue* queue, CudaCheck& check, const char* name, const Atten
 FtStatus AttentionForward(FtQueue* queue, const FtAttentionForward* g) {
   CudaCheck check(queue, "attention_forward");
   const AttentionCall call = WholeCall(check, *g);
+  FtStatus status = FT_OK;
+  if (check.ok() && LibraryAttentionForward(queue, *g, &status)) return status;
   return Forward(queue, check, "attention_forward", call, {g->out, g->lse, 0}, g->batch);
 }
 

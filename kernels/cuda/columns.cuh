@@ -13,7 +13,7 @@ constexpr std::int64_t kColumnSplits = 512;   // blocks that are enough to fill 
 // partials[2][splits][cols]: of rows [split * rows_per_split, ...). term.Add(row, col, left, a, b)
 // adds the row's eight terms from `col` on to a and b.
 template <class Term>
-__global__ void __launch_bounds__(kWarp* kColumnRows)
+__global__ void __launch_bounds__(kWarp* kColumnRows, 4)
     SumColumnsKernel(Term term, std::int64_t rows, std::int64_t cols, std::int64_t rows_per_split,
                      float* partials) {
   __shared__ float of_rows[2][kColumnRows][kColumnBlock];

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/graph.h"
+#include "kernels/cuda/library_attention.h"
 #include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
 #include "kernels/cuda/share.h"
@@ -83,12 +84,46 @@ FtStatus Release(int32_t device, void* pointer, char* why, size_t n) {
   return Told(cudaFree(pointer), "release memory", device, why, n);
 }
 
+// What this table makes of a queue and an event.
+struct DeviceQueue : CudaQueue {
+  std::uint64_t reads = 0;  // a bit a device whose memory the queue's device may read
+};
+struct DeviceEvent {
+  cudaEvent_t event = nullptr;
+  int device = 0;
+};
+DeviceEvent& EventOf(FtEvent* event) { return *reinterpret_cast<DeviceEvent*>(event); }
+
+// A queue that waits for another device may read that device's memory behind it.
+FtStatus AllowReading(FtQueue* queue, int other) {
+  auto& q = static_cast<DeviceQueue&>(QueueOf(queue));
+  if (other == q.device || (q.reads >> other & 1U) != 0) return FT_OK;
+  int can = 0;
+  FtStatus status = Told(queue, cudaDeviceCanAccessPeer(&can, q.device, other),
+                         "ask for another device's memory");
+  if (status != FT_OK) return status;
+  if (can == 0) {
+    std::snprintf(q.error, sizeof q.error, "cuda device %d cannot read the memory of device %d",
+                  q.device, other);
+    return FT_FAILED;
+  }
+  const cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
+  if (error == cudaErrorPeerAccessAlreadyEnabled) {
+    static_cast<void>(cudaGetLastError());
+  } else {
+    status = Told(queue, error, "read another device's memory");
+  }
+  if (status == FT_OK) q.reads |= std::uint64_t{1} << other;
+  return status;
+}
+
 void QueueDestroy(FtQueue* queue) {
-  CudaQueue* const q = &QueueOf(queue);
+  auto* const q = static_cast<DeviceQueue*>(&QueueOf(queue));
   static_cast<void>(cudaSetDevice(q->device));
   DestroyGemmLibrary(q->gemm);
   // A queue may go with work left on it: freeing waits for the device.
   if (q->workspace != nullptr) static_cast<void>(cudaFree(q->workspace));
+  DestroyAttentionLibrary(q->attention);
   if (q->stream != nullptr) {
     static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(q->stream)));
   }
@@ -149,32 +184,42 @@ FtStatus EventCreate(int32_t device, int32_t timed, FtEvent** out, char* why, si
   const unsigned flags = timed != 0 ? cudaEventDefault : cudaEventDisableTiming;
   const FtStatus status =
       Told(cudaEventCreateWithFlags(&event, flags), "make an event", device, why, n);
-  *out = reinterpret_cast<FtEvent*>(event);
-  return status;
+  if (status != FT_OK) return status;
+  auto* const made = new (std::nothrow) DeviceEvent{event, device};
+  if (made == nullptr) {
+    static_cast<void>(cudaEventDestroy(event));
+    std::snprintf(why, n, "cuda: no host memory for an event");
+    return FT_OUT_OF_MEMORY;
+  }
+  *out = reinterpret_cast<FtEvent*>(made);
+  return FT_OK;
 }
 
 void EventDestroy(FtEvent* event) {
-  static_cast<void>(cudaEventDestroy(reinterpret_cast<cudaEvent_t>(event)));
+  static_cast<void>(cudaEventDestroy(EventOf(event).event));
+  delete &EventOf(event);
 }
 
 FtStatus EventRecord(FtQueue* queue, FtEvent* event) {
   if (const FtStatus status = UseDevice(queue); status != FT_OK) return status;
   return Told(queue,
-              cudaEventRecord(reinterpret_cast<cudaEvent_t>(event),
-                              static_cast<cudaStream_t>(StreamOf(queue))),
+              cudaEventRecord(EventOf(event).event, static_cast<cudaStream_t>(StreamOf(queue))),
               "record an event");
 }
 
 FtStatus EventWait(FtQueue* queue, FtEvent* event) {
   if (const FtStatus status = UseDevice(queue); status != FT_OK) return status;
-  return Told(queue,
-              cudaStreamWaitEvent(static_cast<cudaStream_t>(StreamOf(queue)),
-                                  reinterpret_cast<cudaEvent_t>(event), 0),
-              "wait for an event");
+  if (const FtStatus status = AllowReading(queue, EventOf(event).device); status != FT_OK) {
+    return status;
+  }
+  return Told(
+      queue,
+      cudaStreamWaitEvent(static_cast<cudaStream_t>(StreamOf(queue)), EventOf(event).event, 0),
+      "wait for an event");
 }
 
 FtStatus EventQuery(FtEvent* event, int32_t* done, char* why, size_t n) {
-  const cudaError_t error = cudaEventQuery(reinterpret_cast<cudaEvent_t>(event));
+  const cudaError_t error = cudaEventQuery(EventOf(event).event);
   *done = error == cudaSuccess ? 1 : 0;
   if (error == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
@@ -187,8 +232,7 @@ FtStatus EventQuery(FtEvent* event, int32_t* done, char* why, size_t n) {
 
 FtStatus EventElapsed(FtEvent* from, FtEvent* to, int64_t* ns, char* why, size_t n) {
   float ms = 0.0F;
-  const cudaError_t error = cudaEventElapsedTime(&ms, reinterpret_cast<cudaEvent_t>(from),
-                                                 reinterpret_cast<cudaEvent_t>(to));
+  const cudaError_t error = cudaEventElapsedTime(&ms, EventOf(from).event, EventOf(to).event);
   *ns = static_cast<int64_t>(std::llround(static_cast<double>(ms) * 1e6));
   if (error == cudaSuccess) return FT_OK;
   static_cast<void>(cudaGetLastError());
@@ -275,6 +319,9 @@ FtDeviceApi MakeCudaTable() {
   api.gemm_library = &NameGemmLibrary;
   api.gemm_algorithms = &FindGemmAlgorithms;
   api.gemm_use = &UseGemmAlgorithm;
+  api.attention_library = &NameAttentionLibrary;
+  api.attention_forward_use = &UseAttentionForward;
+  api.attention_backward_use = &UseAttentionBackward;
   SetCudaShares(api);
   SetCudaGraphs(api);
   SetCudaKernels(api);
@@ -284,17 +331,18 @@ FtDeviceApi MakeCudaTable() {
 FtStatus MakeCudaQueue(int32_t device, void* stream, FtQueue** out, char* why, size_t n) {
   *out = nullptr;
   if (const FtStatus status = Choose(device, why, n); status != FT_OK) return status;
-  auto* const queue = new (std::nothrow) CudaQueue;
+  auto* const queue = new (std::nothrow) DeviceQueue;
   if (queue == nullptr) {
     std::snprintf(why, n, "cuda: no host memory for a queue");
     return FT_OUT_OF_MEMORY;
   }
   queue->stream = stream;
   const FtStatus status = FillQueue(*queue, device, why, n);
+  auto* const made = reinterpret_cast<FtQueue*>(static_cast<CudaQueue*>(queue));
   if (status == FT_OK) {
-    *out = reinterpret_cast<FtQueue*>(queue);
+    *out = made;
   } else {
-    QueueDestroy(reinterpret_cast<FtQueue*>(queue));
+    QueueDestroy(made);
   }
   return status;
 }

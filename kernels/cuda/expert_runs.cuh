@@ -55,7 +55,8 @@ FT_DEVICE RunTile RunTileOf(const Arguments& g, std::int64_t tile, int tile_rows
 }
 
 FT_DEVICE const char* Shifted(const void* at, FtDtype dtype, std::int64_t elements) {
-  return static_cast<const char*>(at) + elements * (dtype == FT_F32 ? 4 : 2);
+  const std::int64_t each = dtype == FT_F32 ? 4 : dtype == FT_FP8 || dtype == FT_E5M2 ? 1 : 2;
+  return static_cast<const char*>(at) + elements * each;
 }
 
 }  // namespace foretrain

@@ -11,8 +11,6 @@ constexpr unsigned kSumBlocks = 1024;  // by the size alone
 constexpr int kTile = 64;              // rows and columns that a block turns
 constexpr int kWord = 4;               // codes that a thread moves at a time
 
-FT_DEVICE float SizeOf(float x) { return FloatOfBits(BitsOfFloat(x) & 0x7fffffffU); }
-
 __global__ void LargestKernel(const void* x, FtDtype dtype, std::int64_t elements,
                               float* partials) {
   const std::int64_t step = std::int64_t{gridDim.x} * kBlock * kOctet;
@@ -95,8 +93,7 @@ FT_DEVICE void StoreTurned(const Codes& tile, const TilePlace& at, std::int64_t 
 __global__ void CastKernel(FtQuantizeTensor g) {
   __shared__ Codes tile;
   const TilePlace at = PlaceOfTile(g.rows, g.cols);
-  const float scale = *g.scale;
-  const float inverse = scale > 1e-37F ? 1.0F / scale : 0.0F;  // below, its inverse is no number
+  const float inverse = InverseOf(*g.scale);
   auto* const out = static_cast<std::uint8_t*>(g.out);
   ForWords(at.rows, at.cols, [&](int r, int c) {
     const std::int64_t first = (at.row + r) * g.cols + at.col + c;
@@ -135,13 +132,15 @@ constexpr std::int64_t kMostTiles = 65535;  // of a grid in y
 
 FtStatus QuantizeTensor(FtQueue* queue, const FtQuantizeTensor* g) {
   CudaCheck check(queue, "quantize_tensor");
-  check.Float("dtype", g->dtype).Size("rows", g->rows).Size("cols", g->cols);
+  if (g->scaling == FT_SCALE_TENSOR || !IsCode(g->dtype)) check.Float("dtype", g->dtype);
+  check.Size("rows", g->rows).Size("cols", g->cols);
   check.Tensor("x", g->x, g->rows, g->cols).Tensor("scale", g->scale, 1);
   check.AtMost("rows", g->rows, kMostTiles * kTile);
   if (!IsCode(g->format)) {
     check.Refuse(FT_UNSUPPORTED, "format %d: only fp8 (5) and e5m2 (9)",
                  static_cast<int>(g->format));
   }
+  if (g->scaling != FT_SCALE_TENSOR) return QuantizeBlocks(queue, check, *g);
   auto* const partials =
       reinterpret_cast<float*>(check.Workspace(kSumBlocks * std::int64_t{sizeof(float)}));
   if (!check.ok()) return check.status();

@@ -22,16 +22,31 @@ struct Matrix {
   std::int64_t row, col;  // strides of op(matrix)
 };
 
-// How the numbers of an operand are read.
+// How the numbers of an operand are read: number i of the stored matrix, (row, col) of the one that
+// is multiplied.
 struct Reading {
   FtDtype dtype;
-  bool tf32;
+  bool tf32, turned;  // turned: rows of the one are columns of the other
+  CodeScales scales;
 
-  FT_DEVICE float operator()(const void* at, std::int64_t i) const {
+  FT_DEVICE float operator()(const void* at, std::int64_t i, std::int64_t row,
+                             std::int64_t col) const {
     const float x = LoadOperand(at, dtype, i);
+    if (scales.AreOfBlocks()) return x * (turned ? scales.Of(col, row) : scales.Of(row, col));
     return tf32 ? Tf32OfFloat(x) : x;
   }
 };
+// Of a's numbers and of b's. Rows of the stored matrices begin at `a_row` and `b_row` of those that
+// scales are of.
+struct Readings {
+  Reading a, b;
+};
+FT_DEVICE Readings ReadingsOf(const FtGemm& g, std::int64_t a_row, std::int64_t b_row) {
+  const FtDtype of_b = IsCode(g.dtype) ? FT_FP8 : g.dtype;
+  const bool tf32 = g.compute == FT_TF32, turn_a = g.trans_a != 0, turn_b = g.trans_b == 0;
+  return {{g.dtype, tf32, turn_a, {g.a_scale, g.a_scaling, turn_a ? g.m : g.k, a_row}},
+          {of_b, tf32, turn_b, {g.b_scale, g.b_scaling, turn_b ? g.n : g.k, b_row}}};
+}
 
 // A tile of op(a) as [depth][kTile], 0 past the ends. Threads follow what is dense in memory.
 FT_DEVICE void LoadTile(const Matrix& a, const Reading& reading, std::int64_t first,
@@ -41,7 +56,8 @@ FT_DEVICE void LoadTile(const Matrix& a, const Reading& reading, std::int64_t fi
     const int r = a.row == 1 ? i % kTile : i / kTileDepth;
     const int d = a.row == 1 ? i / kTile : i % kTileDepth;
     const std::int64_t row = first + r, at = depth + d;
-    tile[d][r] = row < rows && at < all_depth ? reading(a.at, row * a.row + at * a.col) : 0.0F;
+    const bool is_there = row < rows && at < all_depth;
+    tile[d][r] = is_there ? reading(a.at, row * a.row + at * a.col, row, at) : 0.0F;
   }
 }
 
@@ -52,7 +68,7 @@ FT_DEVICE float EndOf(const FtGemm& g, std::int64_t row, std::int64_t col, float
   if (g.epilogue == FT_EPILOGUE_SLOPE) {
     return y * ActivationSlope(LoadAny(g.aux, g.c_dtype, at), g.activation);
   }
-  StoreAny(g.aux, g.c_dtype, at, y);
+  if (g.aux != nullptr) StoreAny(g.aux, g.c_dtype, at, y);
   return Activated(y, g.activation);
 }
 
@@ -64,16 +80,15 @@ FT_DEVICE int PartCol() { return static_cast<int>(threadIdx.x) % (kTile / kPart)
 FT_DEVICE int PartRow() { return static_cast<int>(threadIdx.x) / (kTile / kPart) * kPart; }
 
 // part += the thread's of a b, one tile a block.
-FT_DEVICE void AddProduct(const Matrix& a, const Matrix& b, const FtGemm& g, std::int64_t row0,
-                          std::int64_t col0, Part& part) {
+FT_DEVICE void AddProduct(const Matrix& a, const Matrix& b, const FtGemm& g,
+                          const Readings& readings, std::int64_t row0, std::int64_t col0,
+                          Part& part) {
   __shared__ float of_a[kTileDepth][kTile + 1];
   __shared__ float of_b[kTileDepth][kTile + 1];
   const int x = PartCol(), y = PartRow();
-  const Reading of_left{g.dtype, g.compute == FT_TF32};
-  const Reading of_right{IsCode(g.dtype) ? FT_FP8 : g.dtype, g.compute == FT_TF32};
   for (std::int64_t depth = 0; depth < g.k; depth += kTileDepth) {
-    LoadTile(a, of_left, row0, g.m, depth, g.k, of_a);
-    LoadTile(b, of_right, col0, g.n, depth, g.k, of_b);
+    LoadTile(a, readings.a, row0, g.m, depth, g.k, of_a);
+    LoadTile(b, readings.b, col0, g.n, depth, g.k, of_b);
     __syncthreads();
 #pragma unroll
     for (int d = 0; d < kTileDepth; ++d) {
@@ -96,8 +111,8 @@ FT_DEVICE void StorePart(const FtGemm& g, std::int64_t row0, std::int64_t col0, 
       const std::int64_t row = row0 + PartRow() + i, col = col0 + PartCol() + j;
       if (row >= g.m || col >= g.n) continue;
       float value = part.sum[i][j] * g.scale;
-      if (g.a_scale != nullptr) value *= *g.a_scale;
-      if (g.b_scale != nullptr) value *= *g.b_scale;
+      if (g.a_scale != nullptr && g.a_scaling == FT_SCALE_TENSOR) value *= *g.a_scale;
+      if (g.b_scale != nullptr && g.b_scaling == FT_SCALE_TENSOR) value *= *g.b_scale;
       if (g.bias != nullptr) value += LoadAny(g.bias, g.bias_dtype, col);
       if (g.accumulate != 0) value += LoadAny(g.c, g.c_dtype, row * g.ldc + col);
       StoreAny(g.c, g.c_dtype, row * g.ldc + col, EndOf(g, row, col, value));
@@ -116,16 +131,21 @@ __global__ void __launch_bounds__(kBlock, 2) GemmKernel(FtGemm g) {
   const std::int64_t row0 = std::int64_t{blockIdx.y} * kTile,
                      col0 = std::int64_t{blockIdx.x} * kTile;
   Part part{};
-  AddProduct(LeftOf(g), RightOf(g), g, row0, col0, part);
+  AddProduct(LeftOf(g), RightOf(g), g, ReadingsOf(g, 0, 0), row0, col0, part);
   StorePart(g, row0, col0, part);
 }
 
-// Rows of c by launches of 65,535 tiles, the most that a grid has in y.
+constexpr std::int64_t kMostRows = std::int64_t{65535} * kTile;  // of a grid in y
+
+bool HasBlocks(const FtGemm& g) {
+  return g.a_scaling != FT_SCALE_TENSOR || g.b_scaling != FT_SCALE_TENSOR;
+}
+
+// Rows of c by launches.
 void LaunchTiles(FtQueue* queue, FtGemm g) {
   g.scale = g.scale == 0.0F ? 1.0F : g.scale;
   const std::int64_t size_a = IsCode(g.dtype) ? 1 : g.dtype == FT_F32 ? 4 : 2;
   const std::int64_t size_c = g.c_dtype == FT_F32 ? 4 : 2;
-  constexpr std::int64_t kMostRows = std::int64_t{65535} * kTile;
   for (std::int64_t row = 0; row < g.m; row += kMostRows) {
     FtGemm part = g;
     part.m = g.m - row < kMostRows ? g.m - row : kMostRows;
@@ -146,6 +166,11 @@ void CheckParts(CudaCheck& check, const FtGemm& g) {
   if (!IsCode(g.dtype) && (g.a_scale != nullptr || g.b_scale != nullptr)) {
     check.Refuse(FT_FAILED, "a_scale, b_scale: only codes of 8 bits (dtype 5 and 9) have scales");
   }
+  if (HasBlocks(g) && (g.lda != (g.trans_a != 0 ? g.m : g.k) ||
+                       g.ldb != (g.trans_b != 0 ? g.k : g.n) || g.m > kMostRows)) {
+    check.Refuse(FT_UNSUPPORTED, "scales of blocks: of dense a and b, and at most %lld rows",
+                 static_cast<long long>(kMostRows));
+  }
   if (g.epilogue < FT_EPILOGUE_NONE || g.epilogue > FT_EPILOGUE_SLOPE) {
     check.Refuse(FT_UNSUPPORTED, "epilogue %d", static_cast<int>(g.epilogue));
   }
@@ -154,7 +179,9 @@ void CheckParts(CudaCheck& check, const FtGemm& g) {
     if (g.activation < FT_GELU_TANH || g.activation > FT_SQUARED_RELU) {
       check.Refuse(FT_UNSUPPORTED, "activation %d", static_cast<int>(g.activation));
     }
-    check.AtLeast("ld_aux", g.ld_aux, g.n).Tensor("aux", g.aux, g.m, g.n);
+    if (g.epilogue == FT_EPILOGUE_SLOPE || g.aux != nullptr) {
+      check.AtLeast("ld_aux", g.ld_aux, g.n).Tensor("aux", g.aux, g.m, g.n);
+    }
   }
   if (g.row_sums == nullptr) return;
   check.Float("row_sums_dtype", g.row_sums_dtype);
@@ -165,7 +192,7 @@ void CheckParts(CudaCheck& check, const FtGemm& g) {
 
 // By the first of the three ways that takes it.
 FtStatus Product(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
-  if (g.k > 0 && QueueOf(queue).gemm != nullptr) {
+  if (g.k > 0 && QueueOf(queue).gemm != nullptr && !HasBlocks(g)) {
     const FtStatus status = LibraryProduct(queue, check, g);
     if (status != FT_UNSUPPORTED) return status;
   }
@@ -198,6 +225,11 @@ FtStatus Gemm(FtQueue* queue, const FtGemm* g) {
 
 // ---- products of experts, whose runs of rows lie in device memory
 
+FT_DEVICE void SetScales(const FtGroupedGemm& g, FtGemm& to) {
+  to.a_scale = g.a_scale, to.b_scale = g.b_scale;
+  to.a_scaling = g.a_scaling, to.b_scaling = g.b_scaling;
+}
+
 // Run blockIdx.z of FORWARD and INPUT; tiles past its rows have nothing to do.
 __global__ void __launch_bounds__(kBlock, 2) GroupedRowsKernel(FtGroupedGemm g) {
   const std::int64_t run = blockIdx.z;
@@ -210,13 +242,15 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedRowsKernel(FtGroupedGemm g) 
   of_run.m = rows.count, of_run.n = out, of_run.k = in, of_run.ldc = out;
   of_run.dtype = g.dtype, of_run.c_dtype = g.c_dtype, of_run.compute = g.compute;
   of_run.accumulate = g.accumulate, of_run.scale = 1.0F;
+  SetScales(g, of_run), of_run.trans_b = forward ? 1 : 0;
   of_run.c = const_cast<char*>(Shifted(g.c, g.c_dtype, rows.first * out));
   const Matrix a{Shifted(g.a, g.dtype, rows.first * in), in, 1};
   const Matrix b{Shifted(g.b, g.dtype, run % g.experts * g.out * g.in), forward ? g.in : 1,
                  forward ? 1 : g.in};
   const std::int64_t col0 = std::int64_t{blockIdx.x} * kTile;
   Part part{};
-  AddProduct(a, b, of_run, row0, col0, part);
+  const Readings readings = ReadingsOf(of_run, rows.first, run % g.experts * g.out);
+  AddProduct(a, b, of_run, readings, row0, col0, part);
   StorePart(of_run, row0, col0, part);
 }
 
@@ -228,6 +262,7 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedWeightKernel(FtGroupedGemm g
   of_expert.m = g.out, of_expert.n = g.in, of_expert.ldc = g.in;
   of_expert.dtype = g.dtype, of_expert.c_dtype = g.c_dtype, of_expert.compute = g.compute;
   of_expert.accumulate = g.accumulate, of_expert.scale = 1.0F;
+  SetScales(g, of_expert), of_expert.trans_a = 1;
   of_expert.c = const_cast<char*>(Shifted(g.c, g.c_dtype, std::int64_t{blockIdx.z} * g.out * g.in));
   Part part{};
   for (std::int64_t run = blockIdx.z; run < g.groups; run += g.experts) {
@@ -235,7 +270,7 @@ __global__ void __launch_bounds__(kBlock, 2) GroupedWeightKernel(FtGroupedGemm g
     of_expert.k = rows.count;
     const Matrix a{Shifted(g.a, g.dtype, rows.first * g.out), 1, g.out};
     const Matrix b{Shifted(g.b, g.dtype, rows.first * g.in), 1, g.in};
-    AddProduct(a, b, of_expert, row0, col0, part);
+    AddProduct(a, b, of_expert, ReadingsOf(of_expert, rows.first, rows.first), row0, col0, part);
   }
   StorePart(of_expert, row0, col0, part);
 }
@@ -258,7 +293,8 @@ void CheckRuns(CudaCheck& check, const Arguments& g) {
 
 FtStatus GroupedGemm(FtQueue* queue, const FtGroupedGemm* g) {
   CudaCheck check(queue, "grouped_gemm");
-  check.Float("dtype", g->dtype).Float("c_dtype", g->c_dtype);
+  if (!IsCode(g->dtype)) check.Float("dtype", g->dtype);
+  check.Float("c_dtype", g->c_dtype);
   CheckRuns(check, *g);
   check.Size("out", g->out).Size("in", g->in);
   const bool weight = g->mode == FT_GROUPED_WEIGHT, forward = g->mode == FT_GROUPED_FORWARD;

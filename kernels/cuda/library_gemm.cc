@@ -81,7 +81,7 @@ Shape ShapeOf(const FtGemm& g, std::int64_t workspace_bytes) {
           .lda = g.lda,
           .ldb = g.ldb,
           .ldc = g.ldc,
-          .ld_aux = has_epilogue ? g.ld_aux : 0,
+          .ld_aux = has_epilogue && g.aux != nullptr ? g.ld_aux : 0,
           .workspace_bytes = workspace_bytes,
           .trans_a = g.trans_a != 0 ? 1 : 0,
           .trans_b = g.trans_b != 0 ? 1 : 0,
@@ -119,6 +119,9 @@ std::optional<cublasLtEpilogue_t> EpilogueOf(const FtGemm& g) {
   if (g.epilogue != FT_EPILOGUE_NONE) {
     // Its GELU is the tanh form; of RELU it keeps signs alone.
     if (g.activation != FT_GELU_TANH) return std::nullopt;
+    if (g.epilogue == FT_EPILOGUE_ACTIVATE && g.aux == nullptr) {
+      return has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    }
     if (g.epilogue == FT_EPILOGUE_ACTIVATE) {
       return has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     }
@@ -156,7 +159,7 @@ class Description {
       Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.row_sums);
       Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(g.row_sums_dtype));
     }
-    if (g.epilogue != FT_EPILOGUE_NONE) {
+    if (g.epilogue != FT_EPILOGUE_NONE && g.aux != nullptr) {
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.aux);
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g.ld_aux);
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, TypeOf(g.c_dtype));

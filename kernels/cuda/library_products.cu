@@ -34,14 +34,15 @@ struct CodeTerm {
   const void* at;
   std::int64_t cols;
   FtDtype dtype;
-  const float* scale;
+  CodeScales scales;
 
   FT_DEVICE void Add(std::int64_t row, std::int64_t col, std::int64_t left, float (&a)[kOctet],
                      float (&)[kOctet]) const {
-    const float by = scale != nullptr ? *scale : 1.0F;
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) {
-      if (i < left) a[i] += by * LoadOperand(at, dtype, row * cols + col + i);
+      if (i >= left) continue;
+      const float by = scales.at != nullptr ? scales.Of(row, col + i) : 1.0F;
+      a[i] += by * LoadOperand(at, dtype, row * cols + col + i);
     }
   }
 };
@@ -52,15 +53,16 @@ FtStatus WithWhatIsLacking(FtQueue* queue, CudaCheck& check, const FtGemm& g,
   const FtStatus whole = LibraryGemm(queue, g, workspace);
   const bool has_parts = g.epilogue != FT_EPILOGUE_NONE || g.row_sums != nullptr;
   if (whole != FT_UNSUPPORTED || !has_parts) return whole;
-  FtGemm product = g;
+  FtGemm after = g, product = g;
+  if (g.aux == nullptr) after.aux = g.c, after.ld_aux = g.ldc;  // in place
   product.epilogue = FT_EPILOGUE_NONE;
   product.aux = product.row_sums = nullptr;
-  if (g.epilogue == FT_EPILOGUE_ACTIVATE) product.c = g.aux, product.ldc = g.ld_aux;
+  if (after.epilogue == FT_EPILOGUE_ACTIVATE) product.c = after.aux, product.ldc = after.ld_aux;
   FtStatus status = LibraryGemm(queue, product, workspace);
   if (status == FT_OK && g.row_sums != nullptr) status = SumRows(queue, check, g);
   if (status != FT_OK || g.epilogue == FT_EPILOGUE_NONE) return status;
   FT_LAUNCH(EpilogueKernel, dim3(Blocks(g.m * ((g.n + kOctet - 1) / kOctet), kBlock)), dim3(kBlock),
-            0, StreamOf(queue), g);
+            0, StreamOf(queue), after);
   return check.Launched();
 }
 
@@ -163,8 +165,8 @@ FtStatus SumRows(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
     const FtBiasGrad sums{g.a, g.row_sums, g.k, g.m, g.accumulate, g.dtype, g.row_sums_dtype};
     return CudaBiasGrad(queue, &sums);
   }
-  SumColumns(queue, check, CodeTerm{g.a, g.m, g.dtype, g.a_scale}, g.k, g.m, g.row_sums, nullptr,
-             g.row_sums_dtype, g.accumulate);
+  const CodeTerm term{g.a, g.m, g.dtype, {g.a_scale, g.a_scaling, g.m, 0}};
+  SumColumns(queue, check, term, g.k, g.m, g.row_sums, nullptr, g.row_sums_dtype, g.accumulate);
   return check.Launched();
 }
 

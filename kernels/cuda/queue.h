@@ -10,7 +10,12 @@
 
 namespace foretrain {
 
-struct GemmLibrary;  // cuBLASLt; kernels/cuda/library_gemm.h
+struct GemmLibrary;       // cuBLASLt; kernels/cuda/library_gemm.h
+struct AttentionLibrary;  // cuDNN; kernels/cuda/library_attention.h
+
+// Partial sums, statistics of attention, and what libraries ask for.
+constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kTurnedBytes = kWorkspaceBytes / 2;
 
 // What an FtQueue of this device is.
 struct CudaQueue {
@@ -19,8 +24,10 @@ struct CudaQueue {
   std::byte* workspace = nullptr;  // of the device, 256-byte aligned, free between entries
   std::int64_t turned_bytes = 0;   // of the workspace: for operands of 8 bits that are turned
   std::int64_t shared_bytes = 0;   // most that a block may have
-  int capability = 0;              // of the device: 10 * major + minor
-  GemmLibrary* gemm = nullptr;     // null where kernels run on the host
+  std::int64_t attention_bytes = kWorkspaceBytes;  // and for attention by a library
+  int capability = 0;                              // of the device: 10 * major + minor
+  GemmLibrary* gemm = nullptr;                     // null where kernels run on the host
+  AttentionLibrary* attention = nullptr;           // null until it is asked for
   char error[512] = {};
 };
 inline CudaQueue& QueueOf(FtQueue* queue) { return *reinterpret_cast<CudaQueue*>(queue); }
@@ -28,10 +35,6 @@ inline const CudaQueue& QueueOf(const FtQueue* queue) {
   return *reinterpret_cast<const CudaQueue*>(queue);
 }
 inline void* StreamOf(FtQueue* queue) { return QueueOf(queue).stream; }
-
-// Partial sums, statistics of attention, and what cuBLASLt asks for.
-constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
-constexpr std::int64_t kTurnedBytes = kWorkspaceBytes / 2;
 
 // Makes the queue's device that of the calling thread. FT_FAILED with a sentence in the queue.
 FtStatus UseDevice(FtQueue* queue);

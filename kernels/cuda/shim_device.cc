@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/entries.h"
 #include "kernels/cuda/host_shim.h"
+#include "kernels/cuda/library_attention.h"
 #include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
 
@@ -50,6 +51,7 @@ FtStatus QueueCreate(int32_t device, FtQueue** out, char* why, size_t n) {
 }
 
 void QueueDestroy(FtQueue* queue) {
+  DestroyAttentionLibrary(QueueOf(queue).attention);
   std::free(QueueOf(queue).workspace);
   delete &QueueOf(queue);
 }

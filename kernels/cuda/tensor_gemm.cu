@@ -129,7 +129,7 @@ struct Result {
   float scale;
   FtEpilogue epilogue;
   FtActivation activation;
-  void* aux;  // of the tile's first number
+  void* aux;  // of the tile's first number; may be null
   std::int64_t aux_stride;
 };
 
@@ -138,7 +138,7 @@ FT_DEVICE void End(const Result& r, int row, int col, float (&y)[kOctet]) {
   const std::int64_t at = row * r.aux_stride + col, left = r.cols - col;
   float of_aux[kOctet];
   if (r.epilogue == FT_EPILOGUE_ACTIVATE) {
-    StoreAnyOctet(r.aux, r.dtype, at, left, y);
+    if (r.aux != nullptr) StoreAnyOctet(r.aux, r.dtype, at, left, y);
   } else {
     LoadAnyOctet(r.aux, r.dtype, at, left, of_aux);
   }
@@ -237,7 +237,9 @@ __global__ void __launch_bounds__(kThreads, 2) TensorGemmKernel(FtGemm g, std::i
   result.scale = g.scale;
   if (g.epilogue != FT_EPILOGUE_NONE) {
     result.epilogue = g.epilogue, result.activation = g.activation, result.aux_stride = g.ld_aux;
-    result.aux = const_cast<char*>(Shifted(g.aux, g.c_dtype, row * g.ld_aux + col));
+    if (g.aux != nullptr) {
+      result.aux = const_cast<char*>(Shifted(g.aux, g.c_dtype, row * g.ld_aux + col));
+    }
   }
   Store(result, sums, shared);
 }

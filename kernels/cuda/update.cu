@@ -101,7 +101,11 @@ FT_DEVICE void AdamWOctet(const FtAdamW& g, const AdamFactors& f, float factor, 
 }
 
 template <class Update>
-FT_DEVICE void StoreParameters(const Update& g, std::int64_t at, const float (&p)[kOctet]) {
+FT_DEVICE void StoreParameters(const Update& g, std::int64_t at, float (&p)[kOctet]) {
+  if (g.noise != 0) {
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) p[i] = StochasticBf16(p[i], g.noise);
+  }
   StoreAnyOctet(g.param, g.dtype, at, g.elements - at, p);
   if (g.weights != nullptr) StoreAnyOctet(g.weights, g.weights_dtype, at, g.elements - at, p);
 }

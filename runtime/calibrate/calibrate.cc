@@ -4,10 +4,13 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "base/checked.h"
 #include "base/units.h"
+#include "runtime/attention_kernels.h"
+#include "runtime/calibrate/graph_launches.h"
 #include "runtime/calibrate/profile_of.h"
 #include "runtime/calibrate/reference_gemm.h"
 #include "runtime/calibrate/sheet.h"
@@ -48,6 +51,15 @@ class Calibration {
     FT_TRY(RunRounds());
     FT_ASSIGN(DeviceProfile profile, MakeProfile(options_, table_, references_));
     profile.gemm_algorithms = algorithms_;
+    profile.attention_times = attention_;
+    FT_TRY(Report("launches of graphs"));
+    FT_ASSIGN(const std::optional<GraphLaunches> graphs,
+              TimeGraphLaunches(api_, options_.device, clock_, options_.stop));
+    if (graphs) {
+      profile.rates.graph_launch_s = {graphs->launch_s, Provenance::kMeasured};
+      profile.rates.graph_op_s = {graphs->op_s, Provenance::kMeasured};
+      FT_TRY(ValidateProfile(profile));
+    }
     return profile;
   }
 
@@ -95,6 +107,7 @@ class Calibration {
     executor_options.nvme = options_.nvme;
     executor_options.copy_caps = options_.copy_caps;
     executor_options.gemm_algorithms = algorithms_;
+    executor_options.attention_times = attention_;
     FT_ASSIGN(std::unique_ptr<Executor> executor,
               Executor::Make(sheet.program, api_, clock_, std::move(executor_options)));
     FT_TRY(FillState(sheet, *executor, api_, devices));
@@ -129,13 +142,31 @@ class Calibration {
     for (const Program& program : programs) {
       for (const Block& block : program.blocks) {
         for (const Op& op : block.ops) {
-          if (op.kind != OpKind::kGemm || WhyUnsupported(api_, op)) continue;
+          if (KernelOf(op.kind) != FT_KERNEL_GEMM || WhyUnsupported(api_, op)) continue;
           products.push_back(ProductOf(op, OperandsOf(block, op)[2].slot != kNoSlot));
         }
       }
     }
     FT_ASSIGN(algorithms_,
               TuneGemms(api_, products, {.device = options_.device, .stop = options_.stop}));
+    return {};
+  }
+
+  // Likewise, between the device's own kernels and its library's.
+  Result<void> ChooseAttention(const std::vector<Program>& programs) {
+    if (api_.attention_library == nullptr) return {};
+    FT_TRY(Report("kernels of attention"));
+    std::vector<AttentionPass> passes;
+    for (const Program& program : programs) {
+      for (const Block& block : program.blocks) {
+        for (const Op& op : block.ops) {
+          const std::optional<AttentionPass> pass = AttentionPassOf(op);
+          if (pass && !WhyUnsupported(api_, op)) passes.push_back(*pass);
+        }
+      }
+    }
+    FT_ASSIGN(attention_,
+              TimeAttention(api_, passes, {.device = options_.device, .stop = options_.stop}));
     return {};
   }
 
@@ -165,6 +196,7 @@ class Calibration {
       programs.push_back(std::move(program));
     }
     FT_TRY(ChooseAlgorithms(programs));
+    FT_TRY(ChooseAttention(programs));
     for (std::size_t i = 0; i < programs.size(); ++i) {
       const CalibrationTarget& target = options_.targets[i];
       const Program& program = programs[i];
@@ -266,6 +298,7 @@ class Calibration {
   std::map<std::size_t, Overlap*> overlap_sheets_;
   std::vector<int> worlds_;
   GemmAlgorithms algorithms_;
+  AttentionTimes attention_;
   ReferenceSpreads references_;
 };
 

@@ -50,7 +50,7 @@ void AddExperts(const Program& program, const RankProgram& rank, const Instructi
     } else if (op.kind == OpKind::kGroupedGemm) {
       set(2, Kind::kCounts, (op.trans_a ? s.inner : s.rows) * AllRuns(s));
     } else if (s.members > 0 && !IsCommunication(op.kind) && op.kind != OpKind::kReadCounts &&
-               op.kind != OpKind::kQuantize) {
+               (op.kind != OpKind::kQuantize || op.operand_count == 5)) {
       set(static_cast<std::size_t>(op.operand_count) - 1, Kind::kCounts, s.rows * AllRuns(s));
     }
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/program/blocks/context_parallel.h"
@@ -122,6 +123,10 @@ Result<void> TokenData::Fill(const BatchRequest& request, std::span<std::int32_t
   fill(ids, 0);
   fill(targets, 1);
   return {};
+}
+
+std::uint64_t TokenData::Digest() const {
+  return HashText({reinterpret_cast<const char*>(tokens_.data()), tokens_.size() * 2});
 }
 
 }  // namespace foretrain

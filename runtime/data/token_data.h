@@ -36,6 +36,9 @@ class TokenData : public BatchSource {
 
   std::int64_t tokens() const { return static_cast<std::int64_t>(tokens_.size()); }
 
+  // The same for the same tokens, whatever file they come from.
+  std::uint64_t Digest() const;
+
  private:
   TokenData(std::vector<std::uint16_t> tokens, const Plan& plan);
 

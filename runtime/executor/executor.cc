@@ -49,17 +49,15 @@ Result<std::vector<int>> PlacesOf(const Program& program, const std::vector<Loca
                   " to run here, or has it before one that was named before it");
 }
 
-// Ranks of one device meet by its events, and share its multiprocessors out.
+// Ranks of one device share its multiprocessors out.
 Result<void> CheckDevices(const ExecutorOptions& options) {
   bool one = true;
   for (const LocalRank& local : options.local) {
     one = one && local.device == options.local.front().device;
   }
-  if (one || (options.world && options.sm_share == 0)) return {};
+  if (one || options.sm_share == 0) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              options.sm_share > 0
-                  ? "shares of multiprocessors are of one device, and the ranks have several"
-                  : "ranks on several devices need a world that joins them");
+              "shares of multiprocessors are of one device, and the ranks have several");
 }
 
 }  // namespace
@@ -86,9 +84,12 @@ struct Executor::State {
                                              shared.options.timeout_ns, text}));
       return {};
     }
+    const int size = WorldOf(*shared.program);
+    std::vector<int> devices(static_cast<std::size_t>(size), 0);
+    for (const LocalRank& at : local) devices[static_cast<std::size_t>(at.rank)] = at.device;
     world = std::make_unique<InprocWorld>(
-        WorldOf(*shared.program), shared.api, shared.clock, shared.control, shared.flight,
-        InprocOptions{shared.options.timeout_ns, text, local.front().device});
+        size, shared.api, shared.clock, shared.control, shared.flight,
+        InprocOptions{shared.options.timeout_ns, text, std::move(devices)});
     return {};
   }
 

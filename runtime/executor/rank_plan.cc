@@ -8,7 +8,7 @@
 
 #include "base/units.h"
 #include "kernels/cpu/cpu_device.h"
-#include "runtime/executor/graph_plan.h"
+#include "sim/program/graph_stretches.h"
 #include "sim/program/row_counts.h"
 
 namespace foretrain {
@@ -39,7 +39,10 @@ class Planner {
   Result<RankPlan> Run() {
     for (const OpRef ref : refs_) FT_TRY(AddOp(ref));
     AddWaits();
-    MarkStretches(plan_);
+    const std::vector<std::int16_t> together = GraphStretches(program_, rank_);
+    for (std::size_t op = 0; op < together.size(); ++op) {
+      plan_.ops[op].together = std::max<std::int16_t>(together[op], 1);
+    }
     return std::move(plan_);
   }
 
@@ -91,7 +94,7 @@ class Planner {
                                 random, ExpertMember(), bytes},
                                optimizer_));
       planned.work = Work::kKernel;
-      planned.steady = call.counts == nullptr && WhyNotInGraph(op).empty();
+      FT_CHECK(call.counts == nullptr || !WhyNotInGraph(op).empty());
       planned.detail = static_cast<std::int32_t>(plan_.calls.size());
       plan_.calls.push_back(call);
     }
@@ -245,33 +248,13 @@ class Planner {
 
   // Keeps, of all edges from one queue to an op, the one that implies the others: queues are FIFO.
   void AddWaits() {
-    std::map<std::pair<std::int32_t, std::size_t>, Wait> newest;  // by (to, source queue)
-    const auto add = [&](std::int32_t from, std::int32_t to, std::int32_t distance) {
-      const PlannedOp& source = plan_.ops[Index(from)];
-      if (source.queue == plan_.ops[Index(to)].queue) return;
-      const auto key = std::pair{to, static_cast<std::size_t>(source.queue)};
-      const auto [found, is_new] = newest.try_emplace(key, Wait{from, distance});
-      if (is_new) return;
-      Wait& old = found->second;
-      if (std::tuple(-distance, from) > std::tuple(-old.distance, old.op)) old = {from, distance};
-    };
-    for (const Edge& edge : rank_.edges) add(edge.from, edge.to, edge.distance);
-    for (const Instruction& instruction : rank_.step) AddAfter(instruction, add);
-    for (const auto& [key, wait] : newest) {
-      PlannedOp& to = plan_.ops[Index(key.first)];
+    for (const QueueWait& wait : WaitsAcrossQueues(program_, rank_)) {
+      PlannedOp& to = plan_.ops[Index(wait.to)];
       if (to.wait_count++ == 0) to.first_wait = static_cast<std::int32_t>(plan_.waits.size());
-      plan_.waits.push_back(wait);
-      plan_.ops[Index(wait.op)].wakes |=
+      plan_.waits.push_back({wait.from, wait.distance});
+      plan_.ops[Index(wait.from)].wakes |=
           static_cast<std::uint16_t>(1U << static_cast<int>(to.queue));
     }
-  }
-
-  template <class Add>
-  void AddAfter(const Instruction& instruction, const Add& add) const {
-    if (instruction.after < 0) return;
-    const Instruction& earlier = rank_.step[Index(instruction.after)];
-    const auto ops = static_cast<std::int32_t>(program_.blocks[Index(earlier.block)].ops.size());
-    for (std::int32_t i = 0; i < ops; ++i) add(earlier.first_op + i, instruction.first_op, 0);
   }
 
   const Program& program_;

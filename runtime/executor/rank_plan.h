@@ -49,7 +49,6 @@ struct PlannedOp {
   OpClass op_class = OpClass::kMemoryBound;
   Work work = Work::kKernel;
   bool ahead = false;         // works for the next step
-  bool steady = false;        // WhyNotInGraph has nothing against it
   std::int16_t together = 1;  // ops of its queue from here on that may be one graph
 };
 

@@ -8,6 +8,7 @@
 #include "runtime/executor/device_lane.h"
 #include "runtime/executor/rank_wait.h"
 #include "runtime/executor/worker.h"
+#include "sim/program/transfer_queues.h"
 
 namespace foretrain {
 namespace {
@@ -28,7 +29,7 @@ RankRun::RankRun(RunShared& shared, int rank_index, int place)
       ops_(static_cast<std::size_t>(program_.op_count)),
       buffers_(program_.buffers.size()),
       rounds_(
-          static_cast<std::size_t>(shared.options.run_ahead / std::max(program_.op_count, 1) + 3)),
+          static_cast<std::size_t>(shared.options.run_ahead / std::max(program_.op_count, 1) + 4)),
       fill_(StepsOverlap(*shared.program) ? 1 : 0) {}
 
 RankRun::~RankRun() = default;
@@ -151,20 +152,29 @@ Result<void> RankRun::IssueRound(Worker& worker, std::int64_t round) {
   return {};
 }
 
-// Op `number` of the run may be issued when op number - run_ahead has ended.
+// Op `number` of the run may be issued when op number - run_ahead has ended, or, where that is a
+// transfer, the same one of the step before (transfer_queues.h).
 Result<void> RankRun::WaitForRoom(Worker& worker, std::int64_t number, std::int64_t& published) {
   const std::int64_t ahead = shared_.options.run_ahead;
-  const auto count = static_cast<std::int64_t>(plan_.ops.size());
+  const std::int64_t count = program_.op_count;
+  const auto is_transfer = [&](std::int64_t earlier) {
+    return IsTransferQueue(plan_.ops[static_cast<std::size_t>(earlier % count)].queue);
+  };
   const auto ended = [&](std::int64_t earlier) {
     return HasEnded({static_cast<std::int32_t>(earlier % count), 0}, earlier / count);
   };
-  if (number < ahead || ended(number - ahead)) return {};
+  if (number < ahead) return {};
+  std::int64_t awaited = number - ahead;
+  const bool transfer = is_transfer(awaited);
+  if (transfer) awaited -= count;
+  if (awaited < 0 || ended(awaited)) return {};
   Publish(published, number);
   published = number;
   // Waits for some more room than it needs; not in virtual time, where a wake costs nothing.
-  const std::int64_t more =
-      shared_.clock.IsVirtual() ? 0 : std::min<std::int64_t>(kIssueBatch, (ahead - 1) / 2);
-  const std::int64_t awaited = number - ahead + more;
+  if (!transfer && !shared_.clock.IsVirtual()) {
+    awaited += std::min<std::int64_t>(kIssueBatch, (ahead - 1) / 2);
+    while (is_transfer(awaited)) --awaited;
+  }
   room_op_.store(static_cast<std::int32_t>(awaited % count));
   FT_TRY(WaitHere(gates_[static_cast<std::size_t>(worker.queue())]->issue,
                   [&] { return ended(awaited); }));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/attention_kernels.h"
 #include "runtime/executor/rank_wait.h"
 #include "runtime/gemm_algorithms.h"
 #include "sim/program/row_counts.h"
@@ -44,16 +45,19 @@ Result<std::unique_ptr<Worker>> Worker::Make(RankRun& rank, Queue queue) {
 }
 
 Result<void> Worker::ChooseAlgorithms() {
-  const GemmAlgorithms& algorithms = rank_.shared_.options.gemm_algorithms;
-  if (algorithms.of.empty()) return {};
+  const ExecutorOptions& options = rank_.shared_.options;
   std::vector<FtGemm> gemms;
+  std::vector<AttentionPass> passes;
   for (const std::int32_t number : rank_.plan_.queues[static_cast<std::size_t>(queue_)]) {
     const PlannedOp& op = rank_.plan_.ops[static_cast<std::size_t>(number)];
     if (op.work != Work::kKernel) continue;
-    const FtGemm* const g = GemmOf(rank_.plan_.calls[static_cast<std::size_t>(op.detail)]);
-    if (g != nullptr) gemms.push_back(*g);
+    const KernelCall& call = rank_.plan_.calls[static_cast<std::size_t>(op.detail)];
+    if (const FtGemm* const g = GemmOf(call)) gemms.push_back(*g);
+    if (const std::optional<AttentionPass> pass = AttentionPassOf(call)) passes.push_back(*pass);
   }
-  return UseGemmAlgorithms(api_, device_queue_.get(), algorithms, gemms);
+  FT_TRY(UseGemmAlgorithms(api_, device_queue_.get(), options.gemm_algorithms, gemms));
+  return UseAttentionKernels(api_, device_queue_.get(), options.attention, options.attention_times,
+                             passes);
 }
 
 Result<void> Worker::RunAll() {

@@ -9,6 +9,7 @@
 #include "runtime/executor/completion.h"
 #include "runtime/executor/rank_wait.h"
 #include "runtime/executor/worker.h"
+#include "sim/program/transfer_queues.h"
 
 namespace foretrain {
 namespace {
@@ -33,7 +34,11 @@ Result<void> Worker::MakeLane() {
   if (IsOfHost(queue_)) return {};
   const bool timed = options.record_spans || options.record_memory;
   auto& lane = rank_.lanes_[static_cast<std::size_t>(queue_)];
-  lane = std::make_unique<DeviceLane>(api_, rank_.device_, options.run_ahead + 1, timed);
+  // Of transfers those of a step may be under way beside (sim/program/transfer_queues.h).
+  const std::size_t beside =
+      IsTransferQueue(queue_) ? rank_.plan_.queues[static_cast<std::size_t>(queue_)].size() : 0;
+  lane = std::make_unique<DeviceLane>(api_, rank_.device_,
+                                      options.run_ahead + 1 + static_cast<int>(beside), timed);
   device_lane_ = lane.get();
   return {};
 }

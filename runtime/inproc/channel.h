@@ -7,7 +7,8 @@
 //
 // On a device that works later, members leave when all have given their part to the device: a stage
 // that one passes it records an event behind, and its queue waits there for those of the others.
-// Each only writes to its own memory, and nothing on the device polls: a queue waits for what was
+// Each only writes to its own memory, and what it reads of a member's on another device it reads
+// behind an event of that device. Nothing on the device polls: a queue waits for what was
 // given to the device before, so that queues which share the hardware are late at worst.
 #pragma once
 
@@ -52,7 +53,7 @@ struct ChannelContext {
   std::int64_t timeout_ns = 0;
   std::function<std::string(int rank, OpId op)> op_text;
   WaitTable& waits;
-  int device = 0;
+  std::vector<int> devices;  // by rank
 };
 
 // Bytes of one element; 0 for a value outside the enum.

@@ -32,7 +32,9 @@ Result<void> InprocChannel::Record(Slot& slot, Stage stage, int member, FtQueue*
   DeviceEvent& event =
       slot.events[static_cast<std::size_t>(member)][static_cast<std::size_t>(stage)];
   if (event.get() == nullptr) {
-    FT_ASSIGN(event, DeviceEvent::Make(context_.api, context_.device, /*timed=*/false));
+    const int rank = members_[static_cast<std::size_t>(member)];
+    const int device = context_.devices[static_cast<std::size_t>(rank)];
+    FT_ASSIGN(event, DeviceEvent::Make(context_.api, device, /*timed=*/false));
   }
   return event.RecordOn(queue);
 }

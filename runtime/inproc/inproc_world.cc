@@ -47,7 +47,8 @@ InprocWorld::InprocWorld(int ranks, const FtDeviceApi& api, RunClock& clock, Run
     : waits_(std::make_unique<WaitTable>(ranks)),
       context_(std::make_unique<ChannelContext>(
           ChannelContext{api, clock, control, flight, options.timeout_ns,
-                         std::move(options.op_text), *waits_, options.device})) {
+                         std::move(options.op_text), *waits_, std::move(options.devices)})) {
+  context_->devices.resize(static_cast<std::size_t>(ranks), 0);
   for (int rank = 0; rank < ranks; ++rank)
     sets_.push_back(std::make_unique<InprocSet>(*this, rank));
 }

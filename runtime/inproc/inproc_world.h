@@ -1,5 +1,6 @@
-// Communication among ranks that are threads of one process: rendezvous on shared memory. Leaves
-// out processes (mpi) and several devices (nccl).
+// Communication among ranks that are threads of one process, on one device or on several that read
+// each other's memory: rendezvous on shared memory. Leaves out processes (runtime/processes/) and
+// NCCL (runtime/nccl/).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct InprocOptions {
   std::int64_t timeout_ns = 600'000'000'000;  // how long a member waits for its peers; > 0
   // Text of an op of a rank for messages; null: Describe(op).
   std::function<std::string(int rank, OpId op)> op_text;
-  int device = 0;  // of all ranks
+  std::vector<int> devices{};  // by rank; empty: all on device 0
 };
 
 // The channels of one run. `api` copies and sums; clock, control and flight are the run's and

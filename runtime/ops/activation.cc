@@ -12,19 +12,6 @@ void FollowCounts(const BoundOp& op, std::size_t counts, KernelCall& call) {
   call.member = op.member;
 }
 
-FtActivation PlainOf(ActivationKind kind) {
-  switch (kind) {
-    case ActivationKind::kGeluErf:
-      return FT_GELU_ERF;
-    case ActivationKind::kRelu:
-      return FT_RELU;
-    case ActivationKind::kSquaredRelu:
-      return FT_SQUARED_RELU;
-    default:
-      return FT_GELU_TANH;
-  }
-}
-
 FtGate GateOf(ActivationKind kind) {
   if (kind == ActivationKind::kClampedSilu) return FT_GATE_CLAMPED;
   return kind == ActivationKind::kGeluTanh ? FT_GATE_GELU_TANH : FT_GATE_SILU;
@@ -39,7 +26,7 @@ KernelCall Gelu(const BoundOp& op, void* dy, void* out, std::size_t counts) {
                     .out = out,
                     .elements = (s.members > 0 ? 1 : s.rows) * s.cols,
                     .dtype = op.Dtype(0),
-                    .activation = PlainOf(op.op.activation)};
+                    .activation = PlainActivationOf(op.op.activation)};
   FollowCounts(op, counts, call);
   return call;
 }
@@ -67,6 +54,19 @@ FtSwiglu OfRows(FtSwiglu swiglu, const StepValues& values) {
 }
 
 }  // namespace
+
+FtActivation PlainActivationOf(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kGeluErf:
+      return FT_GELU_ERF;
+    case ActivationKind::kRelu:
+      return FT_RELU;
+    case ActivationKind::kSquaredRelu:
+      return FT_SQUARED_RELU;
+    default:
+      return FT_GELU_TANH;
+  }
+}
 
 KernelCall MakeGeluForward(const BoundOp& op) {
   KernelCall call = Gelu(op, nullptr, op.Pointer(1), 2);

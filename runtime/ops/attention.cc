@@ -21,7 +21,29 @@ FtRopeStretch StretchOf(RopeStretchKind kind) {
   return FT_ROPE_PLAIN;
 }
 
+FtStatus LaunchForward(const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                       const StepValues& values) {
+  FtAttentionForward forward = args.attention_forward;
+  forward.random = InStep(forward.random, values);
+  return api.attention_forward(queue, &forward);
+}
+
+FtStatus LaunchBackward(const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
+                        const StepValues& values) {
+  FtAttentionBackward backward = args.attention_backward;
+  backward.random = InStep(backward.random, values);
+  return api.attention_backward(queue, &backward);
+}
+
 }  // namespace
+
+const FtAttentionForward* AttentionForwardOf(const KernelCall& call) {
+  return call.launch == &LaunchForward ? &call.args.attention_forward : nullptr;
+}
+
+const FtAttentionBackward* AttentionBackwardOf(const KernelCall& call) {
+  return call.launch == &LaunchBackward ? &call.args.attention_backward : nullptr;
+}
 
 KernelCall MakeRope(const BoundOp& op) {
   const OpShape& s = op.op.shape;
@@ -71,12 +93,7 @@ KernelCall MakeAttentionForward(const BoundOp& op) {
                                  .first_head = FirstHead(op),
                                  .softcap = op.op.cap,
                                  .random = RandomMaskOf(op, FirstHead(op))};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues& values) {
-    FtAttentionForward forward = args.attention_forward;
-    forward.random = InStep(forward.random, values);
-    return api.attention_forward(queue, &forward);
-  };
+  call.launch = &LaunchForward;
   return call;
 }
 
@@ -107,12 +124,7 @@ KernelCall MakeAttentionBackward(const BoundOp& op) {
                                   .first_head = FirstHead(op),
                                   .softcap = op.op.cap,
                                   .random = RandomMaskOf(op, FirstHead(op))};
-  call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
-                   const StepValues& values) {
-    FtAttentionBackward backward = args.attention_backward;
-    backward.random = InStep(backward.random, values);
-    return api.attention_backward(queue, &backward);
-  };
+  call.launch = &LaunchBackward;
   return call;
 }
 

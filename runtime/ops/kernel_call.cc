@@ -24,6 +24,10 @@ struct Row {
 
 constexpr std::array kRows = {
     FT_ROW(OpKind::kGemm, FT_KERNEL_GEMM, MakeGemm, 0b1011, gemm),
+    FT_ROW(OpKind::kGemmActivation, FT_KERNEL_GEMM, MakeGemm, 0b1011, gemm),
+    FT_ROW(OpKind::kGemmActivationKept, FT_KERNEL_GEMM, MakeGemm, 0b11011, gemm),
+    FT_ROW(OpKind::kGemmActivationBackward, FT_KERNEL_GEMM, MakeGemm, 0b11011, gemm),
+    FT_ROW(OpKind::kGemmBiasGrad, FT_KERNEL_GEMM, MakeGemm, 0b11011, gemm),
     FT_ROW(OpKind::kBiasGrad, FT_KERNEL_BIAS_GRAD, MakeBiasGrad, 0b11, bias_grad),
     FT_ROW(OpKind::kEmbeddingForward, FT_KERNEL_EMBEDDING_FORWARD, MakeEmbeddingForward, 0b1011,
            embedding_forward),
@@ -103,7 +107,7 @@ constexpr std::array kRows = {
            count_not_finite),
     FT_ROW(OpKind::kCountSkipped, FT_KERNEL_COUNT_SKIPPED, MakeCountSkipped, 0b11, count_skipped),
     FT_ROW(OpKind::kScaleLoss, FT_KERNEL_SCALE_LOSS, MakeScaleLoss, 0b111, scale_loss),
-    FT_ROW(OpKind::kQuantize, FT_KERNEL_QUANTIZE, MakeQuantize, 0b11, quantize),
+    FT_ROW(OpKind::kQuantize, FT_KERNEL_QUANTIZE, MakeQuantize, 0b1, quantize),
     FT_ROW(OpKind::kDequantize, FT_KERNEL_DEQUANTIZE, MakeDequantize, 0b11, dequantize),
 };
 #undef FT_ROW
@@ -162,6 +166,9 @@ Result<KernelCall> MakeKernelCall(const BoundOp& op, const OptimizerSettings& op
   const Row* const row = RowOf(op.op.kind);
   if (row == nullptr) return KernelCall{};
   FT_TRY(CheckOperands(op, row->required));
+  if (op.op.kind == OpKind::kQuantize) {  // to codes with scales apart, or to numbers
+    FT_TRY(CheckOperands(op, HasScalesApart(op.op.format) ? 0b100 : 0b10));
+  }
   if (op.op.shape.cp > 0 && op.runs == nullptr) {
     return Fail(ErrorCode::kInvalidArgument, std::string(Name(op.op.kind)) + " " + op.op.name +
                                                  ": no positions of its shared-out sequence");
@@ -182,6 +189,10 @@ std::optional<FtDtype> DtypeOf(NumberFormat format) {
       return FT_U8;
     case NumberFormat::kNf4:
       return FT_NF4;
+    case NumberFormat::kE4m3:
+      return FT_FP8;
+    case NumberFormat::kE5m2:
+      return FT_E5M2;
     default:
       return std::nullopt;
   }
@@ -194,8 +205,11 @@ struct Needed {
   FtKernel kernel;
   bool present;
 };
-std::optional<Needed> NeededBy(const FtDeviceApi& api, OpKind kind) {
-  switch (kind) {
+std::optional<Needed> NeededBy(const FtDeviceApi& api, const Op& op) {
+  switch (op.kind) {
+    case OpKind::kQuantize:
+      if (!HasScalesApart(op.format)) break;
+      return Needed{FT_KERNEL_QUANTIZE_TENSOR, api.quantize_tensor != nullptr};
     case OpKind::kAdamW:
       return Needed{FT_KERNEL_ADAMW, api.adamw != nullptr};
     case OpKind::kSgd:
@@ -210,38 +224,44 @@ std::optional<Needed> NeededBy(const FtDeviceApi& api, OpKind kind) {
     default:
       break;
   }
-  const Row* const row = RowOf(kind);
+  const Row* const row = RowOf(op.kind);
   if (row == nullptr) return std::nullopt;
   return Needed{row->kernel, row->present(api)};
 }
 
-// What the table calls a format that an op computes in, or that its operands are stored in.
-std::optional<FtDtype> NeededDtype(NumberFormat format) {
+// What the table calls a format that an op computes in, or casts to: of codes with scales apart, of
+// which its operands say how they lie, that of the codes.
+std::optional<FtDtype> ComputedDtype(NumberFormat format) {
+  if (HasScalesApart(format)) return FT_FP8;
   return format == NumberFormat::kTf32 ? std::optional(FT_TF32) : DtypeOf(format);
 }
 
-// What the op computes in and all that its operands are stored in; twice does no harm.
-std::vector<NumberFormat> FormatsNeeded(const Op& op) {
-  std::vector<NumberFormat> formats = {NumberFormat::kFp32};
-  formats.insert(formats.end(), op.formats.begin(), op.formats.end());
+// The first format, of those that its operands are stored in and that it computes in, for which the
+// device has no kernel.
+std::optional<NumberFormat> FormatLacking(const FtDeviceApi& api, const Op& op) {
+  const std::optional<Needed> needed = NeededBy(api, op);
+  const auto has = [&](std::optional<FtDtype> dtype) {
+    return dtype && (!needed || (needed->present && api.supports(needed->kernel, *dtype) != 0));
+  };
+  if (!has(FT_F32)) return NumberFormat::kFp32;
+  for (const NumberFormat format : op.formats) {
+    if (!has(DtypeOf(format))) return format;
+  }
   const bool computes = op.op_class == OpClass::kGemm || op.op_class == OpClass::kAttention;
-  if (computes) formats.push_back(op.format);
-  return formats;
+  if (computes && !has(ComputedDtype(op.format))) return op.format;
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::string> WhyUnsupported(const FtDeviceApi& api, const Op& op) {
-  const std::optional<Needed> needed = NeededBy(api, op.kind);
-  for (const NumberFormat format : FormatsNeeded(op)) {
-    const std::optional<FtDtype> dtype = NeededDtype(format);
-    const bool has =
-        dtype && (!needed || (needed->present && api.supports(needed->kernel, *dtype) != 0));
-    if (has) continue;
-    const std::string name = format == NumberFormat::kFp32 ? "f32" : std::string(Name(format));
-    return std::string(api.name) + " has no kernel " + std::string(Name(op.kind)) + " for " + name;
+  const std::optional<NumberFormat> format = FormatLacking(api, op);
+  if (!format) return std::nullopt;
+  std::string name = *format == NumberFormat::kFp32 ? "f32" : std::string(Name(*format));
+  if (*format == NumberFormat::kFp4) {
+    name += ", which is forecast alone (use precision fp8-block or bf16)";
   }
-  return std::nullopt;
+  return std::string(api.name) + " has no kernel " + std::string(Name(op.kind)) + " for " + name;
 }
 
 }  // namespace foretrain

@@ -24,6 +24,7 @@ struct OptimizerSettings {
   float beta2 = 0.95F;
   float epsilon = 1e-8F;
   float weight_decay = 0.1F;
+  std::uint64_t seed = 0;  // of the rounding of bf16 weights that have no master
 };
 
 // What changes from step to step.
@@ -41,6 +42,17 @@ std::optional<FtDtype> DtypeOf(NumberFormat format);
 
 // What the products of a GEMM read of fp32: FT_F32 or FT_TF32.
 FtDtype ComputeOf(const Op& op);
+
+// How the operands of a product in 8 bits share scales: all of a tensor, or by blocks along the
+// depth, rows or columns, and weights by squares.
+struct ProductScaling {
+  FtScaling a = FT_SCALE_TENSOR;
+  FtScaling b = FT_SCALE_TENSOR;
+};
+ProductScaling ScalingOf(const Op& op);
+
+// What the device table calls the activation of kGelu* and kGemmActivation*.
+FtActivation PlainActivationOf(ActivationKind kind);
 
 // Where an op's random numbers come from.
 struct RandomPlace {
@@ -182,6 +194,7 @@ union KernelArgs {
   FtCountSkipped count_skipped;
   FtScaleLoss scale_loss;
   FtQuantize quantize;
+  FtQuantizeTensor quantize_tensor;
 };
 
 // Ready to launch. `launch` is null for ops that are no kernel.
@@ -206,6 +219,10 @@ FtStatus CallOf(const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args, 
 
 // The product that a call is; null where it is another.
 const FtGemm* GemmOf(const KernelCall& call);
+
+// The pass of attention over whole sequences that a call is; null where it is another.
+const FtAttentionForward* AttentionForwardOf(const KernelCall& call);
+const FtAttentionBackward* AttentionBackwardOf(const KernelCall& call);
 
 // The kernel that an op of this kind calls, if it is one entry of the table.
 std::optional<FtKernel> KernelOf(OpKind kind);

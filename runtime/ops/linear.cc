@@ -1,7 +1,35 @@
-// GEMM and the bias gradient.
+// GEMM, alone or with what follows it, and the bias gradient.
+#include <cstddef>
+
 #include "runtime/ops/kernel_call.h"
 
 namespace foretrain {
+namespace {
+
+constexpr std::size_t kBeside = 4;  // the operand behind those of a GEMM alone
+
+void SetWhatFollows(const BoundOp& op, FtGemm& g) {
+  switch (op.op.kind) {
+    case OpKind::kGemmActivation:
+    case OpKind::kGemmActivationKept:
+      g.epilogue = FT_EPILOGUE_ACTIVATE;
+      break;
+    case OpKind::kGemmActivationBackward:
+      g.epilogue = FT_EPILOGUE_SLOPE;
+      break;
+    case OpKind::kGemmBiasGrad:
+      g.row_sums = op.Pointer(kBeside);
+      g.row_sums_dtype = op.Dtype(kBeside);
+      return;
+    default:
+      return;
+  }
+  g.activation = PlainActivationOf(op.op.activation);
+  g.aux = op.Pointer(kBeside);
+  g.ld_aux = op.op.shape.cols;
+}
+
+}  // namespace
 
 KernelCall MakeGemm(const BoundOp& op) {
   const OpShape& s = op.op.shape;
@@ -26,11 +54,24 @@ KernelCall MakeGemm(const BoundOp& op) {
   g.bias_dtype = op.Dtype(2);
   g.c_dtype = op.Dtype(3);
   g.compute = ComputeOf(op.op);
+  if (HasScalesApart(op.op.format)) {
+    g.a_scale = op.Pointer<float>(4);
+    g.b_scale = op.Pointer<float>(5);
+    g.a_scaling = ScalingOf(op.op).a;
+    g.b_scaling = ScalingOf(op.op).b;
+  }
+  SetWhatFollows(op, g);
   call.launch = CallOf<&FtDeviceApi::gemm, &KernelArgs::gemm>;
   return call;
 }
 
 FtDtype ComputeOf(const Op& op) { return op.format == NumberFormat::kTf32 ? FT_TF32 : FT_F32; }
+
+ProductScaling ScalingOf(const Op& op) {
+  if (op.format != NumberFormat::kFp8Block) return {};
+  if (op.trans_a) return {FT_SCALE_COLUMNS, FT_SCALE_COLUMNS};
+  return {FT_SCALE_ROWS, FT_SCALE_TILES};
+}
 
 const FtGemm* GemmOf(const KernelCall& call) {
   const KernelCall::Launch launch = CallOf<&FtDeviceApi::gemm, &KernelArgs::gemm>;

@@ -181,7 +181,11 @@ KernelCall MakeGroupedGemm(const BoundOp& op) {
        .accumulate = op.op.accumulate,
        .dtype = op.Dtype(0),
        .c_dtype = op.Dtype(3),
-       .compute = ComputeOf(op.op)};
+       .compute = ComputeOf(op.op),
+       .a_scale = op.Pointer<float>(4),
+       .b_scale = op.Pointer<float>(5),
+       .a_scaling = ScalingOf(op.op).a,
+       .b_scaling = ScalingOf(op.op).b};
   SetRuns(op, mode == FT_GROUPED_FORWARD ? g.in : g.out, g);
   call.launch = CallOf<&FtDeviceApi::grouped_gemm, &KernelArgs::grouped_gemm>;
   return call;

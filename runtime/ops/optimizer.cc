@@ -1,4 +1,5 @@
 // The gradient norm, AdamW and SGD, and what lets them skip a step.
+#include "base/hash.h"
 #include "runtime/ops/kernel_call.h"
 
 namespace foretrain {
@@ -24,6 +25,17 @@ FtDtype DtypeOfMoments(NumberFormat format) {
 }  // namespace
 
 namespace {
+
+// bf16 weights without a master are rounded with another noise in each update; others have none, 0.
+std::uint32_t NoiseOf(const BoundOp& op, const OptimizerSettings& optimizer) {
+  if (op.Dtype(0) != FT_BF16) return 0;
+  return static_cast<std::uint32_t>(StableHash().Add(optimizer.seed).Add(op.micro_batch).Value()) |
+         1U;
+}
+std::uint32_t NoiseOfStep(std::uint32_t noise, std::int64_t step) {
+  if (noise == 0) return 0;
+  return static_cast<std::uint32_t>(StableHash().Add(noise).Add(step).Value()) | 1U;
+}
 
 // `scales`: operands 7 and 8 are scales of moments, 9 the weights, 10 what the loss's scale has
 // become; an amendment has others there.
@@ -52,7 +64,8 @@ FtAdamW AdamWOf(const BoundOp& op, const OptimizerSettings& optimizer, bool scal
           .grad_dtype = op.Dtype(1),
           .weights_dtype = scales ? op.Dtype(9) : FT_F32,
           .weights = scales ? op.Pointer(9) : nullptr,
-          .loss_scale_state = scales ? op.Pointer<float>(10) : nullptr};
+          .loss_scale_state = scales ? op.Pointer<float>(10) : nullptr,
+          .noise = NoiseOf(op, optimizer)};
 }
 
 FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer, bool weights) {
@@ -70,7 +83,8 @@ FtSgd SgdOf(const BoundOp& op, const OptimizerSettings& optimizer, bool weights)
           .grad_dtype = op.Dtype(1),
           .weights_dtype = weights ? op.Dtype(4) : FT_F32,
           .weights = weights ? op.Pointer(4) : nullptr,
-          .loss_scale_state = weights ? op.Pointer<float>(5) : nullptr};
+          .loss_scale_state = weights ? op.Pointer<float>(5) : nullptr,
+          .noise = NoiseOf(op, optimizer)};
 }
 
 }  // namespace
@@ -90,6 +104,7 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
         return api.quantize(queue, &cast);
       }
       adamw.step = values.step;
+      adamw.noise = NoiseOfStep(adamw.noise, adamw.step);
       adamw.lr = values.learning_rate_before;
       return api.adamw(queue, &adamw);
     };
@@ -100,6 +115,7 @@ KernelCall MakeAdamW(const BoundOp& op, const OptimizerSettings& optimizer) {
     FtAdamW adamw = args.adamw.adamw;
     // bias correction counts from 1
     adamw.step = values.step * args.adamw.updates + args.adamw.update + 1;
+    adamw.noise = NoiseOfStep(adamw.noise, adamw.step);
     adamw.lr = values.learning_rate;
     return api.adamw(queue, &adamw);
   };
@@ -112,6 +128,7 @@ KernelCall MakeSgd(const BoundOp& op, const OptimizerSettings& optimizer) {
   call.launch = [](const FtDeviceApi& api, FtQueue* queue, const KernelArgs& args,
                    const StepValues& values) {
     FtSgd sgd = args.sgd;
+    sgd.noise = NoiseOfStep(sgd.noise, values.step);
     sgd.lr = values.learning_rate;
     return api.sgd(queue, &sgd);
   };

@@ -19,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kLookMs = 20;
 constexpr auto kLook = std::chrono::milliseconds(kLookMs);
-constexpr int kReadings = 5;  // of rank 0's clock
 constexpr std::int64_t kAhead =
     2;  // steps that others may have begun beyond those rank 0 has ended
 
@@ -30,24 +29,48 @@ class ProcessGroup::SenderSink final : public RunSink {
  public:
   explicit SenderSink(ProcessGroup& group) : group_(group) {}
   void OnSpans(std::span<const Span> spans) override {
-    group_.Send(First(), kSpans, PackSpans(spans, group_.offset_ns_));
+    const ClockFit clock = group_.Fit();
+    for (; !spans.empty(); spans = spans.subspan(std::min(spans.size(), kSpansOfAMessage))) {
+      group_.Send(First(), kSpans,
+                  PackSpans(spans.first(std::min(spans.size(), kSpansOfAMessage)), clock));
+    }
   }
   void OnMemory(std::span<const MemorySample> samples) override {
-    group_.Send(First(), kMemory, PackMemory(samples, group_.offset_ns_));
+    group_.Send(First(), kMemory, PackMemory(samples, group_.Fit()));
   }
   void OnStepWindow(const StepWindow& window) override {
-    group_.Send(First(), kWindow, PackWindow(window, group_.offset_ns_));
+    group_.Send(First(), kWindow, PackWindow(window, group_.Fit()));
   }
   void OnScalars(const StepScalars& scalars) override {
-    group_.Send(First(), kScalars, PackScalars(scalars, group_.offset_ns_));
+    group_.Send(First(), kScalars, PackScalars(scalars, group_.Fit()));
   }
   void OnRouting(const RoutedCounts& counts) override {
     group_.Send(First(), kRouting, PackRouting(counts));
   }
+  void OnCounters(std::span<const Counter> counters) override {
+    const std::lock_guard<std::mutex> lock(held_mutex_);
+    held_.insert(held_.end(), counters.begin(), counters.end());
+    if (!group_.KnowsTime()) return;
+    group_.Send(First(), kCounters, PackCounters(held_, group_.Fit()));
+    held_.clear();
+  }
+  void OnCapture(int rank, const CaptureReport& report) override {
+    OnCounters({});
+    std::vector<ClockSample> exchanges;
+    {
+      const std::lock_guard<std::mutex> lock(group_.mutex_);
+      exchanges.assign(group_.peer_clock_.samples().begin(), group_.peer_clock_.samples().end());
+    }
+    group_.Send(First(), kCapture, PackCapture(rank, report, group_.Fit(), exchanges));
+  }
 
  private:
+  static constexpr std::size_t kSpansOfAMessage = 100'000;  // 5 MB
+
   Peer& First() { return *group_.peers_.at(0); }
   ProcessGroup& group_;
+  std::mutex held_mutex_;
+  std::vector<Counter> held_;  // of before the clocks were compared; guarded by held_mutex_
 };
 
 RunSink& ProcessGroup::Sender() { return *sender_; }
@@ -172,29 +195,28 @@ Result<void> ProcessGroup::Enter(const RunClock& clock, RunControl& control) {
     if (failure_) return tl::unexpected<Error>(*failure_);
     control_ = &control;
     clock_ = &clock;
+    peer_clock_ = {};
     for (auto& [rank, peer] : peers_) {
       for (; peer->unanswered > 0; --peer->unanswered) asked.push_back(peer.get());
     }
   }
   for (Peer* peer : asked) Send(*peer, kTimeIs, PackNumber(clock.Now()));
-  return at_.rank == 0 ? Result<void>() : AlignClock(clock);
+  return at_.rank == 0 ? Result<void>() : AlignClock();
 }
 
-Result<void> ProcessGroup::AlignClock(const RunClock& clock) {
-  std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
-  for (int i = 0; i < kReadings; ++i) {
-    const std::int64_t before = clock.Now();
-    Send(*peers_.at(0), kTime, "");
-    FT_TRY(Await([this] { return answer_.has_value(); }, "to begin the run"));
-    const std::int64_t after = clock.Now();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (after - before < shortest) {
-      shortest = after - before;
-      offset_ns_ = *answer_ - (before + (after - before) / 2);
-    }
-    answer_.reset();
-  }
-  return {};
+Result<void> ProcessGroup::AlignClock() {
+  AskTime();
+  return Await([this] { return peer_clock_.IsKnown(); }, "to begin the run");
+}
+
+ClockFit ProcessGroup::Fit() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return peer_clock_.fit();
+}
+
+bool ProcessGroup::KnowsTime() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return peer_clock_.IsKnown();
 }
 
 void ProcessGroup::Leave() {

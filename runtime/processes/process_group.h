@@ -20,6 +20,7 @@
 #include "runtime/executor.h"
 #include "runtime/processes/id_store.h"
 #include "runtime/processes/launched_rank.h"
+#include "runtime/processes/peer_clock.h"
 #include "runtime/processes/socket.h"
 #include "runtime/rank_world.h"
 #include "runtime/run_clock.h"
@@ -50,7 +51,8 @@ class ProcessGroup : public StepAgreement {
   Result<void> Agree(const std::string& what, const std::string& value);
 
   // The run's first error anywhere ends it everywhere, from here until Leave; and what is recorded
-  // here is put on the clock of rank 0. Errors: the run has failed already; kTimeout.
+  // here is put on the clock of rank 0, which is read again each second. Errors: the run has failed
+  // already; kTimeout.
   Result<void> Enter(const RunClock& clock, RunControl& control);
   void Leave();
   // This process's run has failed where no RunControl knows of it.
@@ -62,7 +64,7 @@ class ProcessGroup : public StepAgreement {
 
   // Of rank 0: where what the others record goes, one call at a time; null: nowhere any more.
   void Collect(RunSink* sink);
-  // Of the others: sends what it is given to rank 0.
+  // Of the others: sends what it is given to rank 0. Counters may come from a thread of their own.
   RunSink& Sender();
 
   // All ranks have run their steps. Returns, for rank 0, the summary of all of them; for the others
@@ -94,7 +96,11 @@ class ProcessGroup : public StepAgreement {
   // Notes the run's failure, for which `rank` is to blame, and tells all but `but`.
   void SpreadFailure(int rank, const Error& error, int but);
   void LookAtOwnRun();
-  Result<void> AlignClock(const RunClock& clock);
+  Result<void> AlignClock();
+  void AskTime();
+  void HearTime(std::int64_t answer_ns);
+  ClockFit Fit() const;
+  bool KnowsTime() const;
   std::string MissingText() const;  // mutex_ held
   template <class Ready>
   Result<void> Await(Ready ready, const std::string& what);
@@ -115,10 +121,9 @@ class ProcessGroup : public StepAgreement {
   int failed_rank_ = -1;
   const RunClock* clock_ = nullptr;
   RunControl* control_ = nullptr;
-  std::optional<std::int64_t> answer_;  // rank 0's time
-  std::int64_t offset_ns_ = 0;          // from this clock to rank 0's
-  std::int64_t granted_ = 0;            // steps that may begin
-  std::optional<std::int64_t> end_;     // steps that will, once that is settled early
+  PeerClock peer_clock_;             // of others than rank 0
+  std::int64_t granted_ = 0;         // steps that may begin
+  std::optional<std::int64_t> end_;  // steps that will, once that is settled early
   bool stop_asked_ = false;
   bool over_ = false;  // all ranks have run their steps
 

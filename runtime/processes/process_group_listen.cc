@@ -48,7 +48,28 @@ void ProcessGroup::Listen() {
                     ranks[i]);
     }
     LookAtOwnRun();
+    AskTime();
   }
+}
+
+// Of others than rank 0, in a run: whether the time is to be read again.
+void ProcessGroup::AskTime() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (at_.rank == 0 || clock_ == nullptr || !peer_clock_.Asks(clock_->Now())) return;
+  }
+  Send(*peers_.at(0), kTime, "");
+}
+
+void ProcessGroup::HearTime(std::int64_t answer_ns) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (clock_ == nullptr || !peer_clock_.Answered(answer_ns, clock_->Now())) {
+      changed_.notify_all();
+      return;
+    }
+  }
+  Send(*peers_.at(0), kTime, "");
 }
 
 bool ProcessGroup::Hear(int rank, Peer& peer) {
@@ -69,10 +90,8 @@ void ProcessGroup::Obey(int rank, Peer& peer, char what, const std::string& text
     const auto code = static_cast<ErrorCode>(NumberOfBytes(all.substr(4, 4)));
     return SpreadFailure(failed, {code, text.substr(8)}, rank);
   }
-  if (what == kSpans || what == kMemory || what == kWindow || what == kScalars ||
-      what == kRouting) {
-    return ObeyRecord(what, text);
-  }
+  if (IsRecord(what)) return ObeyRecord(what, text);
+  if (what == kTimeIs) return HearTime(UnpackNumber(text));
   if (what == kTime) {
     const RunClock* clock = nullptr;
     {
@@ -87,7 +106,6 @@ void ProcessGroup::Obey(int rank, Peer& peer, char what, const std::string& text
   if (what == kStop) stop_asked_ = true;
   if (what == kGrant) granted_ = std::max(granted_, UnpackNumber(text));
   if (what == kEnd) end_ = UnpackNumber(text);
-  if (what == kTimeIs) answer_ = UnpackNumber(text);
   if (what == kSummary) peer.summary = UnpackSummary(text);
   if (what == kOver) over_ = true;
   if (what == kGoodbye) peer.gone = true;

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "runtime/processes/socket.h"
+
 namespace foretrain {
 namespace {
 
@@ -39,34 +41,122 @@ struct SummaryHead {
 };
 using Peaks = std::array<std::int64_t, kSpaceCount>;
 
+struct CounterBody {  // behind the name
+  std::int64_t time_ns = 0;
+  double value = 0;
+  std::int32_t rank = 0, step = 0;
+};
+
+struct CaptureHead {
+  std::int64_t rank = 0, records = 0;
+  ActivityCounts counts;
+  std::int64_t dropped = 0, late = 0, outside = 0, clock_error_ns = 0;
+};
+
+// Texts with their length before them, and plain structs.
+void Append(std::string& packed, std::string_view text) {
+  packed += BytesOfNumber(text.size(), 8);
+  packed += text;
+}
+template <class T>
+void Append(std::string& packed, const T& value) {
+  packed += PackAll<T>(std::span(&value, 1));
+}
+
+// Takes off what Append has put there; false, and nothing further, where there is less.
+class Reader {
+ public:
+  explicit Reader(std::string_view rest) : rest_(rest) {}
+  bool AtEnd() const { return rest_.empty(); }
+
+  template <class T>
+  bool Take(T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (rest_.size() < sizeof value) return Nothing();
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_.remove_prefix(sizeof value);
+    return true;
+  }
+  bool Take(std::string& text) {
+    if (rest_.size() < 8) return Nothing();
+    const std::uint64_t bytes = NumberOfBytes(rest_.substr(0, 8));
+    rest_.remove_prefix(8);
+    if (rest_.size() < bytes) return Nothing();
+    text = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return true;
+  }
+
+ private:
+  bool Nothing() {
+    rest_ = {};
+    return false;
+  }
+  std::string_view rest_;
+};
+
+void DeliverCounters(const std::string& text, RunSink& sink) {
+  std::vector<Counter> counters;
+  Reader reader(text);
+  while (!reader.AtEnd()) {
+    std::string name;
+    CounterBody body;
+    if (!reader.Take(name) || !reader.Take(body)) return;
+    counters.push_back({name, body.rank, body.step, body.time_ns, body.value});
+  }
+  sink.OnCounters(counters);
+}
+
+void DeliverCapture(const std::string& text, RunSink& sink) {
+  Reader reader(text);
+  CaptureHead head;
+  CaptureReport report;
+  std::string clocks;
+  if (!reader.Take(head) || !reader.Take(report.problem) || !reader.Take(clocks)) return;
+  report.records = head.records != 0;
+  report.counts = head.counts;
+  report.dropped = head.dropped;
+  report.late = head.late;
+  report.outside = head.outside;
+  report.clock_error_ns = head.clock_error_ns;
+  report.clocks = UnpackAll<ClockSample>(clocks);
+  while (!reader.AtEnd()) {
+    std::string name;
+    KernelTotal total;
+    if (!reader.Take(name) || !reader.Take(total)) return;
+    report.kernels[name] = total;
+  }
+  sink.OnCapture(static_cast<int>(head.rank), report);
+}
+
 }  // namespace
 
-std::string PackSpans(std::span<const Span> spans, std::int64_t offset_ns) {
+std::string PackSpans(std::span<const Span> spans, const ClockFit& clock) {
   std::vector<Span> moved(spans.begin(), spans.end());
   for (Span& span : moved) {
-    span.start_ns += offset_ns;
-    span.end_ns += offset_ns;
-    span.ready_ns += offset_ns;
+    span.start_ns = clock.ToHost(span.start_ns);
+    span.end_ns = clock.ToHost(span.end_ns);
+    span.ready_ns = clock.ToHost(span.ready_ns);
   }
   return PackAll<Span>(moved);
 }
 
-std::string PackMemory(std::span<const MemorySample> samples, std::int64_t offset_ns) {
+std::string PackMemory(std::span<const MemorySample> samples, const ClockFit& clock) {
   std::vector<MemorySample> moved(samples.begin(), samples.end());
-  for (MemorySample& sample : moved) sample.time_ns += offset_ns;
+  for (MemorySample& sample : moved) sample.time_ns = clock.ToHost(sample.time_ns);
   return PackAll<MemorySample>(moved);
 }
 
-std::string PackWindow(const StepWindow& window, std::int64_t offset_ns) {
+std::string PackWindow(const StepWindow& window, const ClockFit& clock) {
   StepWindow moved = window;
-  moved.start_ns += offset_ns;
-  moved.end_ns += offset_ns;
+  moved.start_ns = clock.ToHost(moved.start_ns);
+  moved.end_ns = clock.ToHost(moved.end_ns);
   return PackAll<StepWindow>(std::span(&moved, 1));
 }
 
-std::string PackScalars(const StepScalars& scalars, std::int64_t offset_ns) {
+std::string PackScalars(const StepScalars& scalars, const ClockFit& clock) {
   StepScalars moved = scalars;
-  moved.time_ns += offset_ns;
+  moved.time_ns = clock.ToHost(moved.time_ns);
   return PackAll<StepScalars>(std::span(&moved, 1));
 }
 
@@ -75,6 +165,41 @@ std::string PackRouting(const RoutedCounts& counts) {
                          static_cast<std::int32_t>(counts.router.size())};
   return PackAll<RoutingHead>(std::span(&head, 1)) + counts.router +
          PackAll<std::int32_t>(counts.counts);
+}
+
+std::string PackCounters(std::span<const Counter> counters, const ClockFit& clock) {
+  std::string packed;
+  for (const Counter& counter : counters) {
+    Append(packed, std::string_view(counter.name));
+    Append(packed,
+           CounterBody{clock.ToHost(counter.time_ns), counter.value, counter.rank, counter.step});
+  }
+  return packed;
+}
+
+std::string PackCapture(int rank, const CaptureReport& report, const ClockFit& clock,
+                        std::span<const ClockSample> exchanges) {
+  std::vector<ClockSample> clocks = report.clocks;
+  for (ClockSample& sample : clocks) {
+    sample.host_ns = clock.ToHost(sample.host_ns);
+    sample.width_ns += 2 * clock.error_ns;
+  }
+  if (clocks.empty()) clocks.assign(exchanges.begin(), exchanges.end());
+  std::string packed;
+  Append(packed, CaptureHead{rank, report.records, report.counts, report.dropped, report.late,
+                             report.outside, report.clock_error_ns + clock.error_ns});
+  Append(packed, std::string_view(report.problem));
+  Append(packed, std::string_view(PackAll<ClockSample>(clocks)));
+  for (const auto& [name, total] : report.kernels) {
+    Append(packed, std::string_view(name));
+    Append(packed, total);
+  }
+  return packed;
+}
+
+bool IsRecord(char what) {
+  constexpr std::string_view kAll("XMWCRNV");
+  return kAll.find(what) != std::string_view::npos;
 }
 
 void Deliver(char what, const std::string& text, RunSink& sink) {
@@ -86,6 +211,8 @@ void Deliver(char what, const std::string& text, RunSink& sink) {
   if (what == kScalars) {
     for (const StepScalars& scalars : UnpackAll<StepScalars>(text)) sink.OnScalars(scalars);
   }
+  if (what == kCounters) DeliverCounters(text, sink);
+  if (what == kCapture) DeliverCapture(text, sink);
   if (what == kRouting && text.size() >= sizeof(RoutingHead)) {
     std::string_view rest(text);
     const RoutingHead head = UnpackAll<RoutingHead>(rest.substr(0, sizeof head)).front();

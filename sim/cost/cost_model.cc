@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/checked.h"
+#include "sim/cost/fused_parts.h"
 #include "sim/cost/op_features.h"
 #include "sim/spec/refuse.h"
 
@@ -42,7 +43,7 @@ bool IsOnHost(const Op& op, const ClusterSpec& cluster) {
 
 std::size_t CostModel::ClassOf(OpKind kind) {
   const bool arithmetic =
-      kind == OpKind::kGemm || kind == OpKind::kGroupedGemm ||
+      IsGemm(kind) || kind == OpKind::kGroupedGemm ||
       (kind >= OpKind::kAttentionForward && kind <= OpKind::kAttentionPartBackward);
   return arithmetic ? 0 : 1;
 }
@@ -81,7 +82,7 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   }
   double flop_s = 0;
   double fixed_s = rates.kernel_s.value;
-  if (op.kind == OpKind::kGemm || op.kind == OpKind::kGroupedGemm) {
+  if (IsGemm(op.kind) || op.kind == OpKind::kGroupedGemm) {
     flop_s = work.flop / GemmRate(rates, op.format).value;
     fixed_s += rates.gemm_fill_s.value;
   } else if (op.kind == OpKind::kAttentionForward || op.kind == OpKind::kStandardAttentionForward ||
@@ -106,13 +107,31 @@ CostModel::Estimate CostModel::FromRates(const Op& op) const {
   return estimate;
 }
 
+CostModel::Estimate CostModel::FromParts(const Op& op) const {
+  const FusedParts parts = PartsOf(op);
+  const bool at_once = !cluster_.is_cpu && IsOneKernel(op);
+  bool borrowed = false;
+  if (at_once && FindTable(parts.product, &borrowed) == nullptr) return FromRates(op);
+  const Estimate product = Base(parts.product, {});
+  Estimate then{0, Provenance::kDefault, profile_.error};
+  if (at_once) {
+    const double bytes = WorkOf(op).bytes - WorkOf(parts.product).bytes;
+    then.seconds = bytes / profile_.rates.memory_bytes_per_s.value;
+  } else {
+    then = Base(parts.then, {});
+  }
+  const double seconds = product.seconds + then.seconds;
+  const double off = product.error * product.seconds + then.error * then.seconds;
+  return {seconds, Worse(product.provenance, then.provenance), seconds > 0 ? off / seconds : 0};
+}
+
 CostModel::Estimate CostModel::Base(const Op& op, const GroupPlace& place) const {
   if (op.kind == OpKind::kOpaque) return {op.duration_s, Provenance::kMeasured, 0};
   if (IsCommunication(op.kind)) return InSystem(op, place, Communication(op, place));
   if (IsOnHost(op, cluster_)) return FromRates(op);
   bool borrowed = false;
   const Table* table = FindTable(op, &borrowed);
-  if (table == nullptr) return FromRates(op);
+  if (table == nullptr) return IsFused(op.kind) ? FromParts(op) : FromRates(op);
   Estimate estimate = FromTable(*table, op);
   if (borrowed) {
     estimate.provenance = Provenance::kExtrapolated;

@@ -51,7 +51,9 @@ class CostModel {
   // interpolated alike, or where the kind has none by the mean one of its class. A layout or
   // accumulation without points borrows another's. A kind without points costs what KernelSeconds
   // says where the profile has kernels, else kernel_s + max(flop / rate, bytes / memory rate), a
-  // GEMM gemm_fill_s more. kOpaque costs what it says, at every level.
+  // GEMM gemm_fill_s more; a GEMM with what follows it costs what both do apart, or on an
+  // accelerator that has them in one kernel (IsOneKernel) the GEMM and the bytes beside it. kOpaque
+  // costs what it says, at every level.
   //
   // Of the profile's system: tp_overlap hides a share of the collectives of tensor parallelism,
   // adapters_used slows those of data parallelism between nodes, node_dispatch makes exchanges of
@@ -62,6 +64,11 @@ class CostModel {
   // O(points of the kind); safe from any thread.
   OpCost CostOf(const Op& op, const GroupPlace& place = {},
                 const GroupPlace* scattered = nullptr) const;
+
+  // Host time to launch a graph of `ops` ops.
+  double GraphLaunch(int ops) const {
+    return profile_.rates.graph_launch_s.value + ops * profile_.rates.graph_op_s.value;
+  }
 
   // Whether the plan's sends between stages are scattered: the system's scatter_gather, where
   // tensor-parallel ranks hold the same.
@@ -79,6 +86,9 @@ class CostModel {
 
   // The costs of all ops of a linked program on this cluster. Ranks are placed by PlaceOf; on a CPU
   // those of one node share it, on an accelerator each has its own, and compute is Straggling.
+  // Where the system has graphs (SystemOptions::cuda_graphs), the first op of each costs the host
+  // the launch of all of it, the others nothing (GraphStretches); what the device does between two
+  // kernels is left as it is without.
   // Errors: kInvalidArgument, more ranks than devices. O(ops + rows * points).
   Result<ProgramCosts> CostsOf(const Program& program) const;
 
@@ -118,6 +128,7 @@ class CostModel {
   const Table* FindGroup(OpKind kind, int group, bool many_nodes) const;
   Estimate FromTable(const Table& table, const Op& op) const;
   Estimate FromRates(const Op& op) const;
+  Estimate FromParts(const Op& op) const;
   Estimate Communication(const Op& op, const GroupPlace& place) const;
   double SkewOf(const GroupPlace& place) const {
     return (place.members - 1) * profile_.rates.member_skew_s.value;

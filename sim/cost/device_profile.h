@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "sim/cost/attention_times.h"
 #include "sim/cost/figure.h"
 #include "sim/cost/gemm_algorithms.h"
 #include "sim/cost/kernel_model.h"
@@ -91,6 +92,12 @@ struct ProfileRates {
   // That a collective takes longer, on its queue and on the host, for each member beyond the first:
   // ranks do not come at one time. Files may leave it out.
   Figure member_skew_s{0};
+  // Host time to launch a CUDA graph, and for each op in it more. Where nothing was measured: 2.5
+  // us and 1 ns a node, as NVIDIA gives for graphs without branches (developer.nvidia.com/blog,
+  // "Constant Time Launch for Straight-Line CUDA Graphs", 2024: CUDA 12.6, Ampere and later). Files
+  // may leave them out.
+  Figure graph_launch_s{2.5e-6};
+  Figure graph_op_s{1e-9};
   // Of a large GEMM in other formats than fp32; 0: not known. Files may leave them out.
   Figure gemm_tf32_flop_per_s;
   Figure gemm_fp16_flop_per_s;
@@ -130,6 +137,7 @@ struct DeviceProfile {
   std::vector<OverheadPoint> overheads;
   std::vector<ProfilePoint> points;
   GemmAlgorithms gemm_algorithms;  // what runs on it compute products with
+  AttentionTimes attention_times;  // by which they choose attention's kernels
 
   bool operator==(const DeviceProfile&) const = default;
 };

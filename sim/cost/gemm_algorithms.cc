@@ -21,18 +21,22 @@ constexpr std::array<Field<std::int64_t>, 3> kSizes{{
     {"cols", &GemmAlgorithm::cols},
     {"inner", &GemmAlgorithm::inner},
 }};
-constexpr std::array<Field<bool>, 4> kFlags{{
+constexpr std::array<Field<bool>, 6> kFlags{{
     {"accumulate", &GemmAlgorithm::accumulate},
     {"trans_a", &GemmAlgorithm::trans_a},
     {"trans_b", &GemmAlgorithm::trans_b},
     {"has_bias", &GemmAlgorithm::has_bias},
+    {"has_aux", &GemmAlgorithm::has_aux},
+    {"has_row_sums", &GemmAlgorithm::has_row_sums},
 }};
-constexpr std::array<Field<NumberFormat>, 4> kFormats{{
+constexpr std::array<Field<NumberFormat>, 5> kFormats{{
     {"format", &GemmAlgorithm::format},
     {"operands", &GemmAlgorithm::operands},
     {"bias", &GemmAlgorithm::bias},
     {"result", &GemmAlgorithm::result},
+    {"row_sums", &GemmAlgorithm::row_sums},
 }};
+constexpr std::array<std::string_view, 3> kEpilogues{"none", "activate", "slope"};
 
 std::string TextOf(const std::array<std::uint64_t, 8>& words) {
   std::string text;
@@ -70,6 +74,9 @@ void WriteGemmAlgorithms(const GemmAlgorithms& algorithms, JsonWriter& json) {
     for (const auto& [name, member] : kFlags) {
       if (algorithm.*member) json.Field(name, true);
     }
+    if (algorithm.epilogue != GemmEpilogue::kNone) {
+      json.Field("epilogue", kEpilogues[static_cast<std::size_t>(algorithm.epilogue)]);
+    }
     for (const auto& [name, member] : kFormats) {
       if (algorithm.*member != NumberFormat::kFp32) json.Field(name, Name(algorithm.*member));
     }
@@ -88,6 +95,7 @@ Result<void> ReadGemmAlgorithms(JsonFields fields, GemmAlgorithms& algorithms) {
       algorithm.*member = item.Integer(name, 1, kMaxProduct);
     }
     for (const auto& [name, member] : kFlags) algorithm.*member = item.BoolOr(name, false);
+    algorithm.epilogue = static_cast<GemmEpilogue>(item.ChoiceOr("epilogue", 0, kEpilogues));
     for (const auto& [name, member] : kFormats) {
       algorithm.*member = static_cast<NumberFormat>(item.ChoiceOr(name, 0, kNames));
     }

@@ -14,6 +14,9 @@
 
 namespace foretrain {
 
+// What becomes of a product: nothing more, an activation, or times an activation's slope.
+enum class GemmEpilogue : std::uint8_t { kNone, kActivate, kSlope };
+
 // Of one product c[rows, cols] over `inner`.
 struct GemmAlgorithm {
   std::int64_t rows = 0;
@@ -23,10 +26,14 @@ struct GemmAlgorithm {
   bool trans_a = false;
   bool trans_b = false;
   bool has_bias = false;
+  bool has_aux = false;       // with kActivate: what was before it is kept
+  bool has_row_sums = false;  // sums of op(a) beside the product
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
   NumberFormat format = NumberFormat::kFp32;    // what it computes in
   NumberFormat operands = NumberFormat::kFp32;  // as they are stored
   NumberFormat bias = NumberFormat::kFp32;
   NumberFormat result = NumberFormat::kFp32;
+  NumberFormat row_sums = NumberFormat::kFp32;
   std::array<std::uint64_t, 8> words{};  // the library's, opaque
   double seconds = 0;                    // median
   double library_seconds = 0;            // of what the library's heuristic chooses

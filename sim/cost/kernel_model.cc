@@ -114,7 +114,7 @@ std::optional<double> EagerLossBytes(const SystemOptions& system, const Op& op) 
   }
 }
 
-bool IsGemm(OpKind kind) { return kind == OpKind::kGemm || kind == OpKind::kGroupedGemm; }
+bool IsProduct(OpKind kind) { return IsGemm(kind) || kind == OpKind::kGroupedGemm; }
 
 double GemmOpSeconds(const KernelModel& model, const Op& op, double bytes) {
   const std::int64_t experts = std::max<std::int32_t>(1, op.shape.experts);
@@ -217,7 +217,7 @@ double StandardAttentionSeconds(const KernelModel& model, const Op& op) {
 std::optional<double> KernelSeconds(const KernelModel& model, const SystemOptions& system,
                                     const Op& op, double bytes) {
   if (IsHostOrCopy(op.kind) || op.queue == Queue::kCpu) return std::nullopt;
-  if (IsGemm(op.kind)) {
+  if (IsProduct(op.kind)) {
     if (!IsShort(op.format)) return std::nullopt;
     const bool adds = op.accumulate && op.trans_a && !system.fused_accumulation;
     return GemmOpSeconds(model, op, bytes) + (adds ? AccumulationSeconds(model, op) : 0);

@@ -59,7 +59,7 @@ OpFeatures AttentionFeatures(const Op& op) {
 }  // namespace
 
 OpFeatures FeaturesOf(const Op& op) {
-  if (op.kind == OpKind::kGemm) return GemmFeatures(op.shape);
+  if (IsGemm(op.kind)) return GemmFeatures(op.shape);
   if (op.kind >= OpKind::kAttentionForward && op.kind <= OpKind::kStandardAttentionBackward) {
     return AttentionFeatures(op);
   }

@@ -13,8 +13,9 @@ struct OpFeatures {
   std::size_t dimensions = 1;
 };
 
-// GEMM: three dimensions, terms {m n k, 1, n k, m k, m n}. Attention and its parts: three, {flop,
-// 1, bytes}. Else one, {bytes, 1}; bytes by WorkOf. Sizes of 0 give infinite logarithms.
+// GEMM, also with what follows it: three dimensions, terms {m n k, 1, n k, m k, m n}. Attention and
+// its parts: three, {flop, 1, bytes}. Else one, {bytes, 1}; bytes by WorkOf. Sizes of 0 give
+// infinite logarithms.
 OpFeatures FeaturesOf(const Op& op);
 
 // Bits of what makes a table of its own among the ops of one kind that do not communicate; copies

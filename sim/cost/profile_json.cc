@@ -45,12 +45,14 @@ constexpr std::array<Field<ProfileRates, Figure>, 18> kRates{{
     {"overlap_slowdown", &ProfileRates::overlap_slowdown},
 }};
 // Of profiles from before there were any: read where they are.
-constexpr std::array<Field<ProfileRates, Figure>, 10> kLaterRates{{
+constexpr std::array<Field<ProfileRates, Figure>, 12> kLaterRates{{
     {"host_bytes_per_s", &ProfileRates::host_bytes_per_s},
     {"nvme_read_bytes_per_s", &ProfileRates::nvme_read_bytes_per_s},
     {"nvme_write_bytes_per_s", &ProfileRates::nvme_write_bytes_per_s},
     {"nvme_base_s", &ProfileRates::nvme_base_s},
     {"member_skew_s", &ProfileRates::member_skew_s},
+    {"graph_launch_s", &ProfileRates::graph_launch_s},
+    {"graph_op_s", &ProfileRates::graph_op_s},
     {"gemm_tf32_flop_per_s", &ProfileRates::gemm_tf32_flop_per_s},
     {"gemm_fp16_flop_per_s", &ProfileRates::gemm_fp16_flop_per_s},
     {"gemm_bf16_flop_per_s", &ProfileRates::gemm_bf16_flop_per_s},
@@ -303,6 +305,11 @@ std::string ProfileToJson(const DeviceProfile& profile) {
     WriteGemmAlgorithms(profile.gemm_algorithms, json);
     json.EndObject();
   }
+  if (!profile.attention_times.of.empty()) {
+    json.Name("attention_times").BeginObject();
+    WriteAttentionTimes(profile.attention_times, json);
+    json.EndObject();
+  }
   json.Name("overheads").BeginArray();
   for (const OverheadPoint& point : profile.overheads) {
     json.BeginObject().Field("kind", Name(point.kind));
@@ -343,6 +350,9 @@ Result<DeviceProfile> ProfileFromJson(std::string_view text, std::string_view fi
   }
   if (auto algorithms = fields.ObjectOr("gemm_algorithms")) {
     FT_TRY(ReadGemmAlgorithms(std::move(*algorithms), profile.gemm_algorithms));
+  }
+  if (auto times = fields.ObjectOr("attention_times")) {
+    FT_TRY(ReadAttentionTimes(std::move(*times), profile.attention_times));
   }
   FT_TRY(ReadTables(fields, profile));
   FT_TRY(fields.Finish());

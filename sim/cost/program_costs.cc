@@ -11,6 +11,7 @@
 
 #include "sim/cost/cost_model.h"
 #include "sim/cost/plan_place.h"
+#include "sim/program/graph_stretches.h"
 #include "sim/spec/refuse.h"
 
 namespace foretrain {
@@ -28,8 +29,10 @@ class Rows {
                               GroupMembers(program.plan, {}, GroupKind::kTp));
   }
 
-  std::int32_t Of(std::int32_t block, std::int32_t number, const Op& op, const GroupPlace& place) {
-    const auto key = std::tuple(block, number, place);
+  // `together`: as GraphStretches has it; 1 without graphs.
+  std::int32_t Of(std::int32_t block, std::int32_t number, const Op& op, const GroupPlace& place,
+                  int together = 1) {
+    const auto key = std::tuple(block, number, place, together);
     const auto [found, is_new] =
         rows_.try_emplace(key, static_cast<std::int32_t>(costs_.launch_s.size()));
     if (!is_new) return found->second;
@@ -38,7 +41,9 @@ class Rows {
       for (double& seconds : cost.seconds) seconds *= straggling_;
     }
     costs_.seconds.insert(costs_.seconds.end(), cost.seconds.begin(), cost.seconds.end());
-    costs_.launch_s.push_back(cost.launch_s);
+    costs_.launch_s.push_back(together == 1  ? cost.launch_s
+                              : together > 1 ? model_.GraphLaunch(together)
+                                             : 0.0);
     costs_.load.push_back(cost.load);
     costs_.measured_threads.push_back(cost.measured_threads);
     costs_.demand.push_back(cost.demand);
@@ -52,7 +57,7 @@ class Rows {
   double straggling_;
   std::optional<GroupPlace> scattered_;
   ProgramCosts& costs_;
-  std::map<std::tuple<std::int32_t, std::int32_t, GroupPlace>, std::int32_t> rows_;
+  std::map<std::tuple<std::int32_t, std::int32_t, GroupPlace, int>, std::int32_t> rows_;
 };
 
 // Rows of the ops of one rank, block by block.
@@ -76,6 +81,20 @@ class RankRows {
       known->push_back(rows_.Of(block, static_cast<std::int32_t>(i), ops[i], place));
     }
     return *known;
+  }
+
+  // Gives ops in graphs rows of their own.
+  void LaunchAsGraphs(std::vector<std::int32_t>& row_of) {
+    const std::vector<std::int16_t> together = GraphStretches(program_, rank_);
+    for (const Instruction& instruction : rank_.step) {
+      const std::vector<Op>& ops = program_.blocks[At(instruction.block)].ops;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        const std::size_t op = At(instruction.first_op) + i;
+        if (together[op] == 1) continue;  // no communication: of no place
+        row_of[op] =
+            rows_.Of(instruction.block, static_cast<std::int32_t>(i), ops[i], {}, together[op]);
+      }
+    }
   }
 
  private:
@@ -115,13 +134,11 @@ void ChargeWholeForward(const Program& program, const RankProgram& rank,
     const std::vector<Op>& again = program.blocks[At(instruction.block)].ops;
     const std::vector<Op>& ops = program.blocks[At(whole->second->block)].ops;
     if (again.empty()) continue;
-    const std::int32_t last =
-        row_of[At(instruction.first_op) + again.size() - 1];
+    const std::int32_t last = row_of[At(instruction.first_op) + again.size() - 1];
     if (!charged.insert(last).second) continue;
     for (std::size_t op = 0; op < ops.size(); ++op) {
-      const bool runs = std::any_of(again.begin(), again.end(), [&](const Op& other) {
-        return other.name == ops[op].name;
-      });
+      const bool runs = std::any_of(again.begin(), again.end(),
+                                    [&](const Op& other) { return other.name == ops[op].name; });
       if (runs) continue;
       const std::int32_t row = row_of[At(whole->second->first_op) + op];
       for (std::size_t level = 0; level < costs.levels.size(); ++level) {
@@ -165,6 +182,7 @@ Result<ProgramCosts> CostModel::CostsOf(const Program& program) const {
       const std::vector<std::int32_t>& of_block = rank_rows.Of(instruction.block);
       row_of.insert(row_of.end(), of_block.begin(), of_block.end());
     }
+    if (profile_.system.cuda_graphs && !cluster_.is_cpu) rank_rows.LaunchAsGraphs(row_of);
     if (profile_.system.whole_recompute) {
       ChargeWholeForward(program, rank, row_of, charged, costs);
     }

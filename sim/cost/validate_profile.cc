@@ -44,6 +44,8 @@ Result<void> ValidateRates(const ProfileRates& rates) {
       {"nvme_read_bytes_per_s", &rates.nvme_read_bytes_per_s, kSlowest, kFastest},
       {"nvme_write_bytes_per_s", &rates.nvme_write_bytes_per_s, kSlowest, kFastest},
       {"member_skew_s", &rates.member_skew_s, 0, 1},
+      {"graph_launch_s", &rates.graph_launch_s, 0, kLongest},
+      {"graph_op_s", &rates.graph_op_s, 0, kLongest},
       {"nvme_base_s", &rates.nvme_base_s, 0, kLongest},
       {"gemm_tf32_flop_per_s", &rates.gemm_tf32_flop_per_s, 0, kFastest},
       {"gemm_fp16_flop_per_s", &rates.gemm_fp16_flop_per_s, 0, kFastest},

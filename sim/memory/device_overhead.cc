@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "sim/program/graph_stretches.h"
 #include "sim/program/groups.h"
 #include "sim/program/rank_order.h"
 
@@ -12,34 +13,42 @@ namespace {
 
 // 1271 MiB on a V100 (BigScience, chronicles-prequel of tr11-176B: "the cuda kernels").
 constexpr std::int64_t kContextBytes = std::int64_t{1271} << 20;
-// NCCL within a node: 16 channels, of which each has 4 MiB of buffers a direction and peer, and the LL
-// and LL128 protocols as much again: 16 x 2 x 4 x 2 MiB. Between nodes: 544 MB a group as measured
-// in https://github.com/NVIDIA/nccl/issues/964 (688 MB with other settings; 864 there has 1.6 GB).
+// NCCL within a node: 16 channels, of which each has 4 MiB of buffers a direction and peer, and the
+// LL and LL128 protocols as much again: 16 x 2 x 4 x 2 MiB. Between nodes: 544 MB a group as
+// measured in https://github.com/NVIDIA/nccl/issues/964 (688 MB with other settings; 864 there
+// has 1.6 GB).
 constexpr std::int64_t kNodeCommunicatorBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kNetworkCommunicatorBytes = 544'000'000;
-// PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB a handle and stream on Hopper; fewer before.
+// PyTorch's CUDA semantics, "cuBLAS workspaces": 32 MiB a handle and stream on Hopper; fewer
+// before.
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 // CUPTI, cupti_activity.h: three buffers of 3,200,000 bytes made beforehand in each context.
 constexpr std::int64_t kProfilerBytes = 3 * 3'200'000;
-// Messages of PyTorch's allocator give 79.14 to 79.33 GiB of 80 as a device's capacity, 39.50 of 40,
-// 31.75 of 32: about a hundredth is missing.
+// "CUDA graph consumes around 10KB per kernel node" (github.com/NVIDIA/cccl/pull/3768); an op that
+// is several kernels counts as one.
+constexpr std::int64_t kGraphOpBytes = 10'000;
+// Messages of PyTorch's allocator give 79.14 to 79.33 GiB of 80 as a device's capacity, 39.50 of
+// 40, 31.75 of 32: about a hundredth is missing.
 constexpr std::int64_t kOfDriver = 100;
 
 constexpr std::array<OverheadEntry, kOverheadEntries> kEntries = {{
     {"device context", &DeviceOverhead::context,
      "1271 MiB as BigScience saw on V100 (chronicles-prequel), or the preset's"},
     {"communicators", &DeviceOverhead::communicators,
-     "256 MiB a group within a node (16 channels of NCCL), 544 MB between nodes (github.com/NVIDIA/nccl/issues/964)"},
+     "256 MiB a group within a node (16 channels of NCCL), 544 MB between nodes "
+     "(github.com/NVIDIA/nccl/issues/964)"},
     {"library workspaces", &DeviceOverhead::workspaces,
      "32 MiB of cuBLAS (PyTorch, CUDA semantics)"},
     {"profiler", &DeviceOverhead::profiler, "three buffers of 3.2 MB (cupti_activity.h)"},
+    {"CUDA graphs", &DeviceOverhead::graphs,
+     "10 KB an op in a graph (github.com/NVIDIA/cccl/pull/3768)"},
     {"kept by the driver", &DeviceOverhead::driver,
      "a hundredth: PyTorch reports 79.1 to 79.3 GiB of 80"},
 }};
 
-constexpr std::array kGroups = {GroupKind::kTp,      GroupKind::kCp,       GroupKind::kEp,
-                                GroupKind::kDp,      GroupKind::kShard,    GroupKind::kReplica,
-                                GroupKind::kExpertDp, GroupKind::kNext,    GroupKind::kPrev};
+constexpr std::array kGroups = {GroupKind::kTp,       GroupKind::kCp,    GroupKind::kEp,
+                                GroupKind::kDp,       GroupKind::kShard, GroupKind::kReplica,
+                                GroupKind::kExpertDp, GroupKind::kNext,  GroupKind::kPrev};
 
 // Groups that are another one under a second name have no communicator of their own.
 bool IsOwn(const Plan& plan, GroupKind kind) {
@@ -77,12 +86,18 @@ DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan,
   const std::int64_t more = plan.World() > 1 ? system.own_communicators : 0;
   const std::int64_t between_nodes = groups.between_nodes + (far ? more : 0);
   const std::int64_t within = groups.all - groups.between_nodes + (far ? 0 : more);
-  return {.context = system.context_bytes > 0 ? system.context_bytes : kContextBytes,
-          .communicators =
-              within * kNodeCommunicatorBytes + between_nodes * kNetworkCommunicatorBytes,
-          .workspaces = kWorkspaceBytes,
-          .profiler = system.profiled ? kProfilerBytes : 0,
-          .driver = cluster.device.memory_bytes / kOfDriver};
+  return {
+      .context = system.context_bytes > 0 ? system.context_bytes : kContextBytes,
+      .communicators = within * kNodeCommunicatorBytes + between_nodes * kNetworkCommunicatorBytes,
+      .workspaces = kWorkspaceBytes,
+      .profiler = system.profiled ? kProfilerBytes : 0,
+      .driver = cluster.device.memory_bytes / kOfDriver};
+}
+
+std::int64_t GraphBytesOf(const ClusterSpec& cluster, const Program& program,
+                          const RankProgram& rank, const SystemOptions& system) {
+  if (cluster.is_cpu || !system.cuda_graphs) return 0;
+  return OpsInGraphs(program, rank) * kGraphOpBytes;
 }
 
 }  // namespace foretrain

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "sim/program/program.h"
 #include "sim/spec/cluster_spec.h"
 #include "sim/spec/plan.h"
 #include "sim/spec/system_options.h"
@@ -19,10 +20,13 @@ struct DeviceOverhead {
   std::int64_t communicators = 0;  // NCCL's buffers, of all groups that a rank is in
   std::int64_t workspaces = 0;     // cuBLAS, one a queue that computes
   std::int64_t profiler = 0;       // CUPTI's buffers on the device
+  std::int64_t graphs = 0;         // CUDA graphs that are kept to be launched (GraphBytesOf)
   std::int64_t driver = 0;         // of the device's memory, that no process gets
 
   // Of the process: what nvidia-smi shows beside the allocator's segments.
-  std::int64_t OfProcess() const { return context + communicators + workspaces + profiler; }
+  std::int64_t OfProcess() const {
+    return context + communicators + workspaces + profiler + graphs;
+  }
   std::int64_t Total() const { return OfProcess() + driver; }
   bool operator==(const DeviceOverhead&) const = default;
 };
@@ -33,7 +37,7 @@ struct OverheadEntry {
   std::int64_t DeviceOverhead::*bytes = nullptr;
   std::string_view source;
 };
-inline constexpr int kOverheadEntries = 5;
+inline constexpr int kOverheadEntries = 6;
 const std::array<OverheadEntry, kOverheadEntries>& OverheadEntries();
 
 // Groups that rank 0 has a communicator for: tensor, context, expert and data parallelism (with
@@ -49,8 +53,13 @@ Communicators CommunicatorsOf(const ClusterSpec& cluster, const Plan& plan);
 //   system   its own communicators, as large as the world, its context where it is known, and
 //            whether it is profiled
 //
-// O(ranks of the largest group); safe from any thread.
+// Without graphs, which are of a program. O(ranks of the largest group); safe from any thread.
 DeviceOverhead DeviceOverheadOf(const ClusterSpec& cluster, const Plan& plan,
                                 const SystemOptions& system);
+
+// What a rank's CUDA graphs hold where the system has them: 10 KB for each op in one. O(ops log
+// edges).
+std::int64_t GraphBytesOf(const ClusterSpec& cluster, const Program& program,
+                          const RankProgram& rank, const SystemOptions& system);
 
 }  // namespace foretrain

@@ -58,11 +58,14 @@ DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankCoordi
   return out;
 }
 
-DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankProgram& rank,
+DeviceUse DeviceUseOf(const ModelSpec& model, const Program& program, const RankProgram& rank,
                       std::int64_t tensors, const ClusterSpec& cluster,
                       const SystemOptions& system) {
-  return DeviceUseOf(model, plan, rank.Coordinates(), tensors,
-                     rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)], cluster, system);
+  DeviceUse out =
+      DeviceUseOf(model, program.plan, rank.Coordinates(), tensors,
+                  rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)], cluster, system);
+  out.outside.graphs = GraphBytesOf(cluster, program, rank, system);
+  return out;
 }
 
 FullestDevice FullestDeviceOf(const ModelSpec& model, const Program& program,
@@ -72,7 +75,7 @@ FullestDevice FullestDeviceOf(const ModelSpec& model, const Program& program,
   FullestDevice out;
   for (const std::size_t r : ToLookAt(tensors, program.plan.pp, system)) {
     const DeviceUse memory =
-        DeviceUseOf(model, program.plan, program.ranks[r], tensors[r].total, cluster, system);
+        DeviceUseOf(model, program, program.ranks[r], tensors[r].total, cluster, system);
     if (r == 0 || memory.Needed() > out.memory.Needed()) out = {r, memory};
   }
   return out;

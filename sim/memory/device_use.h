@@ -42,7 +42,7 @@ struct DeviceUse {
 DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
                       std::int64_t tensors, std::int64_t arena, const ClusterSpec& cluster,
                       const SystemOptions& system);
-DeviceUse DeviceUseOf(const ModelSpec& model, const Plan& plan, const RankProgram& rank,
+DeviceUse DeviceUseOf(const ModelSpec& model, const Program& program, const RankProgram& rank,
                       std::int64_t tensors, const ClusterSpec& cluster,
                       const SystemOptions& system);
 

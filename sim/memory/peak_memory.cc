@@ -3,6 +3,8 @@
 #include <map>
 #include <tuple>
 
+#include "sim/memory/memory_walk.h"
+
 #include "sim/program/lower/block_registry.h"
 #include "sim/program/lower/lowerings.h"
 #include "sim/program/lower/offload_state.h"
@@ -47,6 +49,20 @@ class Walker {
       if (Counts(*step.rule)) Walk(MemoryOf(step));
     }
     return peak_;
+  }
+
+  MemoryWalk Follow(const Skeleton& skeleton) {
+    MemoryWalk out{live_, {}};
+    for (const SkeletonStep& step : skeleton) {
+      if (!Counts(*step.rule)) continue;
+      const StepMemory memory = MemoryOf(step);
+      MemoryMoment moment{step.key, live_, {}};
+      for (std::size_t c = 0; c < live_.size(); ++c) moment.fullest[c] += memory.at_peak[c];
+      Walk(memory);
+      moment.after = live_;
+      out.moments.push_back(moment);
+    }
+    return out;
   }
 
  private:
@@ -101,6 +117,14 @@ PeakMemory PredictPeakMemory(const ModelSpec& model, const Plan& plan, const Ran
   const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
   const LowerContext context{model, plan, stage, layout, at};
   return Walker(context, space).Run(LowerStep(context));
+}
+
+MemoryWalk WalkMemory(const ModelSpec& model, const Plan& plan, const RankCoordinates& at,
+                      Space space) {
+  const Stage stage = StageOf(model, plan, at.pp);
+  const BucketLayout layout = LayOutBuckets(model, plan, stage, at);
+  const LowerContext context{model, plan, stage, layout, at};
+  return Walker(context, space).Follow(LowerStep(context));
 }
 
 FullestRank PredictFullestRank(const ModelSpec& model, const Plan& plan) {

@@ -111,7 +111,7 @@ bool Runs(const Program& program, const std::vector<FlatStep>& steps, const Coup
 void LinkAlone(const Program& program, RankProgram& rank) {
   NumberOps(program, rank);
   const FlatStep step = Flatten(program, rank);
-  LayOut(step, Reuse::kAny, rank);
+  LayOut(step, Reuse::kPacked, rank);
   rank.edges = DeriveEdges(rank, step);
 }
 
@@ -124,11 +124,11 @@ void Link(Program& program, int threads) {
     steps[i] = Flatten(program, program.ranks[i]);
   });
   const std::vector<std::size_t> models = Models(program, steps);
-  LinkRanks(program, steps, models, Reuse::kAny, threads);
+  LinkRanks(program, steps, models, Reuse::kPacked, threads);
   // Ops without partners are Verify's to refuse.
   const auto couplings = Couple(program, steps);
   if (couplings.has_value()) {
-    for (const Reuse reuse : {Reuse::kNotPeers, Reuse::kOwnQueue}) {
+    for (const Reuse reuse : {Reuse::kAny, Reuse::kNotPeers, Reuse::kOwnQueue}) {
       if (Runs(program, steps, *couplings)) break;
       LinkRanks(program, steps, models, reuse, threads);
     }

@@ -14,9 +14,9 @@ bool Waits(LaneSet used_by, std::uint8_t lane) { return (used_by & ~(LaneSet{1} 
 
 }  // namespace
 
-std::int64_t ArenaPlanner::Aligned(std::int64_t bytes) const {
+std::int64_t AlignedBytes(std::int64_t bytes, std::int64_t alignment) {
   FT_CHECK(bytes >= 0);
-  return std::max<std::int64_t>(CeilDiv(bytes, alignment_), 1) * alignment_;
+  return std::max<std::int64_t>(CeilDiv(bytes, alignment), 1) * alignment;
 }
 
 ArenaPlanner::Ranges::iterator ArenaPlanner::FindSmallest(Ranges& ranges, std::int64_t size,

@@ -11,6 +11,9 @@ inline constexpr std::int64_t kArenaAlignment = 256;
 // Where direct reads and writes of a disk begin and end.
 inline constexpr std::int64_t kPageAlignment = 4096;
 
+// Bytes that a buffer takes there: at least one unit of `alignment` > 0. For bytes >= 0.
+std::int64_t AlignedBytes(std::int64_t bytes, std::int64_t alignment);
+
 // Queues as one bit a lane (link_step.h).
 using LaneSet = std::uint32_t;
 
@@ -59,7 +62,7 @@ class ArenaPlanner {
 
   static Ranges::iterator FindSmallest(Ranges& ranges, std::int64_t size, std::uint8_t lane);
   static Ranges::iterator Find(Ranges& ranges, std::int64_t size, std::uint8_t lane, Fit fit);
-  std::int64_t Aligned(std::int64_t bytes) const;
+  std::int64_t Aligned(std::int64_t bytes) const { return AlignedBytes(bytes, alignment_); }
   Ranges& PoolAt(int pool) { return pools_[static_cast<std::size_t>(pool)]; }
 
   std::int64_t alignment_;

@@ -101,12 +101,11 @@ std::vector<bool> FindParted(const FlatStep& step, const RankProgram& rank) {
   return parted;
 }
 
-// The accesses as they count: in the arenas laid end to end.
-std::vector<TensorAccess> Counted(const FlatStep& step, const RankProgram& rank) {
+// Calls `see` with the accesses as they count: in the arenas laid end to end.
+template <class See>
+void ForEachCounted(const FlatStep& step, const RankProgram& rank, const std::vector<bool>& parted,
+                    const See& see) {
   const auto bases = SpaceBases(rank);
-  const std::vector<bool> parted = FindParted(step, rank);
-  std::vector<TensorAccess> out;
-  out.reserve(step.accesses.size());
   for (std::int32_t op = 0; op < step.Ops(); ++op) {
     for (TensorAccess access : step.AccessesOf(op)) {
       const auto number = static_cast<std::size_t>(access.buffer);
@@ -117,26 +116,65 @@ std::vector<TensorAccess> Counted(const FlatStep& step, const RankProgram& rank)
       const std::int64_t base = bases[static_cast<std::size_t>(buffer.space)] + buffer.offset;
       access.begin += base;
       access.end += base;
-      out.push_back(access);
+      see(access);
     }
   }
-  return out;
 }
 
 }  // namespace
 
 HazardMap::HazardMap(const FlatStep& step, const RankProgram& rank) : step_(step) {
-  const std::vector<TensorAccess> accesses = Counted(step, rank);
+  const std::vector<bool> parted = FindParted(step, rank);
   AddressIndex index;
-  for (const TensorAccess& access : accesses) {
+  // What an access covered of each buffer: most cover the same as the one before, all of it.
+  std::vector<TensorAccess> last(rank.buffers.size(), TensorAccess{.begin = -1});
+  const auto is_repeated = [&](const TensorAccess& access) {
+    TensorAccess& before = last[static_cast<std::size_t>(access.buffer)];
+    if (access.begin == before.begin && access.end == before.end) return true;
+    before = access;
+    return false;
+  };
+  ForEachCounted(step, rank, parted, [&](const TensorAccess& access) {
+    if (is_repeated(access)) return;
     index.Insert(access.begin);
     index.Insert(access.end);
-  }
+  });
   pieces_.resize(index.Number());
-  ranges_.reserve(accesses.size());
-  for (const TensorAccess& access : accesses) {
-    ranges_.push_back({index.NumberOf(access.begin), index.NumberOf(access.end), Writes(access)});
+  ranges_.reserve(step.accesses.size());
+  std::vector<Range> found(rank.buffers.size());
+  for (TensorAccess& access : last) access.begin = -1;
+  ForEachCounted(step, rank, parted, [&](const TensorAccess& access) {
+    Range& range = found[static_cast<std::size_t>(access.buffer)];
+    if (!is_repeated(access)) {
+      range = {index.NumberOf(access.begin), index.NumberOf(access.end), false};
+    }
+    ranges_.push_back({range.first, range.last, Writes(access)});
+  });
+  // The last op of a buffer in parts touches all of it: its range is the buffer's.
+  std::vector<std::int32_t> birth_of(rank.buffers.size(), -1);
+  for (std::size_t i = ranges_.size(); i-- > 0;) {
+    const auto number = static_cast<std::size_t>(step.accesses[i].buffer);
+    if (!parted[number]) continue;
+    if (birth_of[number] < 0) {
+      birth_of[number] = static_cast<std::int32_t>(births_.size());
+      births_.push_back({ranges_[i].first, ranges_[i].last, rank.buffers[number].first_op});
+    }
+    ranges_[i].birth = birth_of[number];
   }
+}
+
+// What had the memory when the buffer's first op came; whoever else of its ops comes follows it
+// too.
+void HazardMap::FollowFormer(Birth& birth, std::int32_t op, std::int32_t number,
+                             LaneOps& after) const {
+  if (op == birth.first_op && number != birth.number) {
+    birth.number = number;
+    birth.after = kNoOps;
+    for (std::int32_t p = birth.first; p < birth.last; ++p) {
+      Follow(pieces_[static_cast<std::size_t>(p)], birth.after);
+    }
+  }
+  for (std::size_t lane = 0; lane < after.size(); ++lane) Raise(after[lane], birth.after[lane]);
 }
 
 std::uint8_t HazardMap::LaneOf(std::int32_t number) const {
@@ -150,12 +188,16 @@ void HazardMap::Read(Piece& piece, std::int32_t number, std::uint8_t lane, LaneO
   piece.lanes_that_read |= 1U << lane;
 }
 
-void HazardMap::Write(Piece& piece, std::int32_t number, LaneOps& after) const {
+void HazardMap::Follow(const Piece& piece, LaneOps& after) const {
   if (piece.writer >= 0) Raise(after[LaneOf(piece.writer)], piece.writer);
   for (std::uint32_t lanes = piece.lanes_that_read; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
     Raise(after[lane], piece.readers[lane]);
   }
+}
+
+void HazardMap::Write(Piece& piece, std::int32_t number, LaneOps& after) const {
+  Follow(piece, after);
   piece.lanes_that_read = 0;
   piece.writer = number;
 }
@@ -165,6 +207,10 @@ void HazardMap::Visit(std::int32_t op, int step_number, LaneOps& after) {
   const std::uint8_t lane = step_.LaneOf(op);
   const auto first = static_cast<std::size_t>(step_.first_access[static_cast<std::size_t>(op)]);
   const auto last = static_cast<std::size_t>(step_.first_access[static_cast<std::size_t>(op) + 1]);
+  for (std::size_t i = first; i < last; ++i) {
+    if (ranges_[i].birth < 0) continue;
+    FollowFormer(births_[static_cast<std::size_t>(ranges_[i].birth)], op, number, after);
+  }
   for (std::size_t i = first; i < last; ++i) {
     const bool writes = ranges_[i].writes;
     for (std::int32_t p = ranges_[i].first; p < ranges_[i].last; ++p) {

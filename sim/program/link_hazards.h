@@ -13,8 +13,9 @@ namespace foretrain {
 // The arenas cut at every address where an access begins or ends; each piece knows its last writer
 // and the latest reader since on each queue. Buffers must have offsets.
 //
-// A buffer has one death: where ops touch parts of it, its last op counts as a writer of all its
-// bytes, so that whoever uses any of its memory next waits for all that used it.
+// A buffer has one birth and one death: where ops touch parts of it, each waits for all that lay
+// anywhere in its memory before, and its last op counts as a writer of all its bytes, so that
+// whoever uses any of its memory next waits for all that used it.
 //
 // An access visits the pieces it covers, so that a step costs O(sum of pieces of its accesses):
 // one piece for most, more where a large tensor lies on what small ones used before.
@@ -37,14 +38,26 @@ class HazardMap {
     std::int32_t first = 0;
     std::int32_t last = 0;  // exclusive
     bool writes = false;
+    std::int32_t birth = -1;  // of a buffer that is touched in parts: its place in births_
+  };
+  // The memory of such a buffer, and what its ops must follow: those who had it before.
+  struct Birth {
+    std::int32_t first = 0;
+    std::int32_t last = 0;       // exclusive
+    std::int32_t first_op = -1;  // of the buffer
+    std::int32_t number = -1;    // of the op that `after` was found at
+    LaneOps after = kNoOps;
   };
 
+  void FollowFormer(Birth& birth, std::int32_t op, std::int32_t number, LaneOps& after) const;
+  void Follow(const Piece& piece, LaneOps& after) const;
   void Read(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const;
   void Write(Piece& piece, std::int32_t number, LaneOps& after) const;
   std::uint8_t LaneOf(std::int32_t number) const;
 
   const FlatStep& step_;
   std::vector<Range> ranges_;  // by access
+  std::vector<Birth> births_;
   std::vector<Piece> pieces_;
 };
 

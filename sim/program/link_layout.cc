@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "sim/program/link_arena.h"
+#include "sim/program/link_pack.h"
+#include "sim/program/transfer_queues.h"
 
 namespace foretrain {
 namespace {
@@ -19,13 +21,9 @@ struct Users {
   bool peers = false;  // touched by a send or receive
   bool placed = false;
   std::uint8_t first_lane = 0;
-  std::int32_t slot = -1;  // of an incoming buffer
+  std::int32_t slot = -1;      // of an incoming buffer
+  std::int32_t free_from = 0;  // op from which the memory of one is to be free
 };
-
-bool IsPeerQueue(Queue queue) {
-  return queue == Queue::kSendNext || queue == Queue::kSendPrev || queue == Queue::kRecvNext ||
-         queue == Queue::kRecvPrev;
-}
 
 // Queues whose ops fill memory for compute to come, ahead of it.
 bool IsIncomingQueue(Queue queue) {
@@ -42,6 +40,16 @@ constexpr std::array<Strategy, 3> kStrategies = {Strategy{Fit::kSmallest, Fit::k
                                                  Strategy{Fit::kLowest, Fit::kLowest},
                                                  Strategy{Fit::kHighest, Fit::kLowest}};
 
+// Of the least: an arena so long stands.
+constexpr double kCloseEnough = 1.05;
+
+// Claims times claims at once: where there are more, which would take seconds, what stands does.
+constexpr std::int64_t kMostMeetings = 100'000'000;
+
+std::int64_t AlignmentOf(Space space) {
+  return space == Space::kPinned || space == Space::kNvme ? kPageAlignment : kArenaAlignment;
+}
+
 class Layout {
  public:
   Layout(const FlatStep& step, Reuse reuse, RankProgram& rank)
@@ -52,25 +60,18 @@ class Layout {
 
   void Run(Strategy strategy) {
     strategy_ = strategy;
-    held_.clear();
-    instructions_ = 0;
-    counted_ = -1;
+    Begin();
     for (Users& users : users_) users.placed = false;
-    arenas_.assign(kSpaceCount, ArenaPlanner(1 + kQueueCount));
-    for (const Space space : {Space::kPinned, Space::kNvme}) {
-      arenas_[static_cast<std::size_t>(space)] = ArenaPlanner(1 + kQueueCount, kPageAlignment);
+    arenas_.clear();
+    for (int space = 0; space < kSpaceCount; ++space) {
+      arenas_.emplace_back(1 + kQueueCount, AlignmentOf(static_cast<Space>(space)));
     }
     PlaceState();
     PlaceSlots();
     for (std::int32_t op = 0; op < step_.Ops(); ++op) {
       for (const TensorAccess& access : step_.AccessesOf(op)) Place(op, access.buffer);
-      const std::uint8_t lane = step_.LaneOf(op);
       CountInstruction(op);
-      std::erase_if(held_, [&](const Held& held) {
-        const bool is_due = held.lane == lane || held.until == instructions_;
-        if (is_due) GiveBack(op, held.buffer, kShared);
-        return is_due;
-      });
+      ForEachDue(op, [&](std::int32_t buffer) { GiveBack(op, buffer, kShared); });
       for (const TensorAccess& access : step_.AccessesOf(op)) Release(op, access.buffer);
     }
     for (std::size_t space = 0; space < arenas_.size(); ++space) {
@@ -78,7 +79,75 @@ class Layout {
     }
   }
 
+  // Places anew what lives within the step, all at once, in each space where that needs less than
+  // what stands.
+  void PackSpaces() {
+    FindEnds();
+    for (int s = 0; s < kSpaceCount; ++s) PackSpace(static_cast<Space>(s));
+  }
+
  private:
+  void Begin() {
+    held_.clear();
+    instructions_ = 0;
+    counted_ = -1;
+  }
+
+  // What is held and free again with `op`.
+  template <class Use>
+  void ForEachDue(std::int32_t op, const Use& use) {
+    const std::uint8_t lane = step_.LaneOf(op);
+    std::erase_if(held_, [&](const Held& held) {
+      const bool is_due = held.lane == lane || held.until == instructions_;
+      if (is_due) use(held.buffer);
+      return is_due;
+    });
+  }
+
+  // When the memory of each buffer is free again: where nothing says so, not in this step.
+  void FindEnds() {
+    Begin();
+    ends_.assign(rank_.buffers.size(), step_.Ops() - 1);
+    for (std::int32_t op = 0; op < step_.Ops(); ++op) {
+      CountInstruction(op);
+      ForEachDue(op, [&](std::int32_t buffer) { EndOf(buffer) = op; });
+      for (const TensorAccess& access : step_.AccessesOf(op)) {
+        if (BufferAt(access.buffer).last_op != op) continue;
+        if (!Hold(access.buffer)) EndOf(access.buffer) = op;
+      }
+    }
+  }
+
+  void PackSpace(Space space) {
+    std::int64_t& arena = rank_.arena_bytes[static_cast<std::size_t>(space)];
+    std::int64_t bottom = 0;  // end of state and of what receives fill
+    std::vector<Claim> claims;
+    std::vector<std::int32_t> of;  // buffers
+    for (std::size_t i = 0; i < rank_.buffers.size(); ++i) {
+      const Buffer& buffer = rank_.buffers[i];
+      if (buffer.space != space || buffer.offset < 0) continue;
+      const std::int64_t bytes = AlignedBytes(buffer.bytes, AlignmentOf(space));
+      if (buffer.persistent || IsReceived(users_[i])) {
+        bottom = std::max(bottom, buffer.offset + bytes);
+        continue;
+      }
+      const std::int32_t first = users_[i].slot >= 0 ? users_[i].free_from : buffer.first_op;
+      claims.push_back({bytes, first, ends_[i]});
+      of.push_back(static_cast<std::int32_t>(i));
+    }
+    const AtOnce most = MostAtOnce(claims, step_.Ops());
+    const auto least = static_cast<double>(bottom + most.bytes);
+    if (static_cast<double>(arena) <= kCloseEnough * least) return;
+    if (most.claims * static_cast<std::int64_t>(claims.size()) > kMostMeetings) return;
+    const Packing packing = Pack(claims, step_.Ops(), kCloseEnough);
+    if (bottom + packing.bytes >= arena) return;
+    arena = bottom + packing.bytes;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      BufferAt(of[i]).offset = bottom + packing.offsets[i];
+    }
+  }
+
+  std::int32_t& EndOf(std::int32_t buffer) { return ends_[static_cast<std::size_t>(buffer)]; }
   Buffer& BufferAt(std::int32_t buffer) { return rank_.buffers[static_cast<std::size_t>(buffer)]; }
   Users& UsersOf(std::int32_t buffer) { return users_[static_cast<std::size_t>(buffer)]; }
   ArenaPlanner& ArenaOf(const Buffer& buffer) {
@@ -113,7 +182,7 @@ class Layout {
       users.final = users.read_since ? users.final | lane : lane;
       users.read_since = true;
     }
-    users.peers = users.peers || IsPeerQueue(step_.QueueOf(op));
+    users.peers = users.peers || IsTransferQueue(step_.QueueOf(op));
   }
 
   void PlaceState() {
@@ -138,6 +207,7 @@ class Layout {
         Users& users = UsersOf(access.buffer);
         if (buffer.first_op == op && users.slot < 0 && IsIncoming(users) && !IsGuarded(users)) {
           users.slot = FreeSlot(buffer, lane, previous[lane]);
+          users.free_from = std::max(previous[lane], 0);
           slots_[static_cast<std::size_t>(users.slot)].free_since = kTaken;
         }
       }
@@ -163,8 +233,12 @@ class Layout {
   }
 
   void PlaceSlots() {
-    for (Slot& slot : slots_) {
-      slot.offset = arenas_[static_cast<std::size_t>(slot.space)].TakeFresh(slot.bytes);
+    // What receives fill lies below, where PackSpace leaves it.
+    for (const bool received : {true, false}) {
+      for (Slot& slot : slots_) {
+        if (IsTransferQueue(step_.queues[slot.lane]) != received) continue;
+        slot.offset = arenas_[static_cast<std::size_t>(slot.space)].TakeFresh(slot.bytes);
+      }
     }
   }
 
@@ -195,15 +269,20 @@ class Layout {
       }
       return;
     }
-    for (LaneSet lanes = users.final; lanes != 0; lanes &= lanes - 1) {
+    if (!Hold(number)) GiveBack(op, number, kShared);
+  }
+
+  // Whether a buffer that was used last is held until others have gone on.
+  bool Hold(std::int32_t number) {
+    for (LaneSet lanes = UsersOf(number).final; lanes != 0; lanes &= lanes - 1) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
       if (step_.queues[lane] == Queue::kCompute) continue;
-      const bool peer = IsPeerQueue(step_.queues[lane]);
+      const bool peer = IsTransferQueue(step_.queues[lane]);
       held_.push_back({number, static_cast<std::uint8_t>(lane),
                        peer ? kForever : instructions_ + kInstructionsHeld});
-      return;
+      return true;
     }
-    GiveBack(op, number, kShared);
+    return false;
   }
 
   void GiveBack(std::int32_t op, std::int32_t number, int pool) {
@@ -213,6 +292,9 @@ class Layout {
 
   bool IsGuarded(const Users& users) const {
     return reuse_ == Reuse::kOwnQueue || (reuse_ == Reuse::kNotPeers && users.peers);
+  }
+  bool IsReceived(const Users& users) const {
+    return IsTransferQueue(step_.queues[users.first_lane]) && users.slot >= 0;
   }
   bool IsIncoming(const Users& users) const {
     return IsIncomingQueue(step_.queues[users.first_lane]);
@@ -262,10 +344,10 @@ class Layout {
   std::vector<Users> users_;
   std::vector<Slot> slots_;
   std::vector<Held> held_;
-  int instructions_ = 0;                            // of the compute queue, so far
-  std::int32_t counted_ = -1;                       // the last of them
-  std::array<std::int32_t, kQueueCount> previous_;  // by lane: its latest op
-  std::vector<ArenaPlanner> arenas_;                // by space
+  int instructions_ = 0;              // of the compute queue, so far
+  std::int32_t counted_ = -1;         // the last of them
+  std::vector<std::int32_t> ends_;    // by buffer: op with which its memory is free again
+  std::vector<ArenaPlanner> arenas_;  // by space
 };
 
 }  // namespace
@@ -284,6 +366,7 @@ void LayOut(const FlatStep& step, Reuse reuse, RankProgram& rank) {
     least = total();
   }
   if (best + 1 < kStrategies.size()) layout.Run(kStrategies[best]);
+  if (reuse == Reuse::kPacked) layout.PackSpaces();
 }
 
 }  // namespace foretrain

@@ -8,6 +8,10 @@ namespace foretrain {
 // Which buffers may share memory, from freest to strictest. Memory that one queue used and another
 // uses next makes the second wait for the first.
 enum class Reuse {
+  // As kAny, and where that leaves more than 5 % above what is in use at once, buffers are placed
+  // anew with all lives known (link_pack.h), in each space by itself. What kAny holds or keeps back
+  // is so for as long, but then anyone may have it. State stays, and so does what receives fill.
+  kPacked,
   // All, with two rules that keep transfers beside the compute, each at the cost of about one
   // buffer a queue:
   // - what a queue other than `compute` used last is free again once that queue has been given its
@@ -31,10 +35,9 @@ enum class Reuse {
 // stay -1.
 //
 // Best fit is tried first, then first fit, then first fit with what lives within one instruction at
-// the upper end; the layout of the smallest arena stands, the first of equals. For models of 0.1 to
-// 175 billion parameters under GPipe, 1F1B, ZB-H1 and ZeRO 0 to 3 the arena is 0 to 7 % above the
-// live bytes; best fit alone reached 23 %, where it cut the place of a 1.6 GB tensor.
-// O(accesses + buffers * free ranges).
+// the upper end; the layout of the smallest arena stands, the first of equals; kPacked may put one
+// of link_pack.h in its place. How long arenas are: docs/program.md.
+// O(accesses + buffers * free ranges), and for kPacked that of Pack.
 void LayOut(const FlatStep& step, Reuse reuse, RankProgram& rank);
 
 }  // namespace foretrain

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <limits>
 
+#include "sim/program/transfer_queues.h"
+
 namespace foretrain {
 namespace {
 
 std::size_t Index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-// How far one rank has come. Queues are FIFO, so that a count of ended ops a queue says it all.
+// How far one rank has come. Queues are FIFO, so that the first unfinished op of each says it all.
 class RankState {
  public:
   RankState(const RankProgram& rank, const FlatStep& step, int steps)
@@ -18,14 +20,16 @@ class RankState {
         steps_(steps),
         ops_of_lane_(step.Lanes()),
         position_(step.lane.size()),
-        ended_(step.Lanes(), 0),
-        arrived_(step.Lanes(), false) {
+        heads_(step.Lanes()) {
     for (std::int32_t op = 0; op < step.Ops(); ++op) {
       std::vector<std::int32_t>& ops = ops_of_lane_[step.LaneOf(op)];
       position_[Index(op)] = static_cast<std::int32_t>(ops.size());
       ops.push_back(op);
     }
-    for (const std::vector<std::int32_t>& ops : ops_of_lane_) heads_.push_back(ops.front());
+    for (std::size_t lane = 0; lane < step.Lanes(); ++lane) {
+      heads_[lane].op = ops_of_lane_[lane].front();
+      heads_[lane].number = heads_[lane].op;
+    }
     const auto host = std::find(step.queues.begin(), step.queues.end(), Queue::kHost);
     if (host != step.queues.end()) {
       host_lane_ = static_cast<std::int32_t>(host - step.queues.begin());
@@ -37,21 +41,25 @@ class RankState {
     }
   }
 
-  // Number of the first unfinished op of a lane through all steps, or kAllEnded.
+  // The first unfinished op of a lane.
+  struct Head {
+    std::int64_t number = 0;  // through all steps, or kAllEnded
+    std::int32_t op = 0;
+    std::int32_t step = 0;
+    std::int32_t position = 0;  // in the lane
+    bool arrived = false;       // it waits for its partners alone
+  };
   static constexpr std::int64_t kAllEnded = std::numeric_limits<std::int64_t>::max() / 2;
-  std::int64_t Head(std::size_t lane) const { return heads_[lane]; }
-  std::int64_t Oldest() const {
-    std::int64_t oldest = kAllEnded;
-    for (std::size_t lane = 0; lane < ended_.size(); ++lane) oldest = std::min(oldest, Head(lane));
-    return oldest;
-  }
+  const Head& HeadOf(std::size_t lane) const { return heads_[lane]; }
+  std::int64_t Oldest() const { return std::min(OldestOwn(), OldestTransfer()); }
+  std::int64_t OldestOwn() const { return OldestOf(false); }
+  std::int64_t OldestTransfer() const { return OldestOf(true); }
   std::int64_t HostHead() const {
-    return host_lane_ < 0 ? kAllEnded : Head(static_cast<std::size_t>(host_lane_));
+    return host_lane_ < 0 ? kAllEnded : heads_[Index(host_lane_)].number;
   }
   bool HasEnded(std::int32_t op, std::int32_t step) const {
-    const std::uint8_t lane = step_.LaneOf(op);
-    const auto length = static_cast<std::int64_t>(ops_of_lane_[lane].size());
-    return step < 0 || ended_[lane] > step * length + position_[Index(op)];
+    const Head& head = heads_[step_.LaneOf(op)];
+    return head.step > step || (head.step == step && head.position > position_[Index(op)]);
   }
   // The first edge of an op whose source has not ended, or nullptr.
   const Edge* UnmetEdge(std::int32_t op, std::int32_t step) const {
@@ -62,29 +70,37 @@ class RankState {
     return nullptr;
   }
   std::int32_t Ops() const { return step_.Ops(); }
-  std::size_t Lanes() const { return ended_.size(); }
+  std::size_t Lanes() const { return heads_.size(); }
   std::uint8_t LaneOf(std::int32_t op) const { return step_.LaneOf(op); }
-  bool Arrived(std::size_t lane) const { return arrived_[lane]; }
-  void Arrive(std::size_t lane) { arrived_[lane] = true; }
+  void Arrive(std::size_t lane) { heads_[lane].arrived = true; }
   void EndHead(std::size_t lane) {
     const std::vector<std::int32_t>& ops = ops_of_lane_[lane];
-    arrived_[lane] = false;
-    const auto length = static_cast<std::int32_t>(ops.size());
-    const std::int32_t step = ++ended_[lane] / length;
-    heads_[lane] = step < steps_
-                       ? std::int64_t{step} * step_.Ops() + ops[Index(ended_[lane] % length)]
-                       : kAllEnded;
+    Head& head = heads_[lane];
+    head.arrived = false;
+    if (++head.position == static_cast<std::int32_t>(ops.size())) {
+      head.position = 0;
+      ++head.step;
+    }
+    head.op = ops[Index(head.position)];
+    head.number = head.step < steps_ ? std::int64_t{head.step} * step_.Ops() + head.op : kAllEnded;
   }
 
  private:
+  std::int64_t OldestOf(bool transfers) const {
+    std::int64_t oldest = kAllEnded;
+    for (std::size_t lane = 0; lane < heads_.size(); ++lane) {
+      if (IsTransferQueue(step_.queues[lane]) != transfers) continue;
+      oldest = std::min(oldest, heads_[lane].number);
+    }
+    return oldest;
+  }
+
   const RankProgram& rank_;
   const FlatStep& step_;
   int steps_;
   std::vector<std::vector<std::int32_t>> ops_of_lane_;
   std::vector<std::int32_t> position_;  // by op: in its lane
-  std::vector<std::int32_t> ended_;     // by lane, through all steps
-  std::vector<std::int64_t> heads_;     // by lane
-  std::vector<bool> arrived_;           // by lane: its head waits for its partners alone
+  std::vector<Head> heads_;             // by lane
   std::vector<std::size_t> first_edge_;
   std::int32_t host_lane_ = -1;
 };
@@ -137,21 +153,21 @@ class Player {
     RankState& state = RankAt(rank);
     for (bool moved = true; moved;) {
       moved = false;
-      const std::int64_t issued = std::min(
-          {state.Oldest() + run_ahead_ops_ - 1, state.HostHead(), RankState::kAllEnded - 1});
+      const std::int64_t issued =
+          std::min({state.OldestOwn() + run_ahead_ops_ - 1,
+                    state.OldestTransfer() + state.Ops() + run_ahead_ops_ - 1, state.HostHead(),
+                    RankState::kAllEnded - 1});
       for (std::size_t lane = 0; lane < state.Lanes(); ++lane) {
-        while (state.Head(lane) <= issued && TryHead(rank, lane)) moved = true;
+        while (state.HeadOf(lane).number <= issued && TryHead(rank, lane)) moved = true;
       }
     }
   }
 
   bool TryHead(std::int32_t rank, std::size_t lane) {
     RankState& state = RankAt(rank);
-    if (state.Arrived(lane)) return false;
-    const Place place{rank, state.Head(lane)};
-    const std::int32_t op = OpOf(place);
-    if (state.UnmetEdge(op, StepOf(place)) != nullptr) return false;
-    const std::int32_t coupling = couplings_.Of({rank, op});
+    const RankState::Head& head = state.HeadOf(lane);
+    if (head.arrived || state.UnmetEdge(head.op, head.step) != nullptr) return false;
+    const std::int32_t coupling = couplings_.Of({rank, head.op});
     if (coupling < 0) {
       state.EndHead(lane);
       return true;
@@ -175,11 +191,14 @@ class Player {
     const std::int32_t op = OpOf(place);
     const std::uint8_t lane = state.LaneOf(op);
     kind = WaitKind::kQueue;
-    if (state.Head(lane) != place.number) return {place.rank, state.Head(lane)};
+    const std::int64_t head = state.HeadOf(lane).number;
+    if (head != place.number) return {place.rank, head};
     kind = WaitKind::kHost;
     if (state.HostHead() < place.number) return {place.rank, state.HostHead()};
     kind = WaitKind::kRunAhead;
-    if (state.Oldest() + run_ahead_ops_ <= place.number) return {place.rank, state.Oldest()};
+    const std::int64_t own = state.OldestOwn(), transfer = state.OldestTransfer();
+    if (own + run_ahead_ops_ <= place.number) return {place.rank, own};
+    if (transfer + state.Ops() + run_ahead_ops_ <= place.number) return {place.rank, transfer};
     kind = WaitKind::kEdge;
     const std::int32_t step = StepOf(place);
     if (const Edge* edge = state.UnmetEdge(op, step)) {
@@ -189,8 +208,8 @@ class Player {
     for (const OpPlace& member : couplings_.MembersOf(couplings_.Of({place.rank, op}))) {
       RankState& peer = RankAt(member.rank);
       const std::int64_t number = std::int64_t{step} * peer.Ops() + member.op;
-      const std::uint8_t peer_lane = peer.LaneOf(member.op);
-      if (peer.Head(peer_lane) != number || !peer.Arrived(peer_lane)) return {member.rank, number};
+      const RankState::Head& its_head = peer.HeadOf(peer.LaneOf(member.op));
+      if (its_head.number != number || !its_head.arrived) return {member.rank, number};
     }
     FT_CHECK(false && "an op that nothing holds has ended");
     return place;

@@ -15,7 +15,7 @@ enum class WaitKind : std::uint8_t {
   kQueue,     // behind another op of its queue
   kEdge,      // an edge
   kPeer,      // its partner on another rank has not come
-  kRunAhead,  // not issued: the oldest unfinished op is run_ahead_ops behind
+  kRunAhead,  // not issued: an unfinished op is run_ahead_ops behind
   kHost,      // not issued: the host waits in an op of its own
 };
 
@@ -28,9 +28,9 @@ struct Wait {
 
 // Plays `steps` consecutive steps of all ranks under the rules every executor keeps: an op runs
 // when it has been issued, it is first of its queue, its edges' sources have ended and its partners
-// are as far. Op number n is issued when op n - run_ahead_ops has ended and no earlier op of the
-// host queue is unfinished. Which ready op goes first does not matter: none of them takes anything
-// from another.
+// are as far. Op number n is issued when op n - run_ahead_ops has ended, if it is no send or
+// receive (transfer_queues.h), and no earlier op of the host queue is unfinished. Which ready op
+// goes first does not matter: none of them takes anything from another.
 //
 //   steps_of  one a rank, in the order of Program::ranks; edges are sorted by `to`
 //

@@ -9,6 +9,10 @@ namespace {
 
 constexpr std::array<std::string_view, kOpKindCount> kKindNames = {
     "gemm",
+    "gemm_activation",
+    "gemm_activation_kept",
+    "gemm_activation_backward",
+    "gemm_bias_grad",
     "bias_grad",
     "embedding_forward",
     "embedding_backward",
@@ -93,10 +97,10 @@ constexpr std::array<std::string_view, kGroupKindCount> kGroupNames = {
 static_assert(static_cast<int>(GroupKind::kPrev) + 1 == kGroupKindCount);
 
 constexpr std::array<std::string_view, kNumberFormatCount> kFormatNames = {
-    "fp32",       "bf16",      "fp8", "int8", "tf32", "fp16",
-    "fp8-tensor", "fp8-block", "fp4", "mask", "nf4",  "byte",
+    "fp32", "bf16", "fp8", "int8", "tf32", "fp16", "fp8-tensor",  "fp8-block",
+    "fp4",  "mask", "nf4", "byte", "e4m3", "e5m2", "fp8-columns", "fp8-tile",
 };
-static_assert(static_cast<int>(NumberFormat::kByte) + 1 == kNumberFormatCount);
+static_assert(static_cast<int>(NumberFormat::kFp8Tile) + 1 == kNumberFormatCount);
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // One piece of work on one queue, and the block that issues several of them: the intra-layer level
-// of a program. Leaves out where tensors lie (program.h) and how long an op takes (sim/cost). Longer
-// than other headers, because what an op's kind says of its operands and shape stands in one list.
+// of a program. Leaves out where tensors lie (program.h) and how long an op takes (sim/cost).
+// Longer than other headers, because what an op's kind says of its operands and shape stands in one
+// list.
 #pragma once
 
 #include <array>
@@ -18,13 +19,20 @@ namespace foretrain {
 
 enum class OpKind : std::uint8_t {
   // arithmetic: one kernel of base/device_api.h each, operands in the order given
-  kGemm,                // a, b, bias?, c
-  kBiasGrad,            // dy, grad
-  kEmbeddingForward,    // ids, table, positions?, out
-  kEmbeddingBackward,   // ids, dy, table_grad, positions_grad? (added to)
-  kNormForward,         // x, weight, bias?, y, mean?, rstd
-  kNormBackwardInput,   // dy, x, weight, mean?, rstd, residual?, dx
-  kNormBackwardWeight,  // dy, x, mean?, rstd, weight_grad, bias_grad?
+  kGemm,  // a, b, bias?, c, a_scales?, b_scales?
+  // with what follows, before the product y is stored: c is f(y); the same, and y is kept; c is
+  // y f'(x); or sums of a's columns beside c, the gradients of a bias where c are those of its
+  // weight
+  kGemmActivation,          // a, b, bias?, c
+  kGemmActivationKept,      // a, b, bias?, c, y
+  kGemmActivationBackward,  // a, b, none, c, x
+  kGemmBiasGrad,            // a, b, none, c, grad
+  kBiasGrad,                // dy, grad
+  kEmbeddingForward,        // ids, table, positions?, out
+  kEmbeddingBackward,       // ids, dy, table_grad, positions_grad? (added to)
+  kNormForward,             // x, weight, bias?, y, mean?, rstd
+  kNormBackwardInput,       // dy, x, weight, mean?, rstd, residual?, dx
+  kNormBackwardWeight,      // dy, x, mean?, rstd, weight_grad, bias_grad?
   // norms of the heads of q and k, in place; `kept` is what was there before
   kHeadNormForward,         // qkv, q_weight, k_weight, kept, rstd
   kHeadNormBackwardInput,   // dqkv, kept, rstd, q_weight, k_weight, kept_grad?
@@ -74,7 +82,7 @@ enum class OpKind : std::uint8_t {
   kExpertGather,    // x, sources, weights?, out
   kExpertCombine,   // x, places, weights?, out
   kExpertDots,      // dy, x, places, out
-  kGroupedGemm,     // a, b, counts?, c
+  kGroupedGemm,     // a, b, counts?, c, a_scales?, b_scales?
   kExpertBias,      // x (in place), bias, counts?
   kExpertBiasGrad,  // dy, counts?, grad
   kGateForward,     // x, scores, y: rows times the sigmoid of a score each
@@ -93,7 +101,10 @@ enum class OpKind : std::uint8_t {
   // halved,
   // since (in place): good steps since
   kScaleLoss,
-  kQuantize,    // x, out
+  // x, out?, scales?, x_scales?, counts?: of codes with scales apart. Scales that are read are
+  // those
+  // of an earlier op, without out they alone are made
+  kQuantize,
   kDequantize,  // x, out
   kFill,        // out: set to zero
   // communication: every member of the group takes part
@@ -114,7 +125,7 @@ enum class OpKind : std::uint8_t {
   // work of a given length, for tests of schedules and executors
   kOpaque,  // any operands
 };
-inline constexpr int kOpKindCount = 75;
+inline constexpr int kOpKindCount = 79;
 
 // Which ranks a communication op joins (groups.h).
 enum class GroupKind : std::uint8_t {
@@ -145,8 +156,11 @@ constexpr bool MembersAreAlike(GroupKind group) {
 // How numbers of a tensor are stored, or what an op computes in.
 //   kFp8, kInt8  e4m3, integers: one fp32 scale a block of kScaleBlock elements
 //   kTf32        fp32 of which products read 10 bits of mantissa
-//   kFp8Tensor   e4m3 or e5m2 with one scale a tensor, which is left out
-//   kFp8Block    likewise, one fp32 scale each 128 elements (DeepSeek-AI 2024, s. 3.3.2)
+//   kE4m3, kE5m2  codes of 8 bits (OCP 2023), whose scales are another operand
+//   kFp8Tensor   such codes, and behind them one fp32 scale for all
+//   kFp8Block    likewise, one each 128 numbers of a row (DeepSeek-AI 2024, s. 3.3.2)
+//   kFp8Columns  likewise, one each 128 numbers of a column
+//   kFp8Tile     likewise, one each 128 x 128
 //   kFp4         e2m1, one e4m3 scale each 16 elements (NVFP4)
 //   kMask        a byte, 1 of what dropout keeps
 //   kNf4         one of 16 quantiles of a normal distribution, a code each 64 numbers of the
@@ -167,8 +181,12 @@ enum class NumberFormat : std::uint8_t {
   kMask,
   kNf4,
   kByte,
+  kE4m3,
+  kE5m2,
+  kFp8Columns,
+  kFp8Tile,
 };
-inline constexpr int kNumberFormatCount = 12;
+inline constexpr int kNumberFormatCount = 16;
 std::string_view Name(NumberFormat format);  // "fp32", ...
 
 // Bits of a number, and the scales that lie behind them: one of `scale_bytes` each `block` numbers,
@@ -182,6 +200,7 @@ struct FormatLayout {
   std::int64_t once_bytes = 0;
 };
 inline constexpr std::int64_t kScaleBlock = 256;
+inline constexpr std::int64_t kFp8Side = 128;  // of kFp8Block, kFp8Columns, kFp8Tile
 constexpr FormatLayout LayoutOf(NumberFormat format) {
   switch (format) {
     case NumberFormat::kFp32:
@@ -193,14 +212,20 @@ constexpr FormatLayout LayoutOf(NumberFormat format) {
     case NumberFormat::kFp8:
     case NumberFormat::kInt8:
       return {8, kScaleBlock, 4};
-    case NumberFormat::kFp8Tensor:
     case NumberFormat::kMask:
     case NumberFormat::kByte:
+    case NumberFormat::kE4m3:
+    case NumberFormat::kE5m2:
       return {8};
+    case NumberFormat::kFp8Tensor:
+      return {.bits = 8, .once_bytes = 4};
     case NumberFormat::kNf4:
       return {4, 64, 1, 256, 4, 4};
     case NumberFormat::kFp8Block:
-      return {8, 128, 4};
+    case NumberFormat::kFp8Columns:
+      return {8, kFp8Side, 4};
+    case NumberFormat::kFp8Tile:
+      return {8, kFp8Side * kFp8Side, 4};
     case NumberFormat::kFp4:
       return {4, 16, 1};
   }
@@ -210,7 +235,8 @@ constexpr FormatLayout LayoutOf(NumberFormat format) {
 constexpr std::int64_t BytesIn(NumberFormat format, std::int64_t elements) {
   const FormatLayout layout = LayoutOf(format);
   const std::int64_t numbers = (elements * layout.bits + 7) / 8;
-  if (layout.block == 0) return numbers;
+  if (layout.block == 0 && layout.once_bytes == 0) return numbers;
+  if (layout.block == 0) return (numbers + 3) / 4 * 4 + layout.once_bytes;
   const std::int64_t blocks = (elements + layout.block - 1) / layout.block;
   const std::int64_t scales = blocks * layout.scale_bytes;
   if (layout.outer_block == 0) return numbers + scales;
@@ -228,6 +254,14 @@ constexpr bool AreStoredAlike(NumberFormat a, NumberFormat b) {
   };
   return stored(a) == stored(b);
 }
+// Codes of 8 bits with fp32 scales behind them, which ops read as two tensors.
+constexpr bool HasScalesApart(NumberFormat format) {
+  return format == NumberFormat::kFp8Tensor || format == NumberFormat::kFp8Block ||
+         format == NumberFormat::kFp8Columns || format == NumberFormat::kFp8Tile;
+}
+constexpr bool IsCodes(NumberFormat format) {
+  return format == NumberFormat::kE4m3 || format == NumberFormat::kE5m2;
+}
 // Bytes of one number of many, with its part of the scales.
 constexpr double BytesEach(NumberFormat format) {
   const FormatLayout layout = LayoutOf(format);
@@ -240,9 +274,9 @@ constexpr double BytesEach(NumberFormat format) {
                       (block * static_cast<double>(layout.outer_block));
 }
 
-// What an activation op computes: of kGelu* GELU in its tanh form, with erf, max(x, 0) or its
-// square; of kSwiglu* the function of the gate, silu or GELU in its tanh form, or all of MlpKind
-// kClampedSwiglu.
+// What an activation op computes: of kGelu* and kGemmActivation* GELU in its tanh form, with erf,
+// max(x, 0) or its square; of kSwiglu* the function of the gate, silu or GELU in its tanh form, or
+// all of MlpKind kClampedSwiglu.
 enum class ActivationKind : std::uint8_t {
   kGeluTanh,
   kGeluErf,
@@ -312,7 +346,8 @@ using OperandFormats = std::array<NumberFormat, kMostOperands>;
 //   norm², updates, copies, softcap elements: of the tensor
 //   collectives, p2p                elements: of the whole tensor; exchange of experts: per_token
 //   (de)quantize                    elements in all, in `rows` pieces that lie one after the other,
-//                                   each its numbers and then its scales
+//                                   each its numbers and then its scales; with scales apart rows
+//                                   of `cols`
 struct OpShape {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -368,12 +403,13 @@ struct Op {
   bool sigmoid = false;        // route: of each score, divided by their sum over the chosen
   // embedding, dropout: rows [t * rows, (t + 1) * rows) of tp coordinate t
   bool own_rows = false;
-  bool delayed = false;        // AdamW: of the gradients of the step before; none in the first step
-  ActivationKind activation = ActivationKind::kGeluTanh;  // kGelu*, kSwiglu*
+  bool delayed = false;  // AdamW: of the gradients of the step before; none in the first step
+  ActivationKind activation = ActivationKind::kGeluTanh;  // kGelu*, kGemmActivation*, kSwiglu*
   bool state = false;           // copy: of fp32 state, whatever the model computes in
   Space from = Space::kDevice;  // copy
   Space to = Space::kDevice;    // copy
-  // GEMM, attention: what it computes in; AdamW: of the moments; (de)quantize: of the short side;
+  // GEMM, attention: what it computes in; AdamW: of the moments; (de)quantize: of the short side
+  // with its scales, wherever they lie;
   // gathers: of what is moved, where that is not the parameters' own
   NumberFormat format = NumberFormat::kFp32;
   OperandFormats formats{};
@@ -387,8 +423,8 @@ struct Op {
   // sqrt(head_dim); softcap and cross-entropy backward: cap, 0 = none; route and backward: factor
   // of the weights, 0 = 1; scale loss: steps after which it doubles; balance bias: what is added
   float parameter = 0.0F;
-  float cap = 0.0F;         // attention: of scores, 0 = none
-  RopeStretch stretch;      // rope
+  float cap = 0.0F;     // attention: of scores, 0 = none
+  RopeStretch stretch;  // rope
   // dropout, attention: probability with which a number is dropped, and which of the block's
   // dropouts it is
   float dropout = 0.0F;
@@ -455,6 +491,10 @@ constexpr bool IsCommunication(OpKind kind) {
 constexpr bool IsCollective(OpKind kind) {
   return kind >= OpKind::kAllReduce && kind <= OpKind::kRotate;
 }
+// One product, with what follows it or alone.
+constexpr bool IsGemm(OpKind kind) {
+  return kind >= OpKind::kGemm && kind <= OpKind::kGemmBiasGrad;
+}
 
 // Arithmetic and traffic of one op: what every rate is measured against.
 //
@@ -462,12 +502,13 @@ constexpr bool IsCollective(OpKind kind) {
 // without their scales), so that what is changed in place or added to counts twice. Operands that
 // may be left out do not count (a bias, learned positions), but the residual of a norm's backward
 // does.
-// `flop`: GEMM 2 rows cols inner; causal attention counts the lower triangle, T (T + 1) / 2 pairs
-// of a query and a key, or those of its window: forward 2 GEMMs, B heads T (T + 1) (head_dim +
-// value_dim), backward 5 (Dao 2023, s. 3.1); an attention part the pairs that it has, as many on
-// every rank or, with a window, their mean over the ranks; norms, activations and AdamW a few an
-// element. Communication: flop 0, bytes = the tensor this rank brings (all-gather: the whole that
-// it ends with). kLoadBatch, kHostRead: bytes = 4 * elements. kOpaque: 0, its time is given.
+// `flop`: GEMM 2 rows cols inner, and nothing for what follows it in one op; causal attention
+// counts the lower triangle, T (T + 1) / 2 pairs of a query and a key, or those of its window:
+// forward 2 GEMMs, B heads T (T + 1) (head_dim + value_dim), backward 5 (Dao 2023, s. 3.1); an
+// attention part the pairs that it has, as many on every rank or, with a window, their mean over
+// the ranks; norms, activations and AdamW a few an element. Communication: flop 0, bytes = the
+// tensor this rank brings (all-gather: the whole that it ends with). kLoadBatch, kHostRead: bytes =
+// 4 * elements. kOpaque: 0, its time is given.
 struct OpWork {
   double flop = 0;
   double bytes = 0;

@@ -35,10 +35,22 @@ struct Sizes {
 // Bytes of a number of operand `i`.
 double Each(const Op& op, std::size_t i) { return BytesEach(op.formats[i]); }
 
+// Bytes of a number of a product's operand, with its part of the scales where blocks have one each:
+// of weights, which are `b` but where a weight's gradient is made, 128 x 128.
+double EachScaled(const Op& op, std::size_t i) {
+  if (op.format != NumberFormat::kFp8Block || !IsCodes(op.formats[i])) return Each(op, i);
+  const bool weight = i == 1 && !op.trans_a;
+  return BytesEach(weight ? NumberFormat::kFp8Tile : NumberFormat::kFp8Block);
+}
+
 OpWork GemmWork(const Op& op, const Sizes& s) {
-  return {2 * s.rows * s.cols * s.inner, s.rows * s.inner * Each(op, 0) +
-                                             s.inner * s.cols * Each(op, 1) +
-                                             s.output_passes * s.matrix * Each(op, 3)};
+  double bytes = s.rows * s.inner * EachScaled(op, 0) + s.inner * s.cols * EachScaled(op, 1) +
+                 s.output_passes * s.matrix * Each(op, 3);
+  const bool has_matrix =
+      op.kind == OpKind::kGemmActivationKept || op.kind == OpKind::kGemmActivationBackward;
+  if (has_matrix) bytes += s.matrix * Each(op, 4);
+  if (op.kind == OpKind::kGemmBiasGrad) bytes += s.output_passes * s.rows * Each(op, 4);
+  return {2 * s.rows * s.cols * s.inner, bytes};
 }
 
 // Each tensor once: what is dropped from, what it is added to, the result and the mask.
@@ -179,10 +191,11 @@ OpWork ExpertWork(const Op& op, const Sizes& s) {
     default:  // kGroupedGemm: of all rows, and each expert's weights once
       break;
   }
+  const double a = EachScaled(op, 0), b = EachScaled(op, 1);
   const double weights =
-      op.trans_a ? s.output_passes * s.matrix * Each(op, 3) : s.inner * s.cols * Each(op, 1);
-  const double rows = op.trans_a ? s.inner * (s.rows * Each(op, 0) + s.cols * Each(op, 1))
-                                 : s.rows * (s.inner * Each(op, 0) + s.cols * Each(op, 3));
+      op.trans_a ? s.output_passes * s.matrix * Each(op, 3) : s.inner * s.cols * b;
+  const double rows = op.trans_a ? s.inner * (s.rows * a + s.cols * b)
+                                 : s.rows * (s.inner * a + s.cols * Each(op, 3));
   return {2 * s.rows * s.cols * s.inner, rows + experts * weights};
 }
 
@@ -206,6 +219,9 @@ OpWork QuantizeWork(const Op& op) {
                                    : static_cast<double>(pieces) *
                                          static_cast<double>(BytesIn(op.format, all / pieces));
   const auto elements = static_cast<double>(all);
+  if (HasScalesApart(op.format) && !IsCodes(op.formats[1])) {  // scales alone
+    return {elements, elements * Each(op, 0) + kWord};
+  }
   return {2 * elements, elements * Each(op, op.kind == OpKind::kQuantize ? 0 : 1) + bytes};
 }
 
@@ -225,6 +241,10 @@ OpWork WorkOf(const Op& op) {
   const Sizes s(op);
   switch (op.kind) {
     case OpKind::kGemm:
+    case OpKind::kGemmActivation:
+    case OpKind::kGemmActivationKept:
+    case OpKind::kGemmActivationBackward:
+    case OpKind::kGemmBiasGrad:
       return GemmWork(op, s);
     case OpKind::kBiasGrad:
       return {s.matrix, s.matrix * Each(op, 0) + s.output_passes * s.cols * Each(op, 1)};

@@ -24,7 +24,7 @@ struct Bucket;
 
 // Of activations, their gradients, and of weights that are not fp32.
 NumberFormat ActivationFormat(const Plan& plan);
-// What layers' linears compute in, and attention, head, routers and adapters.
+// What layers' linears and their adapters compute in, and attention, head and routers.
 NumberFormat ProductFormat(const Plan& plan);
 NumberFormat WideProductFormat(const Plan& plan);
 

@@ -207,7 +207,7 @@ Result<Program> Compile(const ModelSpec& model, const Plan& plan,
 // Verify to refuse. Blocks, bindings and buffers must exist (FT_CHECK). About 0.5 us an op.
 void Link(Program& program);
 
-// The host issues op n of a rank, counted through all steps, once op n - kRunAheadOps has ended.
+// The host issues op n, through all steps, once op n - kRunAheadOps has ended (transfer_queues.h).
 inline constexpr int kRunAheadOps = 1024;
 
 // Checks what every executor relies on; refuses with kInvalidArgument and the circle of waits or

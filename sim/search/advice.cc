@@ -125,6 +125,8 @@ std::int64_t LeastTogether(const ModelSpec& model, const SearchSpace& space) {
       plan.offload_gradients != OffloadTarget::kNone || plan.QuantizesBase()) {
     return 0;
   }
+  // Linears that take no adapters have none to count.
+  if (plan.HasAdapters() && !ValidatePlan(plan, model)) return 0;
   const ParameterCounts counts = CountParameters(model, plan);
   std::int64_t bytes =
       BytesIn(WeightFormat(plan), counts.all) + BytesIn(SumFormat(plan), counts.trained);

@@ -3,47 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "sim/cost/plan_place.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/precision.h"
 
 namespace foretrain {
 namespace {
-
-// The tensor that a slot is, or is part of.
-std::size_t BaseOf(const Block& block, std::int16_t slot) {
-  const std::int16_t base = block.slots[static_cast<std::size_t>(slot)].base;
-  return static_cast<std::size_t>(base == kNoSlot ? slot : base);
-}
-
-// Whether the op writes what goes to the block behind, or the gradient for the one before.
-bool MakesBoundary(const Block& block, const Op& op) {
-  const auto operands = OperandsOf(block, op);
-  return std::any_of(operands.begin(), operands.end(), [&](const Operand& operand) {
-    if (operand.slot == kNoSlot || operand.access == Access::kRead) return false;
-    const SlotRole role = block.slots[BaseOf(block, operand.slot)].role;
-    return role == SlotRole::kOutput || role == SlotRole::kInputGradient;
-  });
-}
-
-void AddPlace(const GroupPlace& place, StableHash& key) {
-  for (const int figure : {place.members, place.nodes, place.per_node, place.islands,
-                           place.per_island, place.senders}) {
-    key.Add(figure);
-  }
-  for (const auto& figures : {place.units, place.per_unit}) {
-    for (const int figure : figures) key.Add(figure);
-  }
-  for (const auto& figures : {place.extent, place.stride}) {
-    for (const int figure : figures) key.Add(figure);
-  }
-}
 
 // The plan as memory sees its blocks: one stage that holds all layers and shares out nothing.
 Plan OfOneStage(const Plan& plan, RecomputeKind recompute) {
@@ -82,6 +51,11 @@ class Passes {
     found->second = BuildBlock(context_, request);
     return found->second;
   }
+  std::size_t ops() const {
+    std::size_t sum = 0;
+    for (const auto& [pass, block] : blocks_) sum += block.ops.size();
+    return sum;
+  }
 
  private:
   BlockContext context_;
@@ -89,17 +63,19 @@ class Passes {
   std::map<Pass, Block> blocks_;  // references stay valid
 };
 
+}  // namespace
+
 // Figures of the passes of one block.
-class Maker {
+class BlockMaker {
  public:
-  Maker(const ModelSpec& model, const Plan& plan, const BlockChoice& choice, BlockTimes& times)
+  BlockMaker(const ModelSpec& model, const Plan& plan, const BlockChoice& choice, BlockTimes& times)
       : plan_(plan),
         choice_(choice),
         times_(times),
         alone_(OfOneStage(plan, choice.recompute)),
         stage_(StageOf(model, alone_, 0)),
         context_{model, alone_, stage_, no_buckets_, {}},
-        passes_(model, plan, choice) {
+        passes_(model, plan_, choice) {
     stage_.shared_table = choice.shared_table;
     if (choice.kind == BlockKind::kHead) block_ = stage_.layers + 1;
     // Not the first layer, whose backward may leave a gradient that nobody reads.
@@ -107,31 +83,35 @@ class Maker {
     if (choice.kind == BlockKind::kExpertLayer) block_ = stage_.layers;
   }
 
+  // That were built so far.
+  std::size_t ops() const { return passes_.ops(); }
+
   void MakeWhole(BlockFigures& out) {
     AddSeconds(Pass::kForward, out.forward);
     for (const TensorSlot& slot : passes_.Of(Pass::kForward).slots) {
       const bool kept = slot.role == SlotRole::kInput || slot.role == SlotRole::kSaved;
       if (kept && slot.base == kNoSlot) out.kept_bytes += slot.bytes;
     }
-    Fill(Pass::kBackward, out.backward, &Maker::AddSeconds);
+    Fill(Pass::kBackward, out.backward, &BlockMaker::AddSeconds);
     if (IsLayer(choice_.kind) && choice_.recompute == RecomputeKind::kFull) {
       AddSeconds(Pass::kRecompute, out.again);
       if (times_.whole_recompute()) {
         out.again.span_s = out.forward.span_s;
         out.again.compute_s = out.forward.compute_s;
+        out.again.held_s = out.forward.held_s;
       }
     }
   }
 
   void MakeHalves(BlockFigures& out) {
-    Fill(Pass::kBackwardInput, out.input, &Maker::AddSeconds);
-    Fill(Pass::kBackwardWeight, out.weight, &Maker::AddSeconds);
+    Fill(Pass::kBackwardInput, out.input, &BlockMaker::AddSeconds);
+    Fill(Pass::kBackwardWeight, out.weight, &BlockMaker::AddSeconds);
     out.has_halves = true;
   }
 
   void MakeBytes(BlockFigures& out) {
     AddBytes(Pass::kForward, out.forward);
-    Fill(Pass::kBackward, out.backward, &Maker::AddBytes);
+    Fill(Pass::kBackward, out.backward, &BlockMaker::AddBytes);
     if (choice_.recompute == RecomputeKind::kFull && IsLayer(choice_.kind)) {
       AddBytes(Pass::kRecompute, out.again);
     }
@@ -139,13 +119,13 @@ class Maker {
   }
 
   void MakeBytesOfHalves(BlockFigures& out) {
-    Fill(Pass::kBackwardInput, out.input, &Maker::AddBytes);
-    Fill(Pass::kBackwardWeight, out.weight, &Maker::AddBytes);
+    Fill(Pass::kBackwardInput, out.input, &BlockMaker::AddBytes);
+    Fill(Pass::kBackwardWeight, out.weight, &BlockMaker::AddBytes);
     out.has_bytes_of_halves = true;
   }
 
  private:
-  void Fill(Pass pass, PassFigures& to, void (Maker::*add)(Pass, PassFigures&)) {
+  void Fill(Pass pass, PassFigures& to, void (BlockMaker::*add)(Pass, PassFigures&)) {
     if (HasPass(alone_, choice_.kind, pass)) (this->*add)(pass, to);
   }
 
@@ -158,8 +138,8 @@ class Maker {
     to.end_bytes = Total(memory.at_end);
   }
 
-  const Plan& plan_;
-  const BlockChoice& choice_;
+  Plan plan_;
+  BlockChoice choice_;
   BlockTimes& times_;
   Plan alone_;
   Stage stage_;
@@ -168,6 +148,8 @@ class Maker {
   Passes passes_;
   int block_ = 0;
 };
+
+namespace {
 
 // What no block reads; global_batch is in the scale of gradients alone.
 constexpr std::array<std::string_view, 25> kNotOfBlocks = {"dp",
@@ -215,121 +197,6 @@ PlanKey EndKey(const ModelSpec& model, const VaryingFields& varying) {
 
 }  // namespace
 
-BlockTimes::BlockTimes(const CostModel& costs, const VaryingFields& varying)
-    : costs_(costs),
-      place_key_(varying, {"micro_batch",
-                           "sequence",
-                           "global_batch",
-                           "recompute",
-                           "recompute_layers",
-                           "sequence_parallel",
-                           "vocab_parallel",
-                           "cp_kind",
-                           "loss_chunks",
-                           "mlp_tiles",
-                           "tp_tiles",
-                           "moe_pieces",
-                           "fuse",
-                           "attention",
-                           "dropout",
-                           "attention_dropout",
-                           "reduction_time",
-                           "prefetch_depth",
-                           "offload_optimizer",
-                           "offload_gradients",
-                           "offload_parameters",
-                           "offload_activations",
-                           "bucket_bytes",
-                           "gather_bytes",
-                           "unsharded_bytes"}) {
-  const bool is_cpu = costs.cluster().is_cpu;
-  if (!is_cpu && costs.levels().size() > 1)
-    slowdown_ = costs.profile().rates.overlap_slowdown.value;
-  const double busy = is_cpu ? costs.cluster().devices_per_node : 1;
-  gap_s_ = costs.Overhead(OverheadKind::kGap, busy);
-  wake_s_ = costs.Overhead(OverheadKind::kWake, busy);
-}
-
-GroupPlace BlockTimes::PlaceOf(const Plan& plan, GroupKind group) {
-  if (group == GroupKind::kNone) return {};
-  const std::uint64_t key = place_key_.Of(plan).Add(group).Value();
-  const auto [found, is_new] = places_.try_emplace(key);
-  if (is_new) {
-    found->second = PlaceOfGroup(costs_.cluster(), plan, {}, group, GroupMembers(plan, {}, group));
-  }
-  return found->second;
-}
-
-std::uint64_t BlockTimes::KeyOf(const Plan& plan, std::initializer_list<GroupKind> groups,
-                                std::unordered_map<std::uint64_t, std::uint64_t>& known) {
-  const auto [found, is_new] = known.try_emplace(place_key_.Of(plan).Value());
-  if (is_new) {
-    StableHash key;
-    for (const GroupKind group : groups) AddPlace(PlaceOf(plan, group), key);
-    found->second = key.Value();
-  }
-  return found->second;
-}
-
-std::uint64_t BlockTimes::KeyOfPlaces(const Plan& plan) {
-  return KeyOf(plan, {GroupKind::kTp, GroupKind::kCp, GroupKind::kEp}, keys_of_places_);
-}
-
-std::uint64_t BlockTimes::KeyOfNearPlaces(const Plan& plan) {
-  return KeyOf(plan, {GroupKind::kTp, GroupKind::kCp}, keys_of_near_places_);
-}
-
-std::uint64_t BlockTimes::KeyOfDataPlaces(const Plan& plan) {
-  return KeyOf(plan, {GroupKind::kDp, GroupKind::kShard, GroupKind::kReplica, GroupKind::kExpertDp},
-               keys_of_data_places_);
-}
-
-PassFigures BlockTimes::Of(const Block& block, const Plan& plan) {
-  const bool is_cpu = costs_.cluster().is_cpu;
-  const bool blocking_tp = costs_.profile().system.blocking_tp;
-  const double straggling = costs_.Straggling(plan.World());
-  std::array<double, kQueueCount> free{};
-  std::vector<double> written(block.slots.size(), 0.0);
-  double launches_s = 0, communication_s = 0, made_s = 0;
-  const std::optional<GroupPlace> scattered =
-      costs_.Scatters(plan) ? std::optional(PlaceOf(plan, GroupKind::kTp)) : std::nullopt;
-  PassFigures out;
-  for (const Op& op : block.ops) {
-    double& queue_free = free[static_cast<std::size_t>(op.queue)];
-    double ready = 0;
-    for (const Operand& operand : OperandsOf(block, op)) {
-      if (operand.slot != kNoSlot) ready = std::max(ready, written[BaseOf(block, operand.slot)]);
-    }
-    const OpCost cost =
-        costs_.CostOf(op, PlaceOf(plan, op.group), scattered ? &*scattered : nullptr);
-    double length = is_cpu ? cost.seconds.back() : cost.seconds.front();
-    if (IsCompute(op.op_class)) length *= straggling;
-    const double start = ready > queue_free ? ready + wake_s_ : queue_free;
-    const double end = start + length;
-    queue_free = end + gap_s_;
-    for (const Operand& operand : OperandsOf(block, op)) {
-      if (operand.slot == kNoSlot || operand.access == Access::kRead) continue;
-      double& at = written[BaseOf(block, operand.slot)];
-      at = std::max(at, end);
-    }
-    launches_s += cost.launch_s;
-    if (op.queue == Queue::kCompute) out.compute_s += length + gap_s_;
-    if (blocking_tp && op.op_class == OpClass::kTpComm) {
-      double& compute_free = free[static_cast<std::size_t>(Queue::kCompute)];
-      compute_free = std::max(compute_free, end);
-    }
-    // The neighbour does not wait for the gap.
-    if (MakesBoundary(block, op)) made_s = std::max(0.0, out.compute_s - gap_s_);
-    if (IsCommunication(op.op_class)) communication_s += length;
-    out.span_s = std::max(out.span_s, queue_free);
-  }
-  out.tail_s = out.compute_s - made_s;
-  const double beside_s = std::max(0.0, out.compute_s + communication_s - out.span_s);
-  out.span_s += std::min(beside_s, communication_s) * (slowdown_ - 1);
-  out.span_s = std::max(out.span_s, launches_s);
-  return out;
-}
-
 BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
     : model_(model),
       times_(times),
@@ -337,6 +204,20 @@ BlockTable::BlockTable(const ModelSpec& model, BlockTimes& times, const VaryingF
       dense_key_(Without(varying), {"vocab_parallel", "loss_chunks", "ep", "expert_tp",
                                     "moe_pieces", "capacity_factor", "expert_headroom"}),
       end_key_(EndKey(model, varying)) {}
+
+BlockTable::~BlockTable() = default;
+
+BlockMaker& BlockTable::MakerOf(std::uint64_t key, const Plan& plan, const BlockChoice& choice) {
+  constexpr std::size_t kMostOps = 16'000;  // of about 500 bytes each, with names and tensors
+  std::size_t ops = 0;
+  for (const auto& [its_key, maker] : makers_) {
+    if (its_key == key) return *maker;
+    ops += maker->ops();
+  }
+  for (; ops > kMostOps; makers_.pop_front()) ops -= makers_.front().second->ops();
+  makers_.emplace_back(key, std::make_unique<BlockMaker>(model_, plan, choice, times_));
+  return *makers_.back().second;
+}
 
 BlockKeys BlockTable::KeysOf(const Plan& plan) {
   const std::uint64_t places = times_.KeyOfPlaces(plan);
@@ -367,7 +248,7 @@ const BlockFigures& BlockTable::Find(const Plan& plan, const BlockChoice& choice
   const bool asks_bytes = bytes && !figures.has_bytes;
   const bool asks_halves = bytes && SplitsBackward(plan.schedule) && !figures.has_bytes_of_halves;
   if (is_new || halves || asks_bytes || asks_halves) {
-    Maker maker(model_, plan, choice, times_);
+    BlockMaker& maker = MakerOf(key.Value(), plan, choice);
     if (is_new) maker.MakeWhole(figures);
     if (halves) maker.MakeHalves(figures);
     if (asks_bytes) maker.MakeBytes(figures);

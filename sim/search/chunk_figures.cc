@@ -99,7 +99,11 @@ void ChunkFigures::AddBlocks(const Plan& plan, BlockKind kind, const BlockFigure
   };
   out.seconds[kPairF] += n * (before + std::max(paired(block.forward), beside));
   out.seconds[kPairB] += n * (gathers + std::max(paired(rebuilt(block.backward)), beside_whole));
-  out.fill_s += n * (block.forward.compute_s + block.backward.compute_s);
+  const double back_held_s = SplitsBackward(plan.schedule)
+                                 ? block.input.held_s + block.weight.held_s
+                                 : block.backward.held_s;
+  out.held_s += n * (block.forward.held_s + back_held_s + block.again.held_s);
+  out.fill_s += n * (block.forward.held_s + block.backward.held_s);
   if (IsLayer(kind)) {
     out.forward_tail_s = std::max(out.forward_tail_s, block.forward.tail_s);
     out.backward_tail_s = std::max(out.backward_tail_s, block.backward.tail_s);

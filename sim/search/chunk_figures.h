@@ -17,9 +17,9 @@ namespace foretrain {
 // Of one micro-batch.
 struct ClassFigures {
   PassSeconds seconds{};
-  double compute_s = 0;
-  double fill_s = 0;  // computing of what comes before and behind all that the next rank does
-  // Computing of the last block of a forward or backward that no other rank waits for, at most.
+  double compute_s = 0, held_s = 0;  // of all passes (PassFigures)
+  double fill_s = 0;  // held_s of what comes before and behind all that the next rank does
+  // Of held_s of the last block of a forward or backward what no other rank waits for, at most.
   double forward_tail_s = 0, backward_tail_s = 0;
   std::int64_t saved = 0, owed = 0;                  // behind a forward; behind an input half
   std::array<std::int64_t, kChunkPassCount> peak{};  // over what was there before

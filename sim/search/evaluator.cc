@@ -109,6 +109,27 @@ Evaluation Evaluator::Evaluate(const Plan& plan) {
   return out;
 }
 
+std::vector<Evaluator::RankSeconds> Evaluator::SecondsOfRanks(const Plan& plan,
+                                                              Evaluation& out) {
+  out = Evaluate(plan);  // fills in the classes of its chunks
+  std::vector<RankSeconds> ranks;
+  for (const PipelineForm::Rank& rank : pipelines_.Find(plan).ranks()) {
+    RankSeconds seconds;
+    double forward_s = 0, backward_s = 0;
+    for (const int number : rank.chunks) {
+      seconds.chunks.push_back(classes_[At(number)].seconds);
+      forward_s += seconds.chunks.back()[kF];
+      backward_s += seconds.chunks.back()[kB];
+    }
+    StepParts ends;
+    AddEnds(plan, forward_s, backward_s, *of_composition_[At(rank.composition)], ends);
+    seconds.sums_s = ends.sums_s;
+    seconds.update_s = ends.update_s;
+    ranks.push_back(std::move(seconds));
+  }
+  return ranks;
+}
+
 Evaluator::Reached Evaluator::Evaluate(const Plan& plan, const Limits& limits, Evaluation& out) {
   out = {};
   PipelineForm& pipeline = pipelines_.Find(plan);
@@ -156,9 +177,9 @@ void Evaluator::FindClasses(const Plan& plan, const PipelineForm& pipeline) {
 }
 
 // Of a family's chunks the least, with what the state of their ranks adds where `of_composition_`
-// has it.
+// has it; without `ends` of their layers alone.
 void Evaluator::FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blocks,
-                                 const PipelineForm& pipeline) {
+                                 const PipelineForm& pipeline, bool ends) {
   static const StateFigures kNone;
   classes_.assign(pipeline.classes().size(), {});
   known_.assign(classes_.size(), false);
@@ -169,12 +190,16 @@ void Evaluator::FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blo
     for (const int number : rank.chunks) {
       if (known_[At(number)]) continue;
       known_[At(number)] = true;
-      classes_[At(number)] = least_.ClassOf(plan, blocks, pipeline.classes()[At(number)], state);
+      ChunkClass chunk = pipeline.classes()[At(number)];
+      chunk.embedding = ends && chunk.embedding;
+      chunk.head = ends && chunk.head;
+      classes_[At(number)] = least_.ClassOf(plan, blocks, chunk, state);
     }
   }
 }
 
 // Seconds of blocks are the cheapest to know and tell most; then state; bytes of blocks come last.
+// A head that predicts further tokens has layers of its own, and is asked behind the others.
 Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& family,
                                             const Limits& limits, Evaluation& out) {
   out = {};
@@ -184,9 +209,13 @@ Evaluator::Reached Evaluator::EvaluateLeast(const Plan& plan, const PlanFamily& 
   if (blocks == nullptr) return Reached::kEnd;
   const PipelineForm& pipeline = pipelines_.Find(plan);
   of_composition_.clear();
-  FindLeastClasses(plan, *blocks, pipeline);
-  FindBound(plan, pipeline, out);
-  if (limits.hopeless(out)) return Reached::kBound;
+  for (const bool ends : {false, true}) {
+    if (!ends && model_.predict_ahead == 0) continue;
+    out = {};
+    FindLeastClasses(plan, *blocks, pipeline, ends);
+    FindBound(plan, pipeline, out);
+    if (limits.hopeless(out)) return Reached::kBound;
+  }
   out = {};
   for (std::size_t c = 0; c < pipeline.examples().size(); ++c) {
     const StateFigures* state = least_.StateOf(plan, family, pipeline, static_cast<int>(c));
@@ -215,13 +244,17 @@ void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evalua
   const auto m = static_cast<double>(plan.MicroBatches());
   const double directions = plan.StageCopies();  // each takes its share of the micro-batches
   const bool split = SplitsBackward(plan.schedule);
+  const bool pairs =
+      plan.schedule == ScheduleKind::kDualPipe || plan.schedule == ScheduleKind::kDualPipeV;
   double filling_s = 0, filling_span_s = 0;
   for (const PipelineForm::Rank& rank : pipeline.ranks()) {
-    double compute_s = 0, spans_s = 0;
+    double compute_s = 0, held_s = 0, spans_s = 0;
     for (const int number : rank.chunks) {
       const ClassFigures& figures = classes_[At(number)];
       const PassSeconds& t = figures.seconds;
       compute_s += figures.compute_s / directions;
+      // One half of a pair computes while the other waits.
+      held_s += (pairs ? figures.compute_s : figures.held_s) / directions;
       // Half of a pair may take less than the pass by itself.
       const double alone_s = t[kF] + (split ? t[kI] + t[kW] : t[kB]);
       spans_s += std::min(alone_s, t[kPairF] + t[kPairB]) / directions;
@@ -229,7 +262,7 @@ void Evaluator::FindBound(const Plan& plan, const PipelineForm& pipeline, Evalua
     const ClassFigures& chunk = classes_[At(rank.chunks.front())];
     // The first rank's step ends when it has done all its own.
     const double tail_s = &rank == &pipeline.ranks().front() ? 0 : chunk.backward_tail_s;
-    const double whole_s = m * compute_s;
+    const double whole_s = m * held_s;
     out.bound_s = std::max({out.bound_s, whole_s, whole_s - tail_s + filling_s});
     out.least_s = std::max(out.least_s, m * spans_s + filling_span_s);
     out.parts.compute_s = std::max(out.parts.compute_s, m * compute_s);

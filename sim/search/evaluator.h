@@ -41,7 +41,7 @@ struct MemoryParts {
 struct Evaluation {
   double step_s = 0;
   double bound_s =
-      0;  // no execution of the plan takes less: computing alone, and filling the pipeline
+      0;  // no execution of the plan takes less: PassFigures::held_s, and filling the pipeline
   double least_s = 0;  // nor is step_s less: the busiest rank's passes, and filling the pipeline
   StepParts parts;
   std::int64_t memory_bytes = 0;  // the sum of `memory`
@@ -64,6 +64,15 @@ class Evaluator {
   // count as if all were the largest, and tensors that arrive early as if all did. Where steps
   // overlap, or buckets are gathered together or left whole, it is that function's own.
   Evaluation Evaluate(const Plan& plan);
+
+  // Evaluate, and what it adds up rank by rank: seconds of each pass of each chunk, with gathers and copies
+  // that do not hide beside it, and what follows the last backward.
+  struct RankSeconds {
+    std::vector<PassSeconds> chunks;
+    double sums_s = 0;  // of gradients
+    double update_s = 0;
+  };
+  std::vector<RankSeconds> SecondsOfRanks(const Plan& plan, Evaluation& out);
 
   // How far an evaluation went: it ends where state alone, then all memory passes `memory_bytes`,
   // then where `hopeless` says so of bound_s, least_s and memory_bytes. What it has not come to is
@@ -95,7 +104,7 @@ class Evaluator {
  private:
   void FindClasses(const Plan& plan, const PipelineForm& pipeline);
   void FindLeastClasses(const Plan& plan, const LeastTable::Blocks& blocks,
-                        const PipelineForm& pipeline);
+                        const PipelineForm& pipeline, bool ends = true);
   void FindBound(const Plan& plan, const PipelineForm& pipeline, Evaluation& out) const;
   void FindTime(const Plan& plan, PipelineForm& pipeline, Evaluation& out);
   std::int64_t OutsideBytes(const Plan& plan);

@@ -50,6 +50,7 @@ void Keep(const ClassFigures& other, ClassFigures& least) {
     least.peak[pass] = std::min(least.peak[pass], other.peak[pass]);
   }
   least.compute_s = std::min(least.compute_s, other.compute_s);
+  least.held_s = std::min(least.held_s, other.held_s);
   least.fill_s = std::min(least.fill_s, other.fill_s);
   // What need not be waited for is taken off.
   least.forward_tail_s = std::max(least.forward_tail_s, other.forward_tail_s);
@@ -126,6 +127,8 @@ const LeastTable::Blocks* LeastTable::BlocksOf(const Plan& plan, const PlanFamil
       plain);
   for (const SearchChoice& choice : read.free) out.fields.push_back(choice.field);
   out.figures = figures;
+  out.recompute = plain.recompute;
+  out.offload_activations = plain.offload_activations;
   std::set<std::uint64_t> seen;
   StableHash all;
   all.Add(figures);
@@ -155,8 +158,8 @@ ClassFigures LeastTable::Without(const Plan& plan, const Blocks& blocks, const C
   Plan one = plan;
   const bool bytes = blocks.figures == Figures::kAll;
   if (!bytes) {
-    one.recompute = RecomputeKind::kNone;
-    one.offload_activations = OffloadTarget::kNone;
+    one.recompute = blocks.recompute;
+    one.offload_activations = blocks.offload_activations;
   }
   const StateFigures none;
   for (const Blocks::One& some : blocks.all) {

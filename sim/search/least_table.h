@@ -30,7 +30,7 @@ class LeastTable {
   const StateFigures* StateOf(const Plan& plan, const PlanFamily& family,
                               const PipelineForm& pipeline, int composition);
   // What of the family's blocks: all figures, or seconds alone, of which recomputing nothing and
-  // keeping activations on the device has the least.
+  // keeping activations on the device has the least where the family leaves that open.
   enum class Figures { kAll, kSeconds };
   // The blocks of the family's plans; null as above.
   struct Blocks;
@@ -53,6 +53,9 @@ class LeastTable {
     std::vector<const PlanField*> fields;
     std::vector<One> all;
     Figures figures = Figures::kAll;
+    // Of seconds.
+    RecomputeKind recompute = RecomputeKind::kNone;
+    OffloadTarget offload_activations = OffloadTarget::kNone;
     std::uint64_t key = 0;
   };
 

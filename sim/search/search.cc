@@ -4,9 +4,12 @@
 #include <atomic>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/units.h"
 #include "sim/memory/host_memory.h"
@@ -30,6 +33,14 @@ constexpr double kMostPasses = 100'000;
 double PassesOf(const ModelSpec& model, const Plan& plan) {
   const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
   return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.layers + 2) * passes;
+}
+
+// Gives the machine back what was freed, of all threads: what the walk of a space held would else
+// lie beside the programs that follow it.
+void ReturnFreeMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 class Searcher {
@@ -86,6 +97,7 @@ class Searcher {
       };
     }
     FT_ASSIGN(found_, EnumeratePlans(model_, costs_, space_, options_.ranks, options));
+    ReturnFreeMemory();
     result_.evaluated = found_.evaluated;
     result_.pruned = found_.rejected.count();
     result_.rejected = found_.rejected.list();
@@ -180,7 +192,7 @@ class Searcher {
     }
     for (Result<RankedPlan>& plan : ranked) {
       if (!plan && plan.error().code == ErrorCode::kInfeasible) {
-        // Hosts that read counts of rows and peers that wait for them may wait in a circle.
+        // A program whose ranks wait in a circle is a fault of the compiler's: one plan less.
         stuck_.Add(kDeadlocks, 1, plan.error().message);
         continue;
       }

@@ -11,6 +11,10 @@ namespace {
 Resource ResourceOf(const ProfilePoint& point) {
   switch (point.kind) {
     case OpKind::kGemm:
+    case OpKind::kGemmActivation:
+    case OpKind::kGemmActivationKept:
+    case OpKind::kGemmActivationBackward:
+    case OpKind::kGemmBiasGrad:
     case OpKind::kGroupedGemm:
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward:
@@ -31,10 +35,14 @@ Resource ResourceOf(const ProfilePoint& point) {
 std::vector<Figure*> RatesOf(ProfileRates& rates, Resource resource) {
   switch (resource) {
     case Resource::kArithmetic:
-      return {&rates.gemm_flop_per_s,      &rates.gemm_tf32_flop_per_s,
-              &rates.gemm_fp16_flop_per_s, &rates.gemm_bf16_flop_per_s,
-              &rates.gemm_fp8_flop_per_s,  &rates.gemm_fp4_flop_per_s,
-              &rates.attention_forward_flop_per_s, &rates.attention_backward_flop_per_s};
+      return {&rates.gemm_flop_per_s,
+              &rates.gemm_tf32_flop_per_s,
+              &rates.gemm_fp16_flop_per_s,
+              &rates.gemm_bf16_flop_per_s,
+              &rates.gemm_fp8_flop_per_s,
+              &rates.gemm_fp4_flop_per_s,
+              &rates.attention_forward_flop_per_s,
+              &rates.attention_backward_flop_per_s};
     case Resource::kMemory:
       return {&rates.memory_bytes_per_s};
     case Resource::kLinks:

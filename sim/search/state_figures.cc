@@ -102,8 +102,7 @@ class Buckets {
   // that takes.
   double ReduceSeconds(const Bucket& bucket) {
     return Once(4, bucket, [&] {
-      const bool sums = plan_.DataParallel() > 1 && !IsHeldOnce(plan_, bucket);
-      double slowest = sums ? SumSeconds(bucket) : 0;
+      double slowest = IsHeldOnce(plan_, bucket) ? 0 : SumSeconds(bucket);
       if (GradientsAreAway(plan_)) {
         const std::int64_t n = bucket.elements / (sharding_.optimizer ? bucket.shards : 1);
         slowest =

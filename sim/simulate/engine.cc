@@ -33,6 +33,7 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
   for (std::vector<double>& ended_s : ended_s_) ended_s.resize(At(graph.ops()), 0.0);
   issue_ring_ = static_cast<std::int64_t>(std::bit_ceil(At(options.run_ahead)));
   issued_.resize(At(graph.ranks()) * At(issue_ring_));
+  transfers_.resize(slots_.size());
   if (contended_) {
     const auto last = std::max_element(costs.domain.begin(), costs.domain.end());
     machines_.resize(At(last == costs.domain.end() ? 0 : *last + 1), SharedMachine(costs));
@@ -185,7 +186,7 @@ bool Engine::Play(std::int32_t slot_number) {
     LeaveOut(slot_number);
     return true;
   }
-  const double inputs_s = std::max(slot.inputs_s, IssuedAt(slot.rank, instance).issued_s);
+  const double inputs_s = std::max(slot.inputs_s, IssuedSeconds(slot_number));
   double start_s = std::max(inputs_s, slot.free_s);
   // A queue that had to wait has gone to sleep.
   if (!IsHostQueue(slot) && inputs_s > slot.free_s) start_s += costs_.wake_s;
@@ -337,7 +338,11 @@ void Engine::GoOn(std::int32_t slot_number, double end_s) {
   Slot& slot = slots_[At(slot_number)];
   const int rank = slot.rank;
   const std::int32_t round = slot.round;
-  IssuedAt(rank, slot.first + slot.op).ended_s = end_s;
+  if (IsTransfer(slot)) {
+    transfers_[At(slot_number)].pop_front();
+  } else {
+    IssuedAt(rank, slot.first + slot.op).ended_s = end_s;
+  }
   slot.inputs_s = 0.0;
   if (++slot.position == graph_.queue_begin[At(slot_number) + 1]) {
     slot.position = graph_.queue_begin[At(slot_number)];

@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/cost/program_costs.h"
+#include "sim/program/transfer_queues.h"
 #include "sim/simulate/contention.h"
 #include "sim/simulate/simulate.h"
 #include "sim/simulate/step_graph.h"
@@ -114,7 +116,7 @@ class Engine {
   };
   struct Issued {
     double issued_s = 0;
-    double ended_s = 0;  // NaN before the end
+    double ended_s = 0;  // NaN before the end; of a transfer, for which no host waits, issued_s
   };
   // What a rank has to look at.
   struct Pending {
@@ -135,6 +137,9 @@ class Engine {
   };
 
   static bool IsHostQueue(const Slot& slot) { return slot.queue == 0; }
+  static bool IsTransfer(const Slot& slot) {
+    return IsTransferQueue(static_cast<Queue>(slot.queue));
+  }
   std::int64_t OpsOf(int rank) const;
 
   // Orders the heap: earliest first, and of equal times always the same one.
@@ -178,6 +183,12 @@ class Engine {
   void Issue(int rank, Host& host);
   void WaitForRunAhead(int rank, Host& host);
   void WakeIssue(int rank);
+  // When the slot's next op, which the host has issued, was.
+  double IssuedSeconds(std::int32_t slot_number) {
+    const Slot& slot = slots_[static_cast<std::size_t>(slot_number)];
+    if (IsTransfer(slot)) return transfers_[static_cast<std::size_t>(slot_number)].front();
+    return IssuedAt(slot.rank, slot.first + slot.op).issued_s;
+  }
   Issued& IssuedAt(int rank, std::int64_t instance) {
     return issued_[static_cast<std::size_t>(rank * issue_ring_ + (instance & (issue_ring_ - 1)))];
   }
@@ -223,6 +234,8 @@ class Engine {
   std::array<std::vector<double>, 2> ended_s_;
   std::vector<Issued> issued_;  // [rank * issue_ring_ + instance % issue_ring_]
   std::int64_t issue_ring_ = 1;
+  // [slot]: when its sends or receives that have not ended were issued, the next one's first.
+  std::vector<std::deque<double>> transfers_;
 
   std::vector<std::int64_t> left_of_round_;  // [round]: ops that have not ended
   std::vector<double> round_end_s_;

@@ -69,7 +69,10 @@ void Engine::Issue(int rank, Host& host) {
     }
     host.free_s = issued_s;
   }
-  IssuedAt(rank, instance) = {issued_s, std::numeric_limits<double>::quiet_NaN()};
+  const bool transfer = IsTransfer(slot);
+  if (transfer) transfers_[At(slot_number)].push_back(issued_s);
+  IssuedAt(rank, instance) = {issued_s,
+                              transfer ? issued_s : std::numeric_limits<double>::quiet_NaN()};
   if (++host.op == OpsOf(rank)) {
     host.op = 0;
     ++host.round;

@@ -24,6 +24,7 @@ std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 struct TimedBlock {
   Block block;
   std::vector<double> seconds;
+  double error_s = 0;  // the ops' relative errors times their seconds
 };
 
 // The blocks of a plan, each built and costed once.
@@ -60,11 +61,13 @@ class TimedBlocks {
 
  private:
   TimedBlock Timed(Block block) {
-    TimedBlock out{std::move(block), {}};
+    TimedBlock out{std::move(block), {}, 0};
     for (const Op& op : out.block.ops) {
-      double seconds = costs_.CostOf(op, PlaceOf(op.group)).seconds.front();
+      const OpCost cost = costs_.CostOf(op, PlaceOf(op.group));
+      double seconds = cost.Alone();
       if (IsCompute(op.op_class)) seconds *= straggling_;
       out.seconds.push_back(seconds);
+      out.error_s += cost.error * seconds;
     }
     return out;
   }
@@ -95,6 +98,7 @@ class OpPlayer {
   // written on.
   void Play(const TimedBlock& timed, int block_number, Pass pass) {
     const Block& block = timed.block;
+    error_s_ += timed.error_s;
     std::vector<double> written(block.slots.size(), 0.0);
     for (std::size_t s = 0; s < block.slots.size(); ++s) written[s] = ThereSince(block.slots[s]);
     double handed_s = 0;
@@ -127,6 +131,7 @@ class OpPlayer {
     return {length_s, std::min(length_s, handed_s_)};
   }
   std::vector<PassOp> TakeOps() { return std::move(ops_); }
+  double error_s() const { return error_s_; }
 
  private:
   static std::size_t BaseOf(const Block& block, const Operand& operand) {
@@ -152,6 +157,7 @@ class OpPlayer {
   double handed_s_ = 0;                     // when the block before wrote what it hands over
   std::map<std::int32_t, double> saved_s_;  // of the block that is rebuilt: by index
   std::vector<PassOp> ops_;
+  double error_s_ = 0;
 };
 
 class ChunkPlayer {
@@ -177,6 +183,7 @@ class ChunkPlayer {
   double SendSeconds() { return blocks_.SendSeconds(); }
   double wake_s() const { return wake_s_; }
   double gap_s() const { return gap_s_; }
+  double RelativeError() const { return busy_s_ > 0 ? error_s_ / busy_s_ : 0; }
 
  private:
   PassTime Run(const Stage& stage, const Chunk& chunk, Pass pass, std::vector<PassOp>& ops) {
@@ -191,12 +198,15 @@ class ChunkPlayer {
       player.Play(blocks_.Of(stage, block, pass), block, pass);
     }
     ops = player.TakeOps();
+    error_s_ += player.error_s();
+    for (const PassOp& op : ops) busy_s_ += op.end_s - op.start_s;
     return player.Time();
   }
 
   const Plan& plan_;
   TimedBlocks blocks_;
   double gap_s_, wake_s_;
+  double error_s_ = 0, busy_s_ = 0;  // of all ops played
 };
 
 }  // namespace
@@ -207,8 +217,9 @@ const std::vector<PassOp>& ChunkPlay::OpsOf(Pass pass) const {
   return pass == Pass::kBackwardWeight ? weight : backward;
 }
 
-Result<PassSimulation> SimulatePasses(const ModelSpec& model, const Plan& plan,
-                                      const CostModel& costs) {
+Result<PassSimulation> SimulatePasses(
+    const ModelSpec& model, const Plan& plan, const CostModel& costs,
+    const std::function<void(int rank, int chunk, ChunkTimes& times)>& lengthen) {
   FT_TRY(ValidatePlan(plan, model));
   if (plan.StepsOverlap()) {
     return Fail(ErrorCode::kUnsupported,
@@ -220,11 +231,13 @@ Result<PassSimulation> SimulatePasses(const ModelSpec& model, const Plan& plan,
   std::vector<ChunkTimes> times;
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);
-    for (const Chunk& chunk : stage.chunks) {
-      out.chunks.push_back(player.Play(stage, chunk));
+    for (std::size_t c = 0; c < stage.chunks.size(); ++c) {
+      out.chunks.push_back(player.Play(stage, stage.chunks[c]));
+      if (lengthen) lengthen(pp, static_cast<int>(c), out.chunks.back().times);
       times.push_back(out.chunks.back().times);
     }
   }
+  out.relative_error = player.RelativeError();
   const PipelineShape shape{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp};
   out.slots = PlaySlots(plan.schedule, shape, times,
                         {player.SendSeconds(), player.wake_s(), player.gap_s()});

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -38,6 +39,7 @@ struct PassSimulation {
   PlayedSlots slots;              // from the first forward to the last backward
   std::vector<ChunkPlay> chunks;  // [rank * chunks of a rank + chunk]
   int chunks_of_rank = 1;
+  double relative_error = 0;  // of the ops: mean of their errors by their time
 
   // The ops of one played slot, which start at its start_s.
   const std::vector<PassOp>& OpsOf(int rank, const Slot& slot) const {
@@ -53,7 +55,11 @@ struct PassSimulation {
 // gone idle costs.profile()'s wake later; a slot ends when its compute queue is free again.
 // Errors: those of ValidatePlan; kUnsupported, a schedule whose steps overlap.
 // O(ops of all chunks + slots).
-Result<PassSimulation> SimulatePasses(const ModelSpec& model, const Plan& plan,
-                                      const CostModel& costs);
+//
+//   lengthen  what a chunk's passes take beside that, as where parameters are gathered for them:
+//             called for each chunk, [rank, chunk], before the slots are played; may be empty
+Result<PassSimulation> SimulatePasses(
+    const ModelSpec& model, const Plan& plan, const CostModel& costs,
+    const std::function<void(int rank, int chunk, ChunkTimes& times)>& lengthen = {});
 
 }  // namespace foretrain

@@ -29,7 +29,7 @@ struct SimulateOptions {
   // Relative difference up to which two periods in a row, or a period and the one before the last,
   // count as equal, and the period as stable.
   double tolerance = 1e-4;
-  // Ops that the host may issue beyond the oldest unfinished one; >= 1.
+  // Ops that the host may issue beyond the oldest unfinished one but transfers; >= 1.
   int run_ahead = kRunAheadOps;
   bool contention = true;  // ops of ranks that share a machine slow one another down
   bool timeline = true;    // fill Simulation::timeline

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "sim/program/transfer_queues.h"
 #include "sim/simulate/step_graph.h"
 
 namespace foretrain {
@@ -51,7 +52,9 @@ class PartFinder {
     for (std::int32_t op = first; op < first + count; ++op) {
       const StepGraph::Node& node = graph_.nodes[At(op)];
       const bool meets = node.channel >= 0 && graph_.channel_members[At(node.channel)] > 1;
-      plain = plain && !meets && !node.contends && !node.ahead && node.slot % kQueueCount != 0;
+      const auto queue = static_cast<Queue>(node.slot % kQueueCount);
+      plain = plain && !meets && !node.contends && !node.ahead && queue != Queue::kHost &&
+              !IsTransferQueue(queue);
     }
     if (plain) return true;
     for (std::int32_t op = first; op < first + count; ++op) {

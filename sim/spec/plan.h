@@ -46,6 +46,9 @@ enum class GradientFormat : std::uint8_t { kFp32, kCompute };
 // How attention is computed: kFlash keeps scores on the chip, kStandard writes them and their
 // softmax out, [batch, heads, sequence, sequence] each.
 enum class AttentionAlgorithm : std::uint8_t { kFlash, kStandard };
+// Ops that are joined to one where the device computes them so: a residual's sum with the norm
+// behind it, and products with the activation or the gradient of a bias behind them.
+enum class FusionKind : std::uint8_t { kNone, kNorms, kEpilogues, kAll };
 enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
 enum class OffloadTarget : std::uint8_t { kNone, kHost, kNvme };
 // kQlora: adapters beside linears that are kept in 4 bits (Dettmers et al. 2023).
@@ -106,7 +109,7 @@ struct Plan {
   // Dropless with ep: rows that a rank's experts have room for, times an even share; 0: all that
   // may come.
   double expert_headroom = 0.0;
-  bool fuse = false;  // ops that the device has as one
+  FusionKind fuse = FusionKind::kNone;
 
   AttentionAlgorithm attention = AttentionAlgorithm::kFlash;
   // Probabilities with which a number becomes 0: of the embedding's output and of what attention
@@ -141,6 +144,8 @@ struct Plan {
   // these have 4 bits.
   bool HasAdapters() const { return method != TrainingMethod::kFull; }
   bool QuantizesBase() const { return method == TrainingMethod::kQlora; }
+  bool FusesNorms() const { return fuse == FusionKind::kNorms || fuse == FusionKind::kAll; }
+  bool FusesEpilogues() const { return fuse == FusionKind::kEpilogues || fuse == FusionKind::kAll; }
   bool HasDynamicScale() const { return loss_scale > 0 && loss_scale_window > 0; }
   int World() const { return dp * cp * tp * pp; }
   // Pipeline ranks that hold one stage: under DualPipe the r-th from either end hold the same.

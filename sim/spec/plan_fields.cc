@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 2> kGradientFormats = {"fp32", "compute"}
 constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
 constexpr std::array<std::string_view, 3> kOffloadTargets = {"none", "host", "nvme"};
 constexpr std::array<std::string_view, 2> kAttentions = {"flash", "standard"};
+constexpr std::array<std::string_view, 4> kFusions = {"none", "norms", "epilogues", "all"};
 constexpr std::array<std::string_view, 3> kMethods = {"full", "lora", "qlora"};
 
 constexpr double kMostDropped = 0.9;
@@ -111,6 +112,11 @@ std::vector<PlanField> MakeFields() {
                          1,
                          kMaxLayers};
   stage_layers.list = &Plan::stage_layers;
+  PlanField fuse = Choice<&Plan::fuse>(
+      "fuse", "--fuse", "none|norms|epilogues|all", kFusions,
+      "Ops that are joined to one: a residual's sum with the norm behind it; products with the "
+      "activation or the gradient of a bias behind them");
+  fuse.when_true = static_cast<std::int64_t>(FusionKind::kNorms);
   constexpr std::string_view offload = "none|host|nvme";
   return {
       Core(Integer<&Plan::dp>("dp", "--dp,--data-parallel-size", 1, kMaxRanks, "Data parallelism")),
@@ -179,7 +185,7 @@ std::vector<PlanField> MakeFields() {
       Number<&Plan::expert_headroom>(
           "expert_headroom", "--expert-headroom", "X", 1e6,
           "Rows that dropless experts of a rank have room for, times an even share; 0: all"),
-      Flag<&Plan::fuse>("fuse", "--fuse", "Use the fused ops that the device has"),
+      fuse,
       Choice<&Plan::attention>("attention", "--attention", "flash|standard", kAttentions,
                                "Whether scores stay on the chip or are written out, as their "
                                "softmax is"),

@@ -35,7 +35,8 @@ struct PlanField {
   double Plan::*number = nullptr;  // from 0 to `most`
   double most = 0;
   std::vector<int> Plan::*list = nullptr;
-  bool core = false;  // written to files even where it has its default
+  bool core = false;            // written to files even where it has its default
+  std::int64_t when_true = -1;  // kChoice: what `true` is in a file, where `false` is the first
 };
 
 // All fields, in the order in which they are shown.

@@ -30,6 +30,15 @@ void WriteField(JsonWriter& writer, const PlanField& field, const Plan& plan) {
   }
 }
 
+std::int64_t ReadChoice(JsonFields& fields, std::string_view name, const PlanField& field,
+                        std::int64_t otherwise) {
+  const JsonValue* const found = fields.Any(name);
+  const bool is_switch = found != nullptr && found->kind() == JsonValue::Kind::kBool;
+  if (is_switch && field.when_true >= 0) return found->AsBool() ? field.when_true : 0;
+  return static_cast<std::int64_t>(
+      fields.ChoiceOr(name, static_cast<std::size_t>(otherwise), field.choices));
+}
+
 }  // namespace
 
 void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& field, Plan& plan) {
@@ -45,8 +54,7 @@ void ReadPlanField(JsonFields& fields, std::string_view name, const PlanField& f
     case PlanFieldType::kFlag:
       return field.set(plan, fields.BoolOr(name, field.get(plan) != 0) ? 1 : 0);
     case PlanFieldType::kChoice:
-      return field.set(plan, static_cast<std::int64_t>(fields.ChoiceOr(
-                                 name, static_cast<std::size_t>(field.get(plan)), field.choices)));
+      return field.set(plan, ReadChoice(fields, name, field, field.get(plan)));
     case PlanFieldType::kInteger:
     case PlanFieldType::kSize:
       break;

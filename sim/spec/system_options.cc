@@ -14,7 +14,7 @@ constexpr double kMostHostSeconds = 0.1;
 constexpr std::array<std::string_view, 3> kWeightNames = {"master", "fp32", "alone"};
 constexpr std::array<std::string_view, 2> kGradientNames = {"fp32", "compute"};
 
-constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 20> kFlags = {{
+constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 21> kFlags = {{
     {"shared_gathers", &SystemOptions::shared_gathers},
     {"caching_allocator", &SystemOptions::caching_allocator},
     {"holds_gradients", &SystemOptions::holds_gradients},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<std::string_view, bool SystemOptions::*>, 20> kFl
     {"wide_norm", &SystemOptions::wide_norm},
     {"pinned_powers", &SystemOptions::pinned_powers},
     {"profiled", &SystemOptions::profiled},
+    {"cuda_graphs", &SystemOptions::cuda_graphs},
     {"fused_elementwise", &SystemOptions::fused_elementwise},
     {"fused_norm", &SystemOptions::fused_norm},
     {"fused_loss", &SystemOptions::fused_loss},
@@ -111,7 +112,8 @@ std::string ReadValue(std::string_view name, JsonFields& option, SystemOptions& 
   }
   option.Refuse(
       "value",
-      "is of no option; use weights, gradients, attention, fused_elementwise, fused_norm, "
+      "is of no option; use weights, gradients, attention, cuda_graphs, fused_elementwise, "
+      "fused_norm, "
       "fused_loss, late_metrics, fused_accumulation, host_op_s, whole_recompute, "
       "blocking_sends, blocking_tp, scatter_gather, tp_overlap, node_dispatch, adapters_used, "
       "memory_figure, memory_rank, caching_allocator, holds_gradients, keeps_gradients, "

@@ -54,13 +54,14 @@ struct SystemOptions {
   WeightStorage weights = WeightStorage::kMaster;
   GradientFormat gradients = GradientFormat::kFp32;
   AttentionKernel attention = AttentionKernel::kFlash;
+  bool cuda_graphs = false;       // kernels that do the same each step are launched as graphs
   bool fused_elementwise = true;  // SwiGLU and rotary embedding in one kernel each
   bool fused_norm = true;         // RMSNorm likewise
   bool fused_loss = true;         // cross-entropy in one pass each way, in 16 bits
   // Eager cross-entropies are metrics, taken of each micro-batch's logits behind its backward; the
   // loss itself is fused.
   bool late_metrics = false;
-  double host_op_s = 4e-6;        // host time that issues one op of the program
+  double host_op_s = 4e-6;  // host time that issues one op of the program
   // Full recomputation runs a layer's whole forward again, not only what its backward reads.
   bool whole_recompute = false;
   // Sends and receives between stages are waited for, not issued ahead.
@@ -82,11 +83,11 @@ struct SystemOptions {
   std::int64_t adapters_used = 0;
   MemoryFigure memory_figure = MemoryFigure::kAllocated;
   MemoryRank memory_rank = MemoryRank::kFullest;
-  // Whether a caching allocator serves the device's memory, by PyTorch's rules; else an arena is laid
-  // out beforehand. A preset has one unless it says otherwise.
+  // Whether a caching allocator serves the device's memory, by PyTorch's rules; else an arena is
+  // laid out beforehand. A preset has one unless it says otherwise.
   bool caching_allocator = false;
-  // What it holds beside the program. Gradients of a micro-batch, in 16 bits, until its backward has
-  // ended and they are added to the sum.
+  // What it holds beside the program. Gradients of a micro-batch, in 16 bits, until its backward
+  // has ended and they are added to the sum.
   bool holds_gradients = false;
   // They stay even then, until the next micro-batch's take their place.
   bool keeps_gradients = false;
@@ -109,14 +110,14 @@ struct SystemOptions {
   // gathers have been issued: another stream has used them, and the host runs ahead of it.
   std::int64_t late_gathers = 0;
   std::int64_t reduce_bucket_bytes = 0;  // that gradients are copied to for their sum
-  // Gradients are summed in flat copies, each of tensors until they have more elements than this; 0:
-  // where they lie.
+  // Gradients are summed in flat copies, each of tensors until they have more elements than this;
+  // 0: where they lie.
   std::int64_t flat_reduce_elements = 0;
   // Of each logit in 16 bits and its gradient: 4, or 2 where the gradient overwrites it; 0: as the
   // program has them, fp32 logits and their gradient as products read it.
   std::int64_t logit_bytes = 0;
-  std::int64_t context_bytes = 0;        // of a device's context; 0: the usual (device_overhead.h)
-  bool profiled = true;                  // activities are recorded; a preset's are not unless it says so
+  std::int64_t context_bytes = 0;  // of a device's context; 0: the usual (device_overhead.h)
+  bool profiled = true;            // activities are recorded; a preset's are not unless it says so
   // Of the host's memory: pinned buffers take powers of two bytes, and how weights come.
   bool pinned_powers = false;
   LoadOrder load = LoadOrder::kShard;

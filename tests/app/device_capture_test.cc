@@ -8,6 +8,7 @@
 
 #include "app/forecasting.h"
 #include "app/plan_flags.h"
+#include "app/run_capture.h"
 #include "app/training.h"
 #include "kernels/cpu/cpu_device.h"
 #include "tests/app/small_run.h"
@@ -112,6 +113,51 @@ TEST_F(DeviceCaptureTest, NotesWhereTheDevicesRecordingEnds) {
     return found;
   };
   EXPECT_EQ(ops(run), ops(whole));
+}
+
+// Of four processes: sums of all, clocks of each, and what went wrong with whom.
+TEST_F(DeviceCaptureTest, OfSeveralProcessesIsStoredTogether) {
+  CaptureReports reports;
+  for (int rank = 0; rank < 4; ++rank) {
+    CaptureReport& report = reports[rank];
+    report.records = true;
+    report.counts.records = 10 + rank;
+    report.counts.launches = 2;
+    report.dropped = rank;
+    report.clock_error_ns = 100 - rank;
+    report.clocks = {{.host_ns = rank, .device_ns = 50, .width_ns = 4}};
+    report.kernels["gemm"] = {5, 500};
+  }
+  reports[1].problem = reports[3].problem = "recorded no further";
+  reports[2].problem = "out of buffers";
+  const std::string path = folder.path() + "/foretrain.db";
+  RunId id = 0;
+  {
+    const auto store = Store::Open(path);
+    ASSERT_TRUE(store.has_value());
+    const auto run = (*store)->BeginRun({.world = 4});
+    ASSERT_TRUE(run.has_value());
+    id = (*run)->id();
+    ASSERT_TRUE(StoreCapture(**run, reports).has_value());
+    ASSERT_TRUE((*run)->Finish(RunStatus::kFinished).has_value());
+  }
+  const auto reader = StoreReader::Open(path);
+  ASSERT_TRUE(reader.has_value());
+  const auto run = reader->LoadRun(id);
+  ASSERT_TRUE(run.has_value()) << run.error().message;
+  EXPECT_EQ(run->info.totals.dropped, 0 + 1 + 2 + 3);
+  EXPECT_EQ(run->info.totals.clock_error_ns, 100);
+  EXPECT_EQ(Figure(*run, "device_records"), 10 + 11 + 12 + 13);
+  EXPECT_EQ(Figure(*run, "launches"), 8);
+  ASSERT_EQ(run->clocks.size(), 4U);
+  EXPECT_EQ(run->clocks[3], (ClockReading{3, 3, 50, 4}));
+  ASSERT_THAT(run->notes, SizeIs(2));
+  EXPECT_EQ(run->notes[0].text, "rank 2: out of buffers");
+  EXPECT_EQ(run->notes[1].text, "ranks 1, 3: recorded no further");
+  const auto kernels = reader->Attachment(id, "kernels");
+  ASSERT_TRUE(kernels.has_value());
+  const auto gemm = nlohmann::json::parse(*kernels).at("kernels").at(0);
+  EXPECT_EQ(gemm.at("calls"), 20);
 }
 
 }  // namespace

@@ -72,6 +72,13 @@ TEST(ProcessesOfTheProgram, RefuseToTrainDifferentThings) {
   EXPECT_EQ(folder.Read("codes"), "2 2\n") << end.errors;
   EXPECT_THAT(end.errors, HasSubstr("rank 1 has another command than rank 0"));
   EXPECT_THAT(folder.Read("err1"), HasSubstr("rank 1 has another command than rank 0"));
+
+  folder.Write("other.txt", std::string(1 << 14, 'x'));
+  std::string other = train;
+  other.replace(other.find("text.txt"), 8, "other.txt");
+  const ProgramEnd data = RunCommand(folder.path(), Pair(train, other));
+  EXPECT_EQ(folder.Read("codes"), "2 2\n") << data.errors;
+  EXPECT_THAT(data.errors, HasSubstr("rank 1 has another data file than rank 0: 16384 tokens"));
 }
 
 TEST(ProcessesOfTheProgram, SayWhoHasNotCome) {

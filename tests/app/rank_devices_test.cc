@@ -67,9 +67,22 @@ TEST(RankDevices, TheyShareOneThatIsNamedOrAskedForOrAllThereIs) {
   const auto asked = PlaceRanks(Dp(2), Gpus(4), true, "/no/libnccl");
   ASSERT_TRUE(asked.has_value());
   EXPECT_THAT(asked->local, ElementsAre(LocalRank{0, 0}, LocalRank{1, 0}));
-  const auto few = PlaceRanks(Dp(4), Gpus(2), false, "/no/libnccl");
+}
+
+TEST(RankDevices, SeveralShareEachOfFewerGpusThatReadEachOther) {
+  const auto few = PlaceRanks(Dp(4), Gpus(2), false, "/no/libnccl", TestPlugin("driver_two"));
   ASSERT_TRUE(few.has_value());
-  EXPECT_EQ(few->local.back().device, 0);
+  EXPECT_THAT(few->local,
+              ElementsAre(LocalRank{0, 0}, LocalRank{1, 0}, LocalRank{2, 1}, LocalRank{3, 1}));
+  EXPECT_EQ(few->world, nullptr);
+  EXPECT_EQ(few->text, "4 ranks on GPUs 0 0 1 1, which read each other's memory");
+  const auto odd = PlaceRanks(Dp(3), Gpus(2), false, "/no/libnccl", TestPlugin("driver_two"));
+  ASSERT_TRUE(odd.has_value());
+  EXPECT_THAT(odd->local, ElementsAre(LocalRank{0, 0}, LocalRank{1, 0}, LocalRank{2, 1}));
+  const auto apart = PlaceRanks(Dp(4), Gpus(2), false, "/no/libnccl", "/no/libcuda");
+  ASSERT_TRUE(apart.has_value());
+  EXPECT_EQ(apart->local.back().device, 0);
+  EXPECT_EQ(apart->text, "4 ranks share GPU 0: the machine's 2 do not read each other's memory");
 }
 
 TEST(RankDevices, OneRankNeedsNoNccl) {

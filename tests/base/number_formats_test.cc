@@ -31,6 +31,39 @@ TEST(NumberFormats, RoundToBf16HalvesToEven) {
   EXPECT_EQ(FloatOfBf16(0xc040), -3.0F);
 }
 
+// 2^-7 lies between numbers of bf16 that are 1 or more: of 4,096 draws the share that goes up is
+// how far x lies on its way, but for 5 standard deviations.
+TEST(NumberFormats, StochasticRoundingToBf16KeepsTheMean) {
+  constexpr int kDraws = 4096;
+  for (const float sign : {1.0F, -1.0F}) {
+    for (const double way : {0.0, 1.0 / 1024, 0.125, 0.5, 0.875}) {
+      const float x = sign * static_cast<float>(1.5 + way / 128);
+      int far = 0;
+      for (std::uint32_t noise = 1; noise <= kDraws; ++noise) {
+        const float rounded = StochasticBf16(x, noise);
+        ASSERT_TRUE(rounded == sign * 1.5F || rounded == sign * 1.5078125F) << rounded;
+        far += rounded == sign * 1.5F ? 0 : 1;
+      }
+      EXPECT_NEAR(far, way * kDraws, 5 * std::sqrt(way * (1 - way) * kDraws)) << x;
+    }
+  }
+  EXPECT_EQ(StochasticBf16(INFINITY, 7), INFINITY);
+  EXPECT_EQ(StochasticBf16(-INFINITY, 7), -INFINITY);
+  EXPECT_TRUE(std::isnan(StochasticBf16(std::nanf(""), 7)));
+}
+
+// Draws of the numbers of one step are of each other independent: their mean, too, is that of what
+// was rounded. Each is off by less than 2^-7, by 2^-8.8 in the root of the mean square at most.
+TEST(NumberFormats, StochasticRoundingOfManyNumbersKeepsTheirMean) {
+  constexpr int kNumbers = 65536;
+  double sum = 0;
+  for (int i = 0; i < kNumbers; ++i) {
+    const float x = 1.0F + static_cast<float>(i) / kNumbers;
+    sum += double{StochasticBf16(x, 12345)} - double{x};
+  }
+  EXPECT_NEAR(sum / kNumbers, 0.0, 5 * std::ldexp(0.41, -7) / std::sqrt(kNumbers));
+}
+
 // binary16 by its definition: 1,024 numbers a power of two from 2^-14 on, below it multiples of
 // 2^-24; 65504 is the largest, and from halfway to 65536 on there is infinity.
 TEST(NumberFormats, Fp16HasTheNumbersOfItsDefinitionAndRoundsToTheNearest) {

@@ -47,7 +47,8 @@ TEST_F(DeviceTest, TableIsComplete) {
 TEST_F(DeviceTest, SupportsEveryKernelInFp32AllButTheLossIn16BitsAndProductsIn8) {
   for (int kernel = 0; kernel < FT_KERNEL_COUNT; ++kernel) {
     EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_F32), 1) << kernel;
-    const bool scaled = kernel == FT_KERNEL_GEMM || kernel == FT_KERNEL_QUANTIZE_TENSOR;
+    const bool scaled = kernel == FT_KERNEL_GEMM || kernel == FT_KERNEL_GROUPED_GEMM ||
+                        kernel == FT_KERNEL_QUANTIZE_TENSOR;
     EXPECT_EQ(api.supports(static_cast<FtKernel>(kernel), FT_FP8), scaled ? 1 : 0) << kernel;
   }
   for (const FtDtype dtype : {FT_BF16, FT_F16}) {

@@ -316,7 +316,8 @@ TEST_P(ExpertsTest, GroupedGemmEqualsTheReferenceForUnequalRuns) {
       Run(api_.grouped_gemm,
           FtGroupedGemm{a.data(), b.data(), out.data(), c.equal ? nullptr : counts.data(), rows,
                         c.out, c.in, c.experts, static_cast<std::int64_t>(c.counts.size()),
-                        c.stride, mode, adds ? 1 : 0, FT_F32, FT_F32, FT_F32});
+                        c.stride, mode, adds ? 1 : 0, FT_F32, FT_F32, FT_F32, nullptr, nullptr,
+                        FT_SCALE_TENSOR, FT_SCALE_TENSOR});
     };
     Floats y(dy.size(), kNan), dx(x.size(), kNan), dw(w.size(), kNan);
     run(FT_GROUPED_FORWARD, x, w, y, false);
@@ -366,9 +367,9 @@ TEST_P(ExpertsTest, RefusesWhatLiesOutsideItsTensorsOrTakesItForNothing) {
   EXPECT_STREQ(api_.queue_error(queue_.get()),
                "cpu expert_gather: sources[1] is 9: must be from -1 to 3");
   const Ids counts = {1, 2};
-  const FtGroupedGemm gemm{x.data(), x.data(), out.data(), counts.data(),      2, 2,      2,
-                           2,        2,        0,          FT_GROUPED_FORWARD, 0, FT_F32, FT_F32,
-                           FT_F32};
+  FtGroupedGemm gemm{};
+  gemm.a = x.data(), gemm.b = x.data(), gemm.c = out.data(), gemm.counts = counts.data();
+  gemm.rows = gemm.out = gemm.in = gemm.experts = gemm.groups = 2;
   EXPECT_EQ(api_.grouped_gemm(queue_.get(), &gemm), FT_FAILED);
   EXPECT_STREQ(api_.queue_error(queue_.get()), "cpu grouped_gemm: counts add up to 3 of 2 rows");
 }

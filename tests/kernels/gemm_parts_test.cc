@@ -5,6 +5,7 @@
 
 #include "base/number_formats.h"
 #include "kernels/cpu/wide_copies.h"
+#include "kernels/formats.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -146,6 +147,23 @@ TEST_P(EpilogueTest, ActivatesAndKeepsWhatItActivated) {
   }
 }
 
+TEST_P(EpilogueTest, ActivatesWithoutKeeping) {
+  const bool is_gpu = GetParam().cuda == CudaThreads::kGpu;
+  for (const FtActivation f : {FT_GELU_TANH, FT_GELU_ERF, FT_RELU, FT_SQUARED_RELU}) {
+    for (const bool has_bias : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "activation " << f << " bias " << has_bias);
+      const Ends kept =
+          Fused(FT_EPILOGUE_ACTIVATE, f, Floats(SizeOf(kRows * kWide), kNan), has_bias);
+      Floats c(SizeOf(kRows * kWide), kNan);
+      FtGemm g = Dense(a_.data(), b_.data(), c.data(), {kRows, kCols, kDepth, false, true});
+      g.ldc = kWide, g.epilogue = FT_EPILOGUE_ACTIVATE, g.activation = f;
+      g.bias = has_bias ? bias_.data() : nullptr;
+      Run(api_.gemm, g);
+      ExpectEqualRows(c, kept.c, kCols, kWide, is_gpu);
+    }
+  }
+}
+
 TEST_P(EpilogueTest, MultipliesByTheSlopeOfTheActivation) {
   const bool is_gpu = GetParam().cuda == CudaThreads::kGpu;
   Floats aux = Random(kRows * kWide, 4, 4.0F);
@@ -198,6 +216,9 @@ TEST_P(EpilogueTest, In16BitsRoundsWhatItStores) {
   }
   ExpectClose(wide_of(aux), y, of_aux, "aux");
   ExpectClose(wide_of(c), f, of_c, "c");
+  g.aux = nullptr;
+  Run(api_.gemm, g);
+  ExpectClose(wide_of(c), f, of_c, "c alone");
 }
 
 // ---- sums of rows
@@ -237,6 +258,8 @@ TEST_P(GemmPartsTest, RefusesWhatItsPartsDoNotTake) {
   refused(g, "ld_aux is 3: must be at least 4");
   g.ld_aux = 4, g.accumulate = 1;
   refused(g, "epilogue: adds to nothing");
+  g.accumulate = 0, g.epilogue = FT_EPILOGUE_SLOPE, g.aux = nullptr;
+  refused(g, "aux");
   g = plain, g.row_sums = aux.data();
   refused(g, "row_sums: of a dense transposed a alone");
 }
@@ -277,6 +300,88 @@ TEST_P(GemmPartsTest, MultipliesCodesAndScalesOfBothFormats) {
         for (double& x : of_rows) x *= 0.5;
         ExpectClose(sums, of_rows, {0.0}, "sums of rows");
       }
+    }
+  }
+}
+
+// Whole numbers from -4 to 4 as codes, with scales of 1/2 to 4: all sums are exact.
+struct Scaled8 {
+  Scaled8(std::int64_t rows, std::int64_t cols, FtScaling by, std::uint32_t seed) {
+    for (const float x : Random(rows * cols, seed, 4.4F)) {
+      codes.push_back(Fp8OfFloat(std::round(x)));
+    }
+    for (const float x : Random(ScaleCount(by, rows, cols), seed + 1, 2.4F)) {
+      scales.push_back(std::exp2(std::round(std::abs(x)) - 1.0F));
+    }
+    for (std::int64_t i = 0; i < rows * cols; ++i) {
+      const auto place = SizeOf(ScalePlace(by, cols, i / cols, i % cols));
+      numbers.push_back(scales[place] * FloatOfFp8(codes[SizeOf(i)]));
+    }
+  }
+  Codes codes;
+  Floats scales, numbers;
+};
+
+TEST_P(GemmPartsTest, MultipliesCodesWithScalesOfBlocks) {
+  for (const auto& [m, n, k] :
+       {std::array<std::int64_t, 3>{5, 7, 1}, {1, 130, 9}, {130, 140, 270}}) {
+    for (const int trans : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << m << "x" << n << "x" << k << " " << trans);
+      const reference::GemmShape shape{m, n, k, (trans & 1) != 0, (trans & 2) != 0};
+      const FtScaling of_a = shape.trans_a ? FT_SCALE_COLUMNS : FT_SCALE_ROWS,
+                      of_b = shape.trans_a ? FT_SCALE_COLUMNS : FT_SCALE_TILES;
+      const Scaled8 a(shape.trans_a ? k : m, shape.trans_a ? m : k, of_a, 1),
+          b(shape.trans_b ? n : k, shape.trans_b ? k : n, of_b, 5);
+      Floats c(SizeOf(m * n), kNan);
+      FtGemm g = Dense(a.codes.data(), b.codes.data(), c.data(), shape);
+      g.dtype = FT_FP8, g.a_scale = a.scales.data(), g.b_scale = b.scales.data();
+      g.a_scaling = of_a, g.b_scaling = of_b;
+      Run(api_.gemm, g);
+      ExpectClose(c, reference::Gemm(shape, ToDouble(a.numbers), ToDouble(b.numbers), {}), {0.0},
+                  "c");
+    }
+  }
+}
+
+// 11 rows of experts 0 and 1, 7 and 4 of them, each product beside that of the rows alone.
+TEST_P(GemmPartsTest, MultipliesCodesOfExperts) {
+  const std::int64_t rows = 11, out = 128, in = 40, first[] = {0, 7, 11};
+  const std::vector<std::int32_t> counts = {7, 4};
+  for (const bool blocks : {false, true}) {
+    for (const FtGroupedMode mode : {FT_GROUPED_FORWARD, FT_GROUPED_INPUT, FT_GROUPED_WEIGHT}) {
+      SCOPED_TRACE(testing::Message() << blocks << " " << mode);
+      const bool forward = mode == FT_GROUPED_FORWARD, weight = mode == FT_GROUPED_WEIGHT;
+      const FtScaling of_rows = !blocks  ? FT_SCALE_TENSOR
+                                : weight ? FT_SCALE_COLUMNS
+                                         : FT_SCALE_ROWS;
+      const FtScaling of_b = !blocks ? FT_SCALE_TENSOR : weight ? of_rows : FT_SCALE_TILES;
+      const std::int64_t a_cols = forward ? in : out;
+      const Scaled8 a(rows, a_cols, of_rows, 1), b(weight ? rows : 2 * out, in, of_b, 5);
+      Floats c(SizeOf(weight ? 2 * out * in : rows * (forward ? out : in)), kNan);
+      FtGroupedGemm g{};
+      g.a = a.codes.data(), g.b = b.codes.data(), g.c = c.data(), g.counts = counts.data();
+      g.rows = rows, g.out = out, g.in = in, g.experts = g.groups = 2, g.mode = mode;
+      g.dtype = FT_FP8, g.a_scale = a.scales.data(), g.b_scale = b.scales.data();
+      g.a_scaling = of_rows, g.b_scaling = of_b;
+      Run(api_.grouped_gemm, g);
+      Tensor expected;
+      for (int e = 0; e < 2; ++e) {
+        const auto part = [&](const Floats& x, std::int64_t from, std::int64_t to) {
+          return ToDouble(Floats(x.begin() + from, x.begin() + to));
+        };
+        const std::int64_t count = first[e + 1] - first[e];
+        const Tensor of_a = part(a.numbers, first[e] * a_cols, first[e + 1] * a_cols);
+        const Tensor right = weight ? part(b.numbers, first[e] * in, first[e + 1] * in)
+                                    : part(b.numbers, e * out * in, (e + 1) * out * in);
+        const reference::GemmShape shape{weight ? out : count, forward ? out : in,
+                                         weight    ? count
+                                         : forward ? in
+                                                   : out,
+                                         weight, forward};
+        const Tensor one = reference::Gemm(shape, of_a, right, {});
+        expected.insert(expected.end(), one.begin(), one.end());
+      }
+      ExpectClose(c, expected, {0.0}, "c");
     }
   }
 }

@@ -18,7 +18,8 @@ namespace foretrain::test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr int kDefault = 1, kBias = 4, kGeluAux = 160, kGeluAuxBias = 164, kDGelu = 192,
+constexpr int kDefault = 1, kBias = 4, kGeluBias = 36, kGeluAux = 160, kGeluAuxBias = 164,
+              kDGelu = 192,
               kBiasGrad = 512;         // cublasLtEpilogue_t
 constexpr int kTf32 = 77, kFp32 = 68;  // cublasComputeType_t
 using Codes = std::vector<std::uint8_t>;
@@ -96,6 +97,12 @@ class EndsTest : public LibraryGemmTest {
     ExpectClose(aux_, y_, Scaled(Absolute(y_), kUnit), "aux");
     ExpectClose(c_, reference::GeluForward(y_), {1e-6}, "c");
   }
+  void ActivateAlone() {
+    FtGemm g = Dense(a_.data(), b_.data(), c_.data(), shape_);
+    g.bias = bias_.data(), g.epilogue = FT_EPILOGUE_ACTIVATE;
+    Run(g);
+    ExpectClose(c_, reference::GeluForward(y_), {1e-6}, "c alone");
+  }
   void Slope() {
     const Floats aux = Random(kRows * kCols, 4, 3.0F);
     aux_ = aux;
@@ -110,15 +117,17 @@ class EndsTest : public LibraryGemmTest {
 
 TEST_F(EndsTest, AreTheLibrarysWhereItHasThem) {
   Activate();
+  ActivateAlone();
   Slope();
-  EXPECT_EQ(FakeLibrary().epilogues, (std::vector<int>{kGeluAuxBias, kDGelu}));
+  EXPECT_EQ(FakeLibrary().epilogues, (std::vector<int>{kGeluAuxBias, kGeluBias, kDGelu}));
 }
 
 TEST_F(EndsTest, AreKernelsBehindAProductWhereItHasNot) {
-  FakeLibrary().refused = {kGeluAux, kGeluAuxBias, kDGelu};
+  FakeLibrary().refused = {kGeluBias, kGeluAux, kGeluAuxBias, kDGelu};
   Activate();
+  ActivateAlone();
   Slope();
-  EXPECT_EQ(FakeLibrary().epilogues, (std::vector<int>{kBias, kDefault}));
+  EXPECT_EQ(FakeLibrary().epilogues, (std::vector<int>{kBias, kBias, kDefault}));
 }
 
 TEST_F(EndsTest, WithErfAreNoneOfTheLibrarys) {

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "base/number_formats.h"
+#include "kernels/formats.h"
 #include "tests/kernels/support.h"
 
 namespace foretrain::test {
@@ -29,6 +31,27 @@ class QuantizeTensorTest : public KernelTest {
     g.format = format;
     Run(api_.quantize_tensor, g);
     return made;
+  }
+  // Of e4m3, as the test of one scale says.
+  static void ExpectNearest(const Floats& x, const Codes& out, const Floats& scales,
+                            FtScaling scaling, std::int64_t cols) {
+    Floats most(scales.size(), 0.0F);
+    const auto place = [&](std::size_t i) {
+      const auto at = static_cast<std::int64_t>(i);
+      return static_cast<std::size_t>(ScalePlace(scaling, cols, at / cols, at % cols));
+    };
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      most[place(i)] = std::max(most[place(i)], std::abs(x[i]));
+    }
+    for (std::size_t i = 0; i < scales.size(); ++i) {
+      ASSERT_NEAR(scales[i], most[i] / 448.0, most[i] / 448.0 * kUnit) << "scale " << i;
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double scale = scales[place(i)], size = std::abs(static_cast<double>(x[i]));
+      ASSERT_NEAR(static_cast<double>(FloatOfFp8(out[i])) * scale, x[i],
+                  std::max(0x1p-4 * size, 0x1p-10 * scale) + 4 * kUnit * size)
+          << i;
+    }
   }
   static float ValueOf(FtDtype format, std::uint8_t code) {
     return format == FT_FP8 ? FloatOfFp8(code) : FloatOfE5m2(code);
@@ -99,6 +122,66 @@ TEST_P(QuantizeTensorTest, OfNothingWritesTheScaleAlone) {
   const Made made = Quantize({}, 0, FT_FP8);
   EXPECT_EQ(made.scale, 0.0F);
   EXPECT_EQ(made.absmax, 0.0F);
+}
+
+// By what shares a scale, and in the way of the test above; from numbers, and from codes whose rows
+// have scales.
+TEST_P(QuantizeTensorTest, SharesScalesByRowsColumnsAndSquaresOf128) {
+  for (const FtScaling scaling : {FT_SCALE_ROWS, FT_SCALE_COLUMNS, FT_SCALE_TILES}) {
+    for (const auto& [rows, cols] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 5}, {128, 256}, {130, 200}, {300, 64}}) {
+      SCOPED_TRACE(testing::Message() << scaling << " " << rows << "x" << cols);
+      Floats x = Random(rows * cols, 1, 3.0F);
+      for (std::size_t i = 0; i < x.size(); i += 3) x[i] *= 1e-3F;
+      const auto quantize = [&](FtQuantizeTensor g, FtScaling by, Codes& out, Floats& scales) {
+        out.assign(x.size(), 0xff);
+        scales.assign(static_cast<std::size_t>(ScaleCount(by, rows, cols)), kNan);
+        g.out = out.data(), g.scale = scales.data();
+        g.rows = rows, g.cols = cols, g.format = FT_FP8, g.scaling = by;
+        Run(api_.quantize_tensor, g);
+      };
+      FtQuantizeTensor of_numbers{}, of_codes{};
+      of_numbers.x = x.data();
+      Codes out, again;
+      Floats scales, of_again;
+      quantize(of_numbers, scaling, out, scales);
+      ExpectNearest(x, out, scales, scaling, cols);
+      Codes by_rows;
+      Floats of_rows;
+      quantize(of_numbers, FT_SCALE_ROWS, by_rows, of_rows);
+      of_codes.x = by_rows.data(), of_codes.dtype = FT_FP8;
+      of_codes.x_scale = of_rows.data(), of_codes.x_scaling = FT_SCALE_ROWS;
+      quantize(of_codes, scaling, again, of_again);
+      Floats kept(x.size());
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto at = static_cast<std::int64_t>(i);
+        kept[i] = of_rows[static_cast<std::size_t>(
+                      ScalePlace(FT_SCALE_ROWS, cols, at / cols, at % cols))] *
+                  FloatOfFp8(by_rows[i]);
+      }
+      ExpectNearest(kept, again, of_again, scaling, cols);
+    }
+  }
+}
+
+TEST_P(QuantizeTensorTest, OfABlockThatIsNotFiniteHasNoFiniteScaleAndOthersDo) {
+  Floats x = Random(4 * 256, 1), scales(8, kNan);
+  x[256 + 130] = kNan;
+  Codes out(x.size());
+  FtQuantizeTensor g{};
+  g.x = x.data(), g.out = out.data(), g.scale = scales.data(), g.rows = 4, g.cols = 256;
+  g.format = FT_FP8, g.scaling = FT_SCALE_ROWS;
+  Run(api_.quantize_tensor, g);
+  for (std::size_t i = 0; i < scales.size(); ++i) EXPECT_EQ(std::isfinite(scales[i]), i != 3) << i;
+}
+
+TEST_P(QuantizeTensorTest, MakesTheScaleAlone) {
+  const Floats x = {1.0F, -7.0F, 3.0F};
+  float scale = 0.0F;
+  FtQuantizeTensor g{};
+  g.x = x.data(), g.scale = &scale, g.rows = 1, g.cols = 3, g.format = FT_FP8;
+  Run(api_.quantize_tensor, g);
+  EXPECT_EQ(scale, 7.0F / 448.0F);
 }
 
 TEST_P(QuantizeTensorTest, RefusesOtherFormats) {

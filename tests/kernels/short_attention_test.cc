@@ -6,164 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/wide_copies.h"
-#include "tests/kernels/attention_bounds.h"
-#include "tests/kernels/support.h"
+#include "tests/kernels/short_attention.h"
 
 namespace foretrain::test {
 namespace {
-
-using Codes = std::vector<std::uint16_t>;
-using reference::AttentionShape;
-
-// Numbers of 8 and of 11 bits: half a unit in the last place, and half the least of them.
-struct ShortFormat {
-  FtDtype dtype;
-  Rounding rounding;
-};
-constexpr ShortFormat kBf16{FT_BF16, {0x1p-8, 0x1p-134}};
-constexpr ShortFormat kFp16{FT_F16, {0x1p-11, 0x1p-25}};
-
-Codes Shortened(FtDtype dtype, const Floats& x) {
-  Codes codes(x.size());
-  Narrow(dtype, x.data(), codes.data(), static_cast<std::int64_t>(x.size()));
-  return codes;
-}
-Floats Longer(FtDtype dtype, const Codes& codes) {
-  Floats x(codes.size());
-  Widen(dtype, codes.data(), x.data(), static_cast<std::int64_t>(codes.size()));
-  return x;
-}
-
-// The bound of each element once it is stored.
-Tensor Stored(const Tensor& bounds, const Tensor& expected, const Rounding& rounding) {
-  Tensor stored = bounds;
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    stored[i] += rounding.unit * (std::abs(expected[i]) + bounds[i]) + rounding.floor;
-  }
-  return stored;
-}
-
-// Rounded random inputs: what the codes hold.
-struct Inputs {
-  Inputs(const AttentionShape& s, FtDtype dtype)
-      : q(Rounded(dtype, Random(s.batch * s.sequence * s.heads * s.head_dim, 1, 2.0F))),
-        k(Rounded(dtype, Random(s.batch * s.sequence * s.kv_heads * s.head_dim, 2, 2.0F))),
-        v(Rounded(dtype, Random(s.batch * s.sequence * s.kv_heads * s.ValueDim(), 3))),
-        dout(Rounded(dtype, Random(s.batch * s.sequence * s.heads * s.ValueDim(), 4))) {}
-  static Tensor Rounded(FtDtype dtype, const Floats& x) {
-    return ToDouble(Longer(dtype, Shortened(dtype, x)));
-  }
-  Tensor q, k, v, dout;
-};
-
-Codes CodesOf(FtDtype dtype, const Tensor& x) {
-  return Shortened(dtype, Floats(x.begin(), x.end()));
-}
-
-// Rows [q | k | v | gap] whose gap, of 8 numbers so that rows stay aligned, holds NaN.
-struct Packed {
-  static constexpr std::int64_t kGap = 8;
-
-  Packed(const AttentionShape& s, FtDtype dtype)
-      : rows(s.batch * s.sequence),
-        widths{s.heads * s.head_dim, s.kv_heads * s.head_dim, s.kv_heads * s.ValueDim()},
-        stride(widths[0] + widths[1] + widths[2] + kGap),
-        nan(Shortened(dtype, {std::numeric_limits<float>::quiet_NaN()})[0]),
-        data(static_cast<std::size_t>(rows * stride), nan) {}
-
-  std::uint16_t* At(int part) {
-    return data.data() + (part > 0 ? widths[0] : 0) + (part > 1 ? widths[1] : 0);
-  }
-  void Put(int part, const Codes& x) {
-    for (std::int64_t i = 0; i < rows * widths[part]; ++i) {
-      At(part)[i / widths[part] * stride + i % widths[part]] = x[static_cast<std::size_t>(i)];
-    }
-  }
-  Codes Get(int part) {
-    Codes x;
-    for (std::int64_t i = 0; i < rows * widths[part]; ++i) {
-      x.push_back(At(part)[i / widths[part] * stride + i % widths[part]]);
-    }
-    return x;
-  }
-  void ExpectGapIsNan() const {
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      if (static_cast<std::int64_t>(i) % stride < stride - kGap) continue;
-      ASSERT_EQ(data[i], nan) << "a number was written beside the slices";
-    }
-  }
-
-  std::int64_t rows, widths[3], stride;
-  std::uint16_t nan;
-  Codes data;
-};
-
-class ShortAttentionTest : public KernelTest {
- protected:
-  template <class Arguments>
-  Arguments Sized(const AttentionShape& s, const ShortFormat& format, std::int64_t stride) {
-    Arguments g{};
-    g.batch = s.batch, g.sequence = s.sequence, g.row_stride = stride, g.window = s.window;
-    g.heads = static_cast<std::int32_t>(s.heads);
-    g.kv_heads = static_cast<std::int32_t>(s.kv_heads);
-    g.head_dim = static_cast<std::int32_t>(s.head_dim);
-    g.value_dim = static_cast<std::int32_t>(s.value_dim);
-    g.dtype = format.dtype;
-    return g;
-  }
-
-  void Check(const AttentionShape& s, const ShortFormat& format) {
-    SCOPED_TRACE("sequence " + std::to_string(s.sequence) + " heads " + std::to_string(s.heads) +
-                 "/" + std::to_string(s.kv_heads) + " head_dim " + std::to_string(s.head_dim) +
-                 "/" + std::to_string(s.ValueDim()) + " window " + std::to_string(s.window));
-    const Inputs in(s, format.dtype);
-    const auto bounds = BoundAttention(s, in.q, in.k, in.v, in.dout, format.rounding);
-    Packed packed(s, format.dtype);
-    packed.Put(0, CodesOf(format.dtype, in.q));
-    packed.Put(1, CodesOf(format.dtype, in.k));
-    packed.Put(2, CodesOf(format.dtype, in.v));
-    const auto forward = reference::AttentionForward(s, in.q, in.k, in.v);
-    CheckForward(s, format, packed, forward, bounds);
-    CheckBackward(s, format, packed, in, forward, bounds);
-  }
-
-  void CheckForward(const AttentionShape& s, const ShortFormat& format, Packed& packed,
-                    const reference::AttentionOutputs& expected, const AttentionBounds& bounds) {
-    Codes out(expected.out.size(), packed.nan);
-    Floats lse(expected.lse.size(), std::numeric_limits<float>::quiet_NaN());
-    auto g = Sized<FtAttentionForward>(s, format, packed.stride);
-    g.q = packed.At(0), g.k = packed.At(1), g.v = packed.At(2);
-    g.out = out.data(), g.lse = lse.data();
-    Run(api_.attention_forward, g);
-    ExpectClose(Longer(format.dtype, out), expected.out,
-                Stored(bounds.out, expected.out, format.rounding), "out");
-    ExpectClose(lse, expected.lse, bounds.lse, "lse");
-  }
-
-  void CheckBackward(const AttentionShape& s, const ShortFormat& format, Packed& packed,
-                     const Inputs& in, const reference::AttentionOutputs& forward,
-                     const AttentionBounds& bounds) {
-    const Codes out = CodesOf(format.dtype, forward.out), dout = CodesOf(format.dtype, in.dout);
-    const Floats lse(forward.lse.begin(), forward.lse.end());
-    const auto expected = reference::AttentionBackward(
-        s, in.q, in.k, in.v, ToDouble(Longer(format.dtype, out)), ToDouble(lse), in.dout);
-    Packed grads(s, format.dtype);
-    auto g = Sized<FtAttentionBackward>(s, format, packed.stride);
-    g.q = packed.At(0), g.k = packed.At(1), g.v = packed.At(2);
-    g.out = out.data(), g.lse = lse.data(), g.dout = dout.data();
-    g.dq = grads.At(0), g.dk = grads.At(1), g.dv = grads.At(2);
-    Run(api_.attention_backward, g);
-    grads.ExpectGapIsNan();
-    const auto close = [&](int part, const Tensor& to, const Tensor& bound, const char* what) {
-      ExpectClose(Longer(format.dtype, grads.Get(part)), to, Stored(bound, to, format.rounding),
-                  what);
-    };
-    close(0, expected.q, bounds.q, "dq");
-    close(1, expected.k, bounds.k, "dk");
-    close(2, expected.v, bounds.v, "dv");
-  }
-};
 
 AttentionShape Shape(std::int64_t sequence, std::int64_t head_dim) {
   return {.batch = 1, .sequence = sequence, .heads = 1, .kv_heads = 1, .head_dim = head_dim};
@@ -215,7 +61,7 @@ TEST_P(ShortAttentionTest, TakesHeadsOfValuesOfAnotherWidth) {
 // What later positions hold changes nothing, to the bit.
 TEST_P(ShortAttentionTest, IgnoresLaterPositions) {
   const AttentionShape s = Shape(150, 64);
-  const Inputs in(s, FT_BF16);
+  const ShortInputs in(s, FT_BF16);
   Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, in.k), v = CodesOf(FT_BF16, in.v);
   const auto forward = [&](Codes& out, Floats& lse) {
     out.assign(q.size(), 0);
@@ -239,7 +85,7 @@ TEST_P(ShortAttentionTest, IgnoresLaterPositions) {
 // A NaN in a key reaches every query that sees it and no other.
 TEST_P(ShortAttentionTest, CarriesNanOfAKeyToEveryLaterQuery) {
   const AttentionShape s = Shape(70, 64);
-  const Inputs in(s, FT_BF16);
+  const ShortInputs in(s, FT_BF16);
   Tensor key = in.k;
   key[3 * 64] = std::numeric_limits<double>::quiet_NaN();
   const Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, key), v = CodesOf(FT_BF16, in.v);
@@ -302,7 +148,7 @@ class ShortAttentionPartTest : public ShortAttentionTest {
 
 void ShortAttentionPartTest::CheckParts(const AttentionShape& s) {
   const std::int64_t width = s.heads * s.head_dim, kv_width = s.kv_heads * s.head_dim;
-  const Inputs in(s, FT_BF16);
+  const ShortInputs in(s, FT_BF16);
   const Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, in.k), v = CodesOf(FT_BF16, in.v),
               dout = CodesOf(FT_BF16, in.dout);
   const auto forward = reference::AttentionForward(s, in.q, in.k, in.v);
@@ -368,7 +214,7 @@ TEST_P(ShortAttentionPartTest, PartsMergeIntoTheWhole) {
 // Queries that see no key: 0 and -inf, and with what was there, what was there.
 TEST_P(ShortAttentionPartTest, KeepsOutputsOfQueriesThatSeeNoKey) {
   const AttentionShape s = Shape(2 * kPiece, 64);
-  const Inputs in(s, FT_BF16);
+  const ShortInputs in(s, FT_BF16);
   const Codes q = CodesOf(FT_BF16, in.q), k = CodesOf(FT_BF16, in.k), v = CodesOf(FT_BF16, in.v);
   const Rank early{{{0, 0, kPiece}, {kPiece, kPiece, kPiece}}};
   const Rank late{{{0, 5000, kPiece}, {kPiece, 6000, kPiece}}};

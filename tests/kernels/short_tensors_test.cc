@@ -155,6 +155,39 @@ TEST_P(ShortTensorsTest, UpdatesWriteTheMasterAndItsShortCopy) {
   }
 }
 
+// Weights without a master are what the update makes of them in fp32, rounded once by the noise.
+TEST_P(ShortTensorsTest, UpdatesRoundWeightsWithoutAMasterStochastically) {
+  constexpr std::int64_t n = 301;
+  const Codes start = Shortened(FT_BF16, Random(n, 1));
+  const Floats grad = Random(n, 2);
+  for (const FtDtype moments : {FT_F32, FT_BF16}) {
+    for (const std::uint32_t noise : {1U, 0xdeadbeefU}) {
+      Floats expected = Longer(FT_BF16, start), m1(n), m2(n), n1(n), n2(n);
+      Codes param = start;
+      FtAdamW g{};
+      g.elements = n, g.step = 1, g.lr = 1e-3F, g.beta1 = 0.9F, g.beta2 = 0.95F, g.epsilon = 1e-8F;
+      g.grad = grad.data(), g.moments = moments;
+      g.param = expected.data(), g.moment1 = m1.data(), g.moment2 = m2.data();
+      Run(api_.adamw, g);
+      g.param = param.data(), g.moment1 = n1.data(), g.moment2 = n2.data();
+      g.dtype = FT_BF16, g.noise = noise;
+      Run(api_.adamw, g);
+      for (float& x : expected) x = StochasticBf16(x, noise);
+      EXPECT_EQ(Bits(Longer(FT_BF16, param)), Bits(expected));
+    }
+  }
+  Floats expected = Longer(FT_BF16, start);
+  Codes param = start;
+  FtSgd g{};
+  g.elements = n, g.lr = 1e-3F, g.grad = grad.data();
+  g.param = expected.data();
+  Run(api_.sgd, g);
+  g.param = param.data(), g.dtype = FT_BF16, g.noise = 3;
+  Run(api_.sgd, g);
+  for (float& x : expected) x = StochasticBf16(x, 3);
+  EXPECT_EQ(Bits(Longer(FT_BF16, param)), Bits(expected));
+}
+
 // 1 + 2^-8 + 2^-8 is 1 + 2^-7 in bf16 if it is rounded once, and 1 if after each sum.
 TEST_P(ShortTensorsTest, SumsOverRanksAreRoundedOnce) {
   const Codes one = Shortened(FT_BF16, {1.0F}), small = Shortened(FT_BF16, {0.00390625F});

@@ -234,6 +234,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
         Write(aux, of_c.type, col * aux_stride + row, y);
         y = Gelu(y);
+      } else if (epilogue == CUBLASLT_EPILOGUE_GELU || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS) {
+        y = Gelu(y);
       } else if (epilogue == CUBLASLT_EPILOGUE_DGELU) {
         y *= GeluSlope(Read(aux, of_c.type, col * aux_stride + row));
       }

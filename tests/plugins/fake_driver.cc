@@ -1,4 +1,5 @@
-// A driver of the tests: FAKE_GPUS of them with the figures of an H200; where there is none it does not start.
+// A driver of the tests: FAKE_GPUS of them with the figures of an H200; where there is none it does
+// not start.
 #include <cstddef>
 #include <cstdio>
 
@@ -49,6 +50,10 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     default:
       return 1;  // not known
   }
+}
+int cuDeviceCanAccessPeer(int* can, int device, int other) {
+  *can = device != other ? 1 : 0;
+  return 0;
 }
 int cuGetErrorString(int, const char** text) {
   *text = "no CUDA-capable device is detected";

@@ -19,27 +19,16 @@ namespace {
 
 using testing::HasSubstr;
 
-// What the application's sink does with a session.
-struct CapturedSink : RunSink {
-  void OnSpans(std::span<const Span> host) override {
-    if (session == nullptr) {
-      spans.insert(spans.end(), host.begin(), host.end());
-      return;
-    }
-    session->AddHost(host);
-    session->Take(spans);
+struct Captured : RunSink {
+  void OnSpans(std::span<const Span> more) override {
+    spans.insert(spans.end(), more.begin(), more.end());
   }
-  void OnStepWindow(const StepWindow& window) override {
-    if (session != nullptr) session->StepEnded(window);
+  void OnStep(const StepReport& step) override { losses.push_back(step.loss); }
+  void OnCapture(int rank, const CaptureReport& of) override {
+    EXPECT_EQ(rank, 0);
+    report = of;
   }
-  void OnStep(const StepReport& report) override { losses.push_back(report.loss); }
 
-  CaptureSession* session = nullptr;
-  std::vector<Span> spans;
-  std::vector<double> losses;
-};
-
-struct Captured {
   std::vector<Span> spans;
   std::vector<double> losses;
   CaptureReport report;
@@ -71,24 +60,16 @@ Captured TrainCaptured(bool device_records, CaptureLevel level = CaptureLevel::k
   CaptureOptions options;
   options.level = level;
   options.window = window;
-  options.world = 2;
+  options.ranks = {0, 1};
   options.now = [&clock] { return clock.Now(); };
   options.name_of = [](int rank, OpId op) { return std::to_string(rank) + " " + Describe(op); };
   options.interval_ns = 1'000'000;
   const FtDeviceApi api = device_records ? WithCapture(CpuDeviceApi()) : CpuDeviceApi();
   const std::shared_ptr<CaptureSession> session = CaptureSession::Open(api, options);
   EXPECT_EQ(session != nullptr, device_records && level != CaptureLevel::kOff);
-  job.executor.capture = session;
-  CapturedSink sink;
-  sink.session = session.get();
-  const auto summary = Train(job, api, clock, **data, sink);
+  job.capture = session;
+  const auto summary = Train(job, api, clock, **data, captured);
   EXPECT_TRUE(summary.has_value()) << summary.error().message;
-  if (session != nullptr) {
-    session->Finish(sink.spans);
-    captured.report = session->Report();
-  }
-  captured.spans = std::move(sink.spans);
-  captured.losses = std::move(sink.losses);
   return captured;
 }
 

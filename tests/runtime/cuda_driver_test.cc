@@ -37,6 +37,13 @@ TEST(CudaDriver, SaysWhyThereIsNone) {
   EXPECT_EQ(other.error().message, "libc.so.6 is no NVIDIA driver that foretrain knows");
 }
 
+TEST(CudaDriver, TellsWhetherGpusReadEachOther) {
+  EXPECT_TRUE(GpusReadEachOther(2, TestPlugin("driver_two")));
+  EXPECT_FALSE(GpusReadEachOther(3, TestPlugin("driver_two")));  // it has no third
+  EXPECT_FALSE(GpusReadEachOther(2, TestPlugin("driver_stopped")));
+  EXPECT_FALSE(GpusReadEachOther(2, "/no/libcuda.so.1"));
+}
+
 TEST(CudaDriver, WritesVersionsAsPeopleDo) {
   EXPECT_EQ(CudaVersionText(13000), "13.0");
   EXPECT_EQ(CudaVersionText(12080), "12.8");

@@ -64,6 +64,11 @@ INSTANTIATE_TEST_SUITE_P(
                            p.dp = 2, p.zero_stage = 1;
                            p.offload_optimizer = p.offload_activations = OffloadTarget::kHost;
                          })},
+                    Case{"Epilogues", With([](Plan& p) { p.fuse = FusionKind::kAll; })},
+                    Case{"Tp2EpiloguesRecompute", With([](Plan& p) {
+                           p.tp = 2, p.fuse = FusionKind::kAll;
+                           p.recompute = RecomputeKind::kFull;
+                         })},
                     Case{"Cp2", With([](Plan& p) { p.cp = 2; })}),
     [](const auto& test) { return std::string(test.param.name); });
 

@@ -37,4 +37,20 @@ void ExpectTrainsAlikeOnDevices(const ModelSpec& model, const Plan& plan, const 
   FakeNcclControl().Reset();
 }
 
+void ExpectTrainsAlikeOnTwoDevices(const ModelSpec& model, const Plan& plan, const char* name) {
+  TrainingOptions options;
+  options.steps = 3;
+  const Trained expected = TrainTiny(model, plan, options);
+  options.api = &LaterDeviceApi(CpuDeviceApi());
+  for (int rank = 0; rank < plan.World(); ++rank) {
+    options.local.push_back({rank, rank * 2 / plan.World()});
+  }
+  Later().Reset();
+  Later().devices = 2;
+  Later().delays = 7;
+  EXPECT_TRUE(SameBits(expected, TrainTiny(model, plan, options))) << name;
+  EXPECT_EQ(Later().foreign, 0) << name;
+  EXPECT_EQ(Later().Live(), 0) << name;
+}
+
 }  // namespace foretrain

@@ -10,4 +10,8 @@ namespace foretrain {
 // losses agree to 1e-5, and gradients of the first step to 1e-5 of a tensor's largest.
 void ExpectTrainsAlikeOnDevices(const ModelSpec& model, const Plan& plan, const char* name);
 
+// The same with several ranks on each of two devices that read each other's memory, as threads: to
+// the bit, since sums are those of threads on processors.
+void ExpectTrainsAlikeOnTwoDevices(const ModelSpec& model, const Plan& plan, const char* name);
+
 }  // namespace foretrain

@@ -41,6 +41,27 @@ TEST(DeviceARank, ExpertsTrainAsOnTheCpu) {
   ExpectTrainsAlikeOnDevices(TinyExperts(), plan, "experts");
 }
 
+// Four ranks on two devices: what lies on the other one is read behind its event, never written.
+TEST(RanksOnTwoDevices, TrainAsOnTheCpuToTheBit) {
+  Plan plan = TinyPlan();
+  plan.dp = plan.tp = 2;
+  plan.clip_norm = 0.5;
+  ExpectTrainsAlikeOnTwoDevices(TinyGpt(), plan, "dp 2, tp 2");
+  EXPECT_GT(Later().peer_reads, 0);
+  plan = TinyPlan();
+  plan.pp = 4;
+  ExpectTrainsAlikeOnTwoDevices(TinyGpt(), plan, "pp 4");
+  EXPECT_GT(Later().peer_reads, 0);
+  plan = TinyPlan();
+  plan.dp = 3;
+  plan.global_batch = 9;
+  plan.zero_stage = 3;
+  ExpectTrainsAlikeOnTwoDevices(TinyGpt(), plan, "dp 3, ZeRO 3");
+  plan = TinyPlan();
+  plan.dp = plan.ep = 4;
+  ExpectTrainsAlikeOnTwoDevices(TinyExperts(), plan, "experts");
+}
+
 TEST(DeviceARank, KeysOfAllRanksAreThoseOfTheirPeers) {
   Plan plan = TinyPlan();
   plan.dp = plan.tp = plan.pp = 2;

@@ -84,9 +84,44 @@ TEST(EqualityToTheBit, HoldsForFusedOps) {
     plan.sequence_parallel = true;
     plan.recompute = RecomputeKind::kFull;
     const Trained apart = TrainTiny(model, plan);
-    plan.fuse = true;
-    EXPECT_TRUE(SameBits(apart, TrainTiny(model, plan)));
+    for (const FusionKind fuse : {FusionKind::kNorms, FusionKind::kAll}) {
+      plan.fuse = fuse;
+      EXPECT_TRUE(SameBits(apart, TrainTiny(model, plan)));
+    }
   }
+}
+
+// The CPU's epilogues are the kernels of the ops that they stand for, on the same fp32 numbers. In
+// turn: the activation's input kept, made again, made again in tiles, never there.
+TEST(EqualityToTheBit, HoldsForProductsWithWhatFollowsThem) {
+  const auto alike = [](const ModelSpec& model, const Plan& plan) {
+    Plan fused = plan;
+    fused.fuse = FusionKind::kEpilogues;
+    EXPECT_TRUE(SameBits(TrainTiny(model, plan), TrainTiny(model, fused))) << Describe(plan);
+  };
+  ModelSpec model = TinyGpt(false);
+  for (const MlpKind mlp :
+       {MlpKind::kGelu, MlpKind::kGeluErf, MlpKind::kRelu, MlpKind::kSquaredRelu}) {
+    model.mlp = mlp;
+    alike(model, TinyPlan());
+  }
+  Plan plan = TinyPlan();
+  for (const RecomputeKind recompute : {RecomputeKind::kSelective, RecomputeKind::kFull}) {
+    plan.recompute = recompute;
+    plan.mlp_tiles = 1;
+    alike(model, plan);
+    plan.mlp_tiles = 3;  // the last is shorter
+    alike(model, plan);
+  }
+  plan = TinyPlan();
+  plan.tp = plan.pp = 2;
+  plan.schedule = ScheduleKind::kZbH1;
+  alike(model, plan);
+  plan.schedule = ScheduleKind::k1f1b;
+  plan.sequence_parallel = true;
+  alike(model, plan);
+  plan.precision = Precision::kTf32;
+  alike(model, plan);
 }
 
 TEST(EqualityToTheBit, HoldsFromRunToRunUnderRandomDelays) {

@@ -207,6 +207,16 @@ const Case kPartCases[] = {
      [](Plan& p) { p.tp = p.pp = p.ep = 2, p.expert_tp = 1, p.schedule = ScheduleKind::kZbH1; }},
     {"Tp2Pp2Ep2WholeDualPipe",
      [](Plan& p) { Chunked(p, ScheduleKind::kDualPipe), p.tp = p.ep = 2, p.expert_tp = 1; }},
+    {"Tp2WholeOffloadGradients",
+     [](Plan& p) {
+       p.tp = 2, p.expert_tp = 1;
+       p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
+    {"Dp2Tp2WholeZero2OffloadGradients",
+     [](Plan& p) {
+       p.dp = p.tp = 2, p.expert_tp = 1, p.zero_stage = 2;
+       p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
+     }},
 };
 
 class PartsEquality : public testing::TestWithParam<std::tuple<bool, Case>> {};

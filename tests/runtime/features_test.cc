@@ -25,9 +25,8 @@ std::vector<Case> LayerCases() {
       {"Tp4GradientsAway", With([](Plan& p) {
          p.tp = 4, p.offload_gradients = p.offload_optimizer = OffloadTarget::kHost;
        })},
-      {"Tp4OptimizerAway", With([](Plan& p) {
-         p.tp = 4, p.offload_optimizer = OffloadTarget::kHost;
-       })},
+      {"Tp4OptimizerAway",
+       With([](Plan& p) { p.tp = 4, p.offload_optimizer = OffloadTarget::kHost; })},
       {"Tp2TilesSelective", With([](Plan& p) {
          p.tp = p.tp_tiles = 2, p.mlp_tiles = 3, p.recompute = RecomputeKind::kSelective;
        })},
@@ -49,7 +48,8 @@ std::vector<Case> LayerCases() {
          p.cp = 2, p.cp_kind = kCpAllToAll, p.recompute = RecomputeKind::kSelective;
        })},
       {"OffloadedFused", With([](Plan& p) {
-         p.offload_activations = p.offload_optimizer = OffloadTarget::kHost, p.fuse = true;
+         p.offload_activations = p.offload_optimizer = OffloadTarget::kHost;
+         p.fuse = FusionKind::kAll;
        })},
   };
 }

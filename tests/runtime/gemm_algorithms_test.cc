@@ -23,6 +23,7 @@ namespace {
 struct Fake {
   std::vector<std::int64_t> ns;     // of each algorithm; the first is the library's own
   std::set<std::uint64_t> refused;  // by gemm_use
+  bool takes_sums = true;           // has algorithms for products with sums of rows
   std::uint64_t current = 0;
   std::int64_t clock = 0;
   std::map<const FtEvent*, std::int64_t> events;
@@ -59,13 +60,16 @@ FtStatus Library(char* name, std::size_t n) {
   std::snprintf(name, n, "%s", fake.library.c_str());
   return FT_OK;
 }
-FtStatus Algorithms(FtQueue*, const FtGemm*, FtGemmAlgorithm* out, std::int32_t capacity,
+FtStatus Algorithms(FtQueue*, const FtGemm* g, FtGemmAlgorithm* out, std::int32_t capacity,
                     std::int32_t* count) {
+  *count = 0;
+  if (g->row_sums != nullptr && !fake.takes_sums) return FT_OK;
   *count = std::min(capacity, static_cast<std::int32_t>(fake.ns.size()));
   for (std::int32_t i = 0; i < *count; ++i) out[i] = {{static_cast<std::uint64_t>(i), 0xabc}};
   return FT_OK;
 }
-FtStatus UseIt(FtQueue*, const FtGemm*, const FtGemmAlgorithm* algorithm) {
+FtStatus UseIt(FtQueue*, const FtGemm* g, const FtGemmAlgorithm* algorithm) {
+  if (g->row_sums != nullptr && !fake.takes_sums) return FT_UNSUPPORTED;
   if (fake.refused.count(algorithm->words[0]) > 0) return FT_UNSUPPORTED;
   fake.current = algorithm->words[0];
   fake.used.push_back(fake.current);
@@ -156,6 +160,38 @@ TEST_F(GemmAlgorithmsTest, TimesEachProductOnce) {
       Tune({Product(8, 8, 8), Product(8, 8, 8), with_bias, sliced, Product(8, 8, 8, FT_F32)});
   EXPECT_EQ(tuned.of.size(), 3U);
   EXPECT_EQ(fake.gemms, 3 * 2 * (1 + 5) * 4);
+}
+
+// An activation, with and without what was before it, its slope, and sums of rows.
+TEST_F(GemmAlgorithmsTest, OfProductsWithPartsAreTheirOwn) {
+  fake.ns = {1000, 900};
+  FtGemm activated = Product(8, 8, 8), kept = activated, slope = activated, sums = activated;
+  activated.epilogue = kept.epilogue = FT_EPILOGUE_ACTIVATE, slope.epilogue = FT_EPILOGUE_SLOPE;
+  kept.aux = slope.aux = objects, kept.ld_aux = slope.ld_aux = 8;
+  sums.row_sums = objects, sums.row_sums_dtype = FT_F32;
+  const GemmAlgorithms tuned = Tune({Product(8, 8, 8), activated, kept, slope, sums, sums});
+  ASSERT_EQ(tuned.of.size(), 5U);
+  EXPECT_EQ(tuned.of[1].epilogue, GemmEpilogue::kActivate);
+  EXPECT_TRUE(!tuned.of[1].has_aux && tuned.of[2].has_aux && tuned.of[3].has_aux);
+  EXPECT_EQ(tuned.of[3].epilogue, GemmEpilogue::kSlope);
+  EXPECT_TRUE(tuned.of[4].has_row_sums);
+  EXPECT_EQ(FindAlgorithm(tuned, kept), &tuned.of[2]);
+}
+
+// The library computes the product alone, and a kernel what is beside it.
+TEST_F(GemmAlgorithmsTest, OfPartsThatTheLibraryLacksAreThoseOfTheProductAlone) {
+  fake.ns = {1000, 900};
+  fake.takes_sums = false;
+  FtGemm sums = Product(8, 8, 8);
+  sums.row_sums = objects;
+  const GemmAlgorithms tuned = Tune({sums});
+  ASSERT_EQ(tuned.of.size(), 1U);
+  EXPECT_EQ(FindAlgorithm(tuned, sums), nullptr);
+  EXPECT_EQ(FindAlgorithm(tuned, Product(8, 8, 8)), &tuned.of[0]);
+  fake.used.clear();
+  const std::vector<FtGemm> gemms{sums};
+  ASSERT_TRUE(UseGemmAlgorithms(api_, queue_, tuned, gemms).has_value());
+  EXPECT_EQ(fake.used, std::vector<std::uint64_t>{1});
 }
 
 TEST_F(GemmAlgorithmsTest, OfADeviceWithoutALibraryAreNone) {

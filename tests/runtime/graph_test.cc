@@ -13,8 +13,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "later_device.h"
 #include "runtime/data/token_data.h"
-#include "runtime/executor/graph_plan.h"
-#include "runtime/executor/rank_plan.h"
+#include "sim/program/graph_stretches.h"
 #include "training.h"
 
 namespace foretrain {
@@ -50,26 +49,31 @@ TEST(WhyNotInGraph, NamesWhatChangesFromStepToStepOrNeedsTheHost) {
   for (const auto& [op, why] : others) EXPECT_THAT(std::string(WhyNotInGraph(op)), HasSubstr(why));
   Op drops = OpOf(OpKind::kAttentionForward);
   drops.dropout = 0.1F;
+  for (const OpKind kind : {OpKind::kSwigluForward, OpKind::kQuantize}) {
+    Op counted = OpOf(kind);
+    EXPECT_EQ(WhyNotInGraph(counted), "");
+    counted.shape.members = 2;
+    EXPECT_THAT(std::string(WhyNotInGraph(counted)), HasSubstr("follows counts"));
+  }
   EXPECT_THAT(std::string(WhyNotInGraph(drops)), HasSubstr("random numbers"));
 }
 
 // compute: a b c | d waits | e f wakes | g   adamw   h of the next instruction
-TEST(MarkStretches, CutsWhereQueuesMeetAndInstructionsEnd) {
-  RankPlan plan;
-  plan.ops.resize(9);
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    plan.ops[i].id = static_cast<OpId>(i);  // op numbers of one instruction
-    plan.ops[i].steady = i != 7;            // adamw
-    plan.queues[static_cast<std::size_t>(Queue::kCompute)].push_back(static_cast<std::int32_t>(i));
-  }
-  plan.ops[3].wait_count = 1;
-  plan.ops[5].wakes = 1;
-  plan.ops[8].id = 4096;
-  MarkStretches(plan);
-  const int expected[] = {3, 1, 1, 3, 1, 1, 1, 1, 1};
-  for (std::size_t i = 0; i < plan.ops.size(); ++i) {
-    EXPECT_EQ(plan.ops[i].together, expected[i]) << i;
-  }
+TEST(StretchesOf, CutsWhereQueuesMeetAndInstructionsEnd) {
+  std::vector<StretchOp> ops(9);
+  for (std::size_t i = 0; i < ops.size(); ++i) ops[i].steady = i != 7;  // adamw
+  ops[3].waits = true;
+  ops[5].wakes = true;
+  ops[8].instruction = 1;
+  EXPECT_THAT(StretchesOf(ops), testing::ElementsAre(3, 0, 0, 3, 0, 0, 1, 1, 1));
+}
+
+// Ops of other queues that are issued between two do not part them.
+TEST(StretchesOf, CountsQueueByQueue) {
+  std::vector<StretchOp> ops(5);
+  for (StretchOp& op : ops) op.steady = true;
+  ops[1].queue = ops[3].queue = Queue::kReduce;
+  EXPECT_THAT(StretchesOf(ops), testing::ElementsAre(3, 2, 0, 0, 0));
 }
 
 TrainingOptions WithGraphs(std::uint64_t delays) {
@@ -92,6 +96,10 @@ TEST(Graphs, AreMadeInTheSecondStepAndLaunchedFromThenOn) {
   EXPECT_EQ(Later().graph_launches, use.launches);
   EXPECT_GT(use.ops, 5 * use.launches);
   EXPECT_EQ(use.refused, 0);
+  // As many as the forecast prices.
+  const auto program = Compile(TinyGpt(), TinyPlan());
+  ASSERT_TRUE(program.has_value());
+  EXPECT_EQ(use.ops, 3 * OpsInGraphs(*program, program->ranks.front()));
   // One compute queue alone: the same order, so that the same is live.
   EXPECT_EQ(trained.summary.peak_bytes, expected.summary.peak_bytes);
   EXPECT_EQ(Later().Live(), 0);

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,6 +36,7 @@ struct LaterEvent {
   std::uint64_t reached = 0;
   std::int64_t time_ns = 0;
   bool timed = false;
+  int device = 0;
   int users = 1;  // works that hold it, and its owner
 };
 LaterEvent* EventOf(FtEvent* event) { return reinterpret_cast<LaterEvent*>(event); }
@@ -83,6 +85,7 @@ class LaterQueue {
   char error[64] = "";                       // of the calling thread, as what it notes of a graph
   std::shared_ptr<std::vector<Work>> noted;  // shared by the graph and its launches
   const int device;
+  std::set<int> reads;  // devices whose memory it may read; of the thread that gives it work
 
  private:
   void Run() {
@@ -119,13 +122,15 @@ LaterQueue& QueueOf(FtQueue* queue) { return *reinterpret_cast<LaterQueue*>(queu
 std::mutex memory_mutex;
 std::map<const char*, std::pair<std::int64_t, int>> memories;  // by address: bytes, device
 
-void NoteForeign(const LaterQueue& queue, const void* at) {
+void NoteForeign(const LaterQueue& queue, const void* at, bool reads) {
   const std::lock_guard<std::mutex> lock(memory_mutex);
   auto found = memories.upper_bound(static_cast<const char*>(at));
   if (found == memories.begin()) return;
   --found;
   if (static_cast<const char*>(at) >= found->first + found->second.first) return;
-  if (found->second.second != queue.device) ++Later().foreign;
+  const int device = found->second.second;
+  if (device == queue.device) return;
+  ++(reads && queue.reads.count(device) > 0 ? Later().peer_reads : Later().foreign);
 }
 
 constexpr const char* kTold = "the device was told to fail";
@@ -268,11 +273,13 @@ FtStatus QueueSynchronize(FtQueue* queue) {
   return FT_FAILED;
 }
 
-FtStatus EventCreate(std::int32_t, std::int32_t timed, FtEvent** out, char* why, std::size_t n) {
+FtStatus EventCreate(std::int32_t device, std::int32_t timed, FtEvent** out, char* why,
+                     std::size_t n) {
   *out = nullptr;
   if (Fails()) return Say(why, n);
   auto* const event = new LaterEvent;
   event->timed = timed != 0;
+  event->device = device;
   *out = reinterpret_cast<FtEvent*>(event);
   ++Later().events;
   return FT_OK;
@@ -305,6 +312,7 @@ FtStatus EventRecord(FtQueue* queue, FtEvent* event) {
 FtStatus EventWait(FtQueue* queue, FtEvent* event) {
   if (const FtStatus status = EnterAlone(queue); status != FT_OK) return status;
   LaterEvent* const at = EventOf(event);
+  QueueOf(queue).reads.insert(at->device);
   std::uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> lock(event_mutex);
@@ -380,8 +388,8 @@ void GraphDestroy(FtGraph* graph) {
   --Later().graphs;
 }
 FtStatus Copy(FtQueue* queue, void* to, const void* from, std::int64_t bytes) {
-  NoteForeign(QueueOf(queue), to);
-  NoteForeign(QueueOf(queue), from);
+  NoteForeign(QueueOf(queue), to, false);
+  NoteForeign(QueueOf(queue), from, true);
   return Give(queue, [=](FtQueue* at) {
     LaterDevice& later = Later();
     while (bytes == sizeof(float) && later.hang_reads && !later.released) Nap();

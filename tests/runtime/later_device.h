@@ -19,8 +19,10 @@ struct LaterDevice {
   std::atomic<std::int64_t> hang_at{-1};   // this kernel does not end before `released`
   std::atomic<bool> hang_reads{false};     // copies of one number do not end before `released`
   std::atomic<bool> released{false};
-  std::atomic<int> devices{1};           // that the table shows; all are of `inner`'s first
-  std::atomic<std::int64_t> foreign{0};  // copies that touched another device's memory
+  std::atomic<int> devices{1};  // that the table shows; all are of `inner`'s first
+  // Copies that touched another device's memory, but those that read it behind an event of that
+  // device, for which the queue has waited: these are `peer_reads`.
+  std::atomic<std::int64_t> foreign{0}, peer_reads{0};
   std::atomic<std::uint64_t> delays{0};  // seed of sleeps up to 200 µs before works; 0: none
   std::atomic<bool> broken{false};
   // Of each kind, made and not yet given back.
@@ -40,7 +42,7 @@ struct LaterDevice {
     released = broken = hang_reads = false;
     delays = 0;
     devices = 1;
-    foreign = 0;
+    foreign = peer_reads = 0;
   }
 };
 LaterDevice& Later();

@@ -217,7 +217,7 @@ TEST(Lora, HoldsToTheBitForWhatOnlyMovesOrRepeatsWork) {
     same(other);
   }
   Plan fused = plan;
-  fused.fuse = true;
+  fused.fuse = FusionKind::kAll;
   same(fused);
 }
 

@@ -196,7 +196,7 @@ TEST(OverlappingSteps, GoWithOtherStrategies) {
     plan.loss_chunks = 3;
     ExpectDefined(TinyGpt(false), plan, options);
     plan.recompute = RecomputeKind::kSelective;
-    plan.fuse = true;
+    plan.fuse = FusionKind::kAll;
     ExpectDefined(TinyGpt(false), plan, options);
   }
   for (const int zero : {1, 2}) {

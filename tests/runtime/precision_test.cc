@@ -1,16 +1,13 @@
 // Training in 16 bits: what plans change, and what they do not.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "equality_cases.h"
 #include "equality_check.h"
-#include "kernels/cpu/cpu_device.h"
-#include "runtime/data/token_data.h"
 #include "step_bytes.h"
 #include "training.h"
 
@@ -62,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Pp2ZbH1", With([](Plan& p) { p.pp = 2, p.schedule = ScheduleKind::kZbH1; })},
         Case{"Recompute", With([](Plan& p) { p.recompute = RecomputeKind::kFull; })},
         Case{"Selective", With([](Plan& p) { p.recompute = RecomputeKind::kSelective; })},
-        Case{"Fused", With([](Plan& p) { p.fuse = true; })},
+        Case{"Fused", With([](Plan& p) { p.fuse = FusionKind::kNorms; })},
         Case{"Dp2Zero2OffloadHost", With([](Plan& p) {
                p.dp = 2, p.zero_stage = 2, p.offload_optimizer = OffloadTarget::kHost;
              })},
@@ -83,7 +80,8 @@ class Cut : public testing::TestWithParam<Case> {};
 // Where ranks round parts of a sum before they add them up, each of the roundings is an error of
 // 2^-9 (bf16) of a part, and some 4 of them a layer and direction lie on the way of a gradient
 // through 4 layers, forward and back: 2^-9 * sqrt(32) = 0.011 if they are independent, and 4
-// deviations of it.
+// deviations of it. A product that is joined to its activation leaves one rounding out a layer and
+// direction: that of what the activation, or its slope, is taken of.
 TEST_P(Cut, GradientsDifferByRoundingsOfPartialSums) {
   const double tolerance = 4 * std::ldexp(1.0, -9) * std::sqrt(32.0);
   for (const ModelSpec& model : {TinyGpt(false), TinyLlama()}) {
@@ -108,6 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Tp2Rows", With([](Plan& p) {
                            p.tp = 2, p.sequence_parallel = p.vocab_parallel = true, p.tp_tiles = 2;
                          })},
+                    Case{"Epilogues", With([](Plan& p) { p.fuse = FusionKind::kAll; })},
                     Case{"Cp2Ring", With([](Plan& p) { p.cp = 2; })},
                     Case{"Cp2AllToAll", With([](Plan& p) { p.cp = 2, p.cp_kind = kCpAllToAll; })},
                     Case{"Cp2AllGather", With([](Plan& p) { p.cp = 2, p.cp_kind = kCpAllGather; })},
@@ -152,6 +151,30 @@ TEST(Precision, TrainsWithoutAnythingInFp32) {
   const Trained trained = TrainTiny(TinyGpt(), plan);
   ASSERT_EQ(trained.losses.size(), 4U);
   EXPECT_LT(trained.losses.back(), trained.losses.front() - 0.3);
+}
+
+// A norm's weights are 1 at first, where numbers of bf16 lie 2^-7 and 2^-8 apart: nearest rounding
+// loses each step of 1e-3. Rounded by chance, some of 16 move in 8 steps; that none does has a
+// chance below (1 - 1e-3 * 2^7)^128 = 3e-8. Two runs give the same bits.
+TEST(Precision, StepsBelowRoundingMoveWeightsWithoutAMaster) {
+  Plan plan = In(Precision::kBf16);
+  plan.weights = WeightStorage::kAlone;
+  TrainingOptions options;
+  options.steps = 8;
+  options.learning_rate = 1e-3F;
+  const auto moved = [&](const Plan& of) {
+    const Trained trained = TrainTiny(TinyLlama(), of, options);
+    std::vector<float> norms;
+    for (const auto& [name, tensor] : trained.parameters) {
+      if (name.find("norm") == std::string::npos) continue;
+      norms.insert(norms.end(), tensor.values.begin(), tensor.values.end());
+    }
+    return norms;
+  };
+  const std::vector<float> alone = moved(plan);
+  ASSERT_GE(alone.size(), 16U);
+  EXPECT_GT(std::ranges::count_if(alone, [](float x) { return x != 1.0F; }), 0);
+  EXPECT_EQ(moved(plan), alone);
 }
 
 // The update of the first step has no gradient: the device then gets the weights that it had.
@@ -209,18 +232,6 @@ TEST(Precision, SendsRowsToExpertsIn16Bits) {
     const Trained trained = TrainTiny(TinyExperts(), plan, one);
     EXPECT_EQ(PredictedBytes(*program, trained.routing), BytesOf(trained.timeline));
   }
-}
-
-TEST(Precision, IsRefusedByTheNameOfTheOpThatLacksIt) {
-  auto program = Compile(TinyGpt(), In(Precision::kFp8));
-  ASSERT_TRUE(program.has_value()) << program.error().message;
-  RealClock clock;
-  const auto executor = Executor::Make(std::make_shared<const Program>(*std::move(program)),
-                                       CpuDeviceApi(), clock, ExecutorOptions{});
-  ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(executor.error().message,
-              testing::HasSubstr("cpu has no kernel quantize for fp8-tensor, which op"));
 }
 
 }  // namespace

@@ -245,7 +245,7 @@ TEST(Processes, RecordsComeAsTheyWere) {
   span.ready_ns = 5;
   span.rank = 3;
   span.op = 77;
-  Deliver(kSpans, PackSpans(std::span(&span, 1), 100), sink);
+  Deliver(kSpans, PackSpans(std::span(&span, 1), ClockFit{.host_ns = 100}), sink);
   ASSERT_EQ(sink.timeline.spans.size(), 1U);
   EXPECT_EQ(sink.timeline.spans[0].start_ns, 110);
   EXPECT_EQ(sink.timeline.spans[0].end_ns, 120);

@@ -1,6 +1,7 @@
 // Keeps all that a run reports.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "runtime/data/batch_source.h"
@@ -20,10 +21,17 @@ struct RecordingSink : RunSink {
   void OnScalars(const StepScalars& more) override { scalars.push_back(more); }
   void OnStep(const StepReport& report) override { reports.push_back(report); }
 
+  void OnCounters(std::span<const Counter> more) override {
+    counters.insert(counters.end(), more.begin(), more.end());
+  }
+  void OnCapture(int rank, const CaptureReport& report) override { captures[rank] = report; }
+
   Timeline timeline;
   std::vector<StepScalars> scalars;
   std::vector<StepReport> reports;
   std::vector<RoutedCounts> routing;
+  std::vector<Counter> counters;
+  std::map<int, CaptureReport> captures;
 };
 
 // Tokens that say where they come from.

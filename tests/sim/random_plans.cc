@@ -273,6 +273,13 @@ void DropNumbers(std::uint64_t index, PlannedModel& out) {
   choose(&Plan::attention, AttentionAlgorithm::kStandard);
 }
 
+// Products with what follows them in one op, in half of the plans.
+void FuseEpilogues(std::uint64_t index, Plan& plan) {
+  std::mt19937_64 random(index ^ 0xe911);
+  if (std::uniform_int_distribution<int>(0, 1)(random) == 0) return;
+  plan.fuse = plan.FusesNorms() ? FusionKind::kAll : FusionKind::kEpilogues;
+}
+
 }  // namespace
 
 PlannedModel RandomPlannedModel(std::uint64_t index) {
@@ -352,7 +359,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   const bool scatters = plan.sequence_parallel &&
                         (plan.mlp_tiles > 1 || out.model.order == LayerOrder::kParallelOneNorm);
   if (plan.tp > 1 && !scatters) plan.tp_tiles = pieces(3);
-  plan.fuse = pick(0, 3) == 0;
+  plan.fuse = pick(0, 3) == 0 ? FusionKind::kNorms : FusionKind::kNone;
   if (out.model.experts == 0 && pick(0, 2) == 0) {
     plan.method = TrainingMethod::kLora;
     plan.lora_rank = static_cast<int>(pick(1, 8));
@@ -369,6 +376,7 @@ PlannedModel RandomPlannedModel(std::uint64_t index) {
   UseOtherAttention(index, out);
   BalanceByBiases(index, out);
   DropNumbers(index, out);
+  FuseEpilogues(index, plan);
   return out;
 }
 

@@ -24,7 +24,9 @@ void CheckParts(Check& check, const FtGemm& g) {
     if (g.activation < FT_GELU_TANH || g.activation > FT_SQUARED_RELU) {
       check.Refuse(FT_UNSUPPORTED, "activation %d", static_cast<int>(g.activation));
     }
-    check.AtLeast("ld_aux", g.ld_aux, g.n).Tensor("aux", g.aux, g.m, g.n);
+    if (g.epilogue == FT_EPILOGUE_SLOPE || g.aux != nullptr) {
+      check.AtLeast("ld_aux", g.ld_aux, g.n).Tensor("aux", g.aux, g.m, g.n);
+    }
   }
   if (g.row_sums == nullptr) return;
   if (g.trans_a == 0 || g.lda != g.m || g.bias != nullptr || g.epilogue != FT_EPILOGUE_NONE) {
@@ -42,10 +44,12 @@ const char* Multiply(FtQueue* queue, const FtGemm& g) {
 
 // Rows of what follows the product: one call where they are dense.
 void Finish(FtQueue* queue, const FtGemm& g) {
-  const bool dense = g.ldc == g.n && g.ld_aux == g.n;
+  auto* const of_aux = static_cast<float*>(g.aux != nullptr ? g.aux : g.c);
+  const std::int64_t ld_aux = g.aux != nullptr ? g.ld_aux : g.ldc;
+  const bool dense = g.ldc == g.n && ld_aux == g.n;
   const std::int64_t calls = dense ? 1 : g.m;
   for (std::int64_t row = 0; row < calls; ++row) {
-    float* const aux = static_cast<float*>(g.aux) + row * g.ld_aux;
+    float* const aux = of_aux + row * ld_aux;
     float* const c = static_cast<float*>(g.c) + row * g.ldc;
     const std::int64_t elements = dense ? g.m * g.n : g.n;
     if (g.epilogue == FT_EPILOGUE_ACTIVATE) {
@@ -78,7 +82,9 @@ FtStatus RunGemm(FtQueue* queue, const FtGemm* g) {
     return check.status();
   }
   FtGemm product = *g;
-  if (g->epilogue == FT_EPILOGUE_ACTIVATE) product.c = g->aux, product.ldc = g->ld_aux;
+  if (g->epilogue == FT_EPILOGUE_ACTIVATE && g->aux != nullptr) {
+    product.c = g->aux, product.ldc = g->ld_aux;
+  }
   if (const char* error = Multiply(queue, product); error != nullptr) {
     check.Refuse(FT_FAILED, "oneDNN: %s (m %lld, n %lld, k %lld)", error,
                  static_cast<long long>(g->m), static_cast<long long>(g->n),

@@ -6,19 +6,36 @@
 #include "base/number_formats.h"
 #include "kernels/cpu/entries/check.h"
 #include "kernels/cpu/entries/families.h"
+#include "kernels/formats.h"
 
 namespace foretrain {
 namespace {
 
-// Of all numbers; NaN where one is.
+// Infinite of what is not finite, so that the largest of several is too.
+float SizeOf(float x) {
+  return std::isfinite(x) ? std::fabs(x) : std::numeric_limits<float>::infinity();
+}
+
 float LargestOf(const float* x, std::int64_t elements) {
   float most = 0.0F;
-  for (std::int64_t i = 0; i < elements; ++i) {
-    const float size = std::fabs(x[i]);
-    if (size > most || std::isnan(size)) most = size;
-    if (std::isnan(most)) break;
-  }
+  for (std::int64_t i = 0; i < elements; ++i) most = std::max(most, SizeOf(x[i]));
   return most;
+}
+
+float LargestCode(FtDtype format) { return format == FT_FP8 ? 448.0F : 57344.0F; }
+
+// Of each block of numbers that share one.
+void FindScales(const FtQuantizeTensor& g) {
+  const auto* const x = static_cast<const float*>(g.x);
+  const std::int64_t count = ScaleCount(g.scaling, g.rows, g.cols);
+  std::fill_n(g.scale, count, 0.0F);
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    for (std::int64_t col = 0; col < g.cols; ++col) {
+      float& most = g.scale[ScalePlace(g.scaling, g.cols, row, col)];
+      most = std::max(most, SizeOf(x[row * g.cols + col]));
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) g.scale[i] /= LargestCode(g.format);
 }
 
 std::uint8_t CodeOf(FtDtype format, float x) {
@@ -27,25 +44,37 @@ std::uint8_t CodeOf(FtDtype format, float x) {
                           : E5m2OfFloat(std::clamp(x, -57344.0F, 57344.0F));
 }
 
+void CheckScaling(Check& check, const FtQuantizeTensor& g) {
+  if (g.scaling < FT_SCALE_TENSOR || g.scaling > FT_SCALE_TILES) {
+    check.Refuse(FT_UNSUPPORTED, "scaling %d", static_cast<int>(g.scaling));
+  }
+  const bool one = g.absmax != nullptr || g.transposed != nullptr || g.keep_scale != 0;
+  if (g.scaling != FT_SCALE_TENSOR && one) {
+    check.Refuse(FT_FAILED, "absmax, transposed, keep_scale: of one scale for all alone");
+  }
+}
+
 FtStatus QuantizeTensor(FtQueue* queue, const FtQuantizeTensor* g) {
   Check check(queue, "quantize_tensor", g->dtype);
   check.Size("rows", g->rows).Size("cols", g->cols).Tensor("x", g->x, g->rows, g->cols);
   check.Tensor("scale", g->scale, 1);
+  CheckScaling(check, *g);
   if (g->format != FT_FP8 && g->format != FT_E5M2) {
     check.Refuse(FT_UNSUPPORTED, "format %d: only fp8 (5) and e5m2 (9)",
                  static_cast<int>(g->format));
   }
   if (!check.ok()) return check.status();
   const auto* const x = static_cast<const float*>(g->x);
-  const float most = LargestOf(x, g->rows * g->cols);
-  if (g->absmax != nullptr) *g->absmax = most;
-  if (g->keep_scale == 0) *g->scale = most / (g->format == FT_FP8 ? 448.0F : 57344.0F);
-  // Below that its inverse is no number.
-  const float inverse = *g->scale > 1e-37F ? 1.0F / *g->scale : 0.0F;
+  if (g->absmax != nullptr) *g->absmax = LargestOf(x, g->rows * g->cols);
+  if (g->keep_scale == 0) FindScales(*g);
   auto* const out = static_cast<std::uint8_t*>(g->out);
   auto* const transposed = static_cast<std::uint8_t*>(g->transposed);
+  if (out == nullptr && transposed == nullptr) return FT_OK;
   for (std::int64_t row = 0; row < g->rows; ++row) {
     for (std::int64_t col = 0; col < g->cols; ++col) {
+      const float scale = g->scale[ScalePlace(g->scaling, g->cols, row, col)];
+      // Below that its inverse is no number.
+      const float inverse = scale > 1e-37F ? 1.0F / scale : 0.0F;
       const std::uint8_t code = CodeOf(g->format, x[row * g->cols + col] * inverse);
       if (out != nullptr) out[row * g->cols + col] = code;
       if (transposed != nullptr) transposed[col * g->rows + row] = code;

@@ -30,8 +30,8 @@ void ToWide(WideCopies& wide, FtGemm& g) {
   const Extent a = g.trans_a != 0 ? Extent{g.k, g.m, g.lda} : Extent{g.m, g.k, g.lda};
   const Extent b = g.trans_b != 0 ? Extent{g.n, g.k, g.ldb} : Extent{g.k, g.n, g.ldb};
   if (IsCode(g.dtype)) {
-    g.a = wide.Codes(g.a, g.dtype, a, g.a_scale != nullptr ? g.a_scale[0] : 1.0F);
-    g.b = wide.Codes(g.b, FT_FP8, b, g.b_scale != nullptr ? g.b_scale[0] : 1.0F);
+    g.a = wide.Codes(g.a, g.dtype, a, g.a_scaling, g.a_scale);
+    g.b = wide.Codes(g.b, FT_FP8, b, g.b_scaling, g.b_scale);
     g.dtype = FT_F32;
     g.a_scale = g.b_scale = nullptr;
   } else {
@@ -423,8 +423,16 @@ void ToWide(WideCopies& wide, FtGroupedGemm& g) {
   const Extent weights = Rows(g.experts * g.out, g.in), in = Rows(g.rows, g.in),
                out = Rows(g.rows, g.out);
   const bool forward = g.mode == FT_GROUPED_FORWARD, weight = g.mode == FT_GROUPED_WEIGHT;
-  g.a = wide.In(g.a, g.dtype, forward ? in : out);
-  g.b = wide.In(g.b, g.dtype, weight ? in : weights);
+  const Extent of_a = forward ? in : out, of_b = weight ? in : weights;
+  if (IsCode(g.dtype)) {
+    g.a = wide.Codes(g.a, g.dtype, of_a, g.a_scaling, g.a_scale);
+    g.b = wide.Codes(g.b, FT_FP8, of_b, g.b_scaling, g.b_scale);
+    g.dtype = FT_F32;
+    g.a_scale = g.b_scale = nullptr;
+  } else {
+    g.a = wide.In(g.a, g.dtype, of_a);
+    g.b = wide.In(g.b, g.dtype, of_b);
+  }
   g.c = wide.Out(g.c, g.c_dtype, weight ? weights : forward ? out : in, true);
   g.dtype = Widened({g.dtype, g.c_dtype});
   g.c_dtype = FT_F32;
@@ -449,7 +457,13 @@ void ToWide(WideCopies& wide, FtSquaredNorm& g) {
 }
 
 void ToWide(WideCopies& wide, FtQuantizeTensor& g) {
-  g.x = wide.In(g.x, g.dtype, Rows(g.rows, g.cols));
+  const Extent all = Rows(g.rows, g.cols);
+  if (IsCode(g.dtype)) {
+    g.x = wide.Codes(g.x, g.dtype, all, g.x_scaling, g.x_scale);
+    g.dtype = FT_F32;
+    return;
+  }
+  g.x = wide.In(g.x, g.dtype, all);
   g.dtype = Widened({g.dtype});
 }
 

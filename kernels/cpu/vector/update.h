@@ -149,6 +149,13 @@ FT_INLINE AdamFactors FactorsOf(const FtAdamW& g) {
   return f;
 }
 
+template <class Update>
+FT_INLINE void RoundParameters(const Update& g) {
+  if (g.noise == 0) return;
+  float* param = Floats(g.param);
+  for (int64_t i = 0; i < g.elements; ++i) param[i] = StochasticBf16(param[i], g.noise);
+}
+
 inline void AdamW(const FtAdamW& g) {
   if (Skips(g.not_finite)) return;
   const AdamFactors f = FactorsOf(g);
@@ -156,6 +163,7 @@ inline void AdamW(const FtAdamW& g) {
   if (g.moments == FT_F32) {
     const AdamRange all{Floats(g.param), Floats(g.grad), Floats(g.moment1), Floats(g.moment2)};
     AdamWRange(all, f, decay, g.decayed, g.elements);
+    RoundParameters(g);
     return;
   }
   MomentBlock block = {};
@@ -173,6 +181,7 @@ inline void AdamW(const FtAdamW& g) {
       StoreCodes(g, begin, n, block);
     }
   }
+  RoundParameters(g);
 }
 
 FT_INLINE void SgdPart(const FtSgd& g, float factor, float decay, int64_t begin, int64_t end) {
@@ -191,6 +200,7 @@ inline void Sgd(const FtSgd& g) {
   const int64_t edge = Clamp(g.decayed, 0, g.elements);
   SgdPart(g, factor, g.lr * g.weight_decay, 0, edge);
   SgdPart(g, factor, 0.0F, edge, g.elements);
+  RoundParameters(g);
 }
 
 // What an update that is amended multiplied gradients by, and what it should have.

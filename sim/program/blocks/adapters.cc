@@ -38,41 +38,50 @@ Layer::AdapterParameters Layer::ParametersOfAdapter(AdaptedLinear linear) {
 void Layer::AdapterInner(AdaptedLinear linear, const std::string& name, std::int16_t in,
                          std::int16_t inner_out, std::int64_t count) {
   if (lora_rank == 0) return;
-  Op& op = b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_A",
-                 {In(in), In(b.ForProduct(name + ".lora_A.weight", ParametersOfAdapter(linear).a)),
-                  In(kNoSlot), Out(inner_out)});
+  const std::int64_t width = SizesOf(linear).in;
+  const ProductOperand of_in =
+      b.ForProduct({name + ".lora_A.input", width}, in, OperandRole::kInput);
+  const ProductOperand of_a =
+      b.WeightForProduct(name + ".lora_A.weight", ParametersOfAdapter(linear).a, lora_rank, width);
+  Op& op = b.Gemm(name + ".lora_A", of_in, of_a, kNoSlot, Out(inner_out));
   op.trans_b = true;
   op.scale = LoraScale(context.plan);
-  op.shape = {.rows = count, .cols = lora_rank, .inner = SizesOf(linear).in};
+  op.shape = {.rows = count, .cols = lora_rank, .inner = width};
 }
 
 void Layer::AdapterForward(AdaptedLinear linear, const std::string& name, std::int16_t in,
                            std::int16_t inner_out, std::int16_t y, std::int64_t count) {
   if (lora_rank == 0) return;
   AdapterInner(linear, name, in, inner_out, count);
-  Op& op = b.Add(
-      OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
-      {In(inner_out), In(b.ForProduct(name + ".lora_B.weight", ParametersOfAdapter(linear).b)),
-       In(kNoSlot), InOut(y)});
+  const std::int64_t width = SizesOf(linear).out;
+  const ProductOperand of_inner =
+      b.ForProduct({name + ".lora_B.input", lora_rank}, inner_out, OperandRole::kInput);
+  const ProductOperand of_b =
+      b.WeightForProduct(name + ".lora_B.weight", ParametersOfAdapter(linear).b, width, lora_rank);
+  Op& op = b.Gemm(name + ".lora_B", of_inner, of_b, kNoSlot, InOut(y));
   op.trans_b = true;
   op.accumulate = true;
-  op.shape = {.rows = count, .cols = SizesOf(linear).out, .inner = lora_rank};
+  op.shape = {.rows = count, .cols = width, .inner = lora_rank};
 }
 
 void Layer::AdapterInputGradient(AdaptedLinear linear, const std::string& name, std::int16_t dy,
                                  std::int16_t d_inner, std::int16_t dx, std::int64_t count) {
   if (lora_rank == 0) return;
   const AdapterParameters of = ParametersOfAdapter(linear);
-  Op& through_b =
-      b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_B",
-            {In(dy), In(b.ForProduct(name + ".lora_B.weight", of.b)), In(kNoSlot), Out(d_inner)});
+  const AdapterSizes size = SizesOf(linear);
+  const ProductOperand of_dy =
+      b.ForProduct({name + ".lora_B.output_grad", size.out}, dy, OperandRole::kOutputGradient);
+  const ProductOperand of_b =
+      b.WeightForProduct(name + ".lora_B.weight", of.b, size.out, lora_rank);
+  Op& through_b = b.Gemm(name + ".lora_B", of_dy, of_b, kNoSlot, Out(d_inner));
   through_b.scale = LoraScale(context.plan);
-  through_b.shape = {.rows = count, .cols = lora_rank, .inner = SizesOf(linear).out};
-  Op& through_a =
-      b.Add(OpKind::kGemm, OpClass::kGemm, name + ".lora_A",
-            {In(d_inner), In(b.ForProduct(name + ".lora_A.weight", of.a)), In(kNoSlot), InOut(dx)});
+  through_b.shape = {.rows = count, .cols = lora_rank, .inner = size.out};
+  const ProductOperand of_inner = b.ForProduct({name + ".lora_A.output_grad", lora_rank}, d_inner,
+                                               OperandRole::kOutputGradient);
+  const ProductOperand of_a = b.WeightForProduct(name + ".lora_A.weight", of.a, lora_rank, size.in);
+  Op& through_a = b.Gemm(name + ".lora_A", of_inner, of_a, kNoSlot, InOut(dx));
   through_a.accumulate = true;
-  through_a.shape = {.rows = count, .cols = SizesOf(linear).in, .inner = lora_rank};
+  through_a.shape = {.rows = count, .cols = size.in, .inner = lora_rank};
 }
 
 void Layer::AdapterWeightGradient(AdaptedLinear linear, const std::string& name,

@@ -19,7 +19,9 @@ std::int16_t BlockBuilder::SlotIn(NumberFormat format, std::string name, std::in
                                   Category category, SlotRole role, int index) {
   const std::int64_t bytes = BytesIn(format, elements);
   const std::int16_t slot = SlotOfBytes(std::move(name), bytes, category, role, index);
-  if (slot != kNoSlot) block_.slots.back().format = format;
+  if (slot == kNoSlot) return slot;
+  block_.slots.back().format = format;
+  if (HasScalesApart(format)) elements_[slot] = elements;
   return slot;
 }
 
@@ -64,6 +66,10 @@ std::int16_t BlockBuilder::PackedView(std::string name, std::int16_t of,
 std::int16_t BlockBuilder::View(std::string name, std::int16_t of, std::int64_t first,
                                 std::int64_t elements, std::int64_t per_rank) {
   const TensorSlot whole = block_.slots[static_cast<std::size_t>(of)];
+  if (HasParts(of)) {
+    FT_CHECK(per_rank == 0);
+    return ViewOfCodes(std::move(name), of, first, elements);
+  }
   TensorSlot& slot = block_.slots.emplace_back();
   slot.name = std::move(name);
   slot.bytes = BytesIn(whole.format, elements);
@@ -89,8 +95,8 @@ Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
   if (op_class == OpClass::kAttention) op.format = formats_.attention;
   for (const Operand& operand : operands) {
     if (operand.access == Access::kRead) continue;
-    casts_.erase({operand.slot, false});
-    casts_.erase({operand.slot, true});
+    std::erase_if(casts_,
+                  [&](const auto& made) { return std::get<0>(made.first) == operand.slot; });
   }
   block_.ops.push_back(std::move(op));
   halves_.push_back(half_);
@@ -98,67 +104,21 @@ Op& BlockBuilder::Add(OpKind kind, OpClass op_class, std::string name,
   return block_.ops.back();
 }
 
-void BlockBuilder::Cast(const std::string& name, std::int16_t from, std::int16_t to) {
-  const TensorSlot& source = block_.slots[static_cast<std::size_t>(from)];
-  const std::int64_t elements = ElementsIn(source.format, source.bytes);
-  Op& op = Add(OpKind::kQuantize, OpClass::kMemoryBound, name, {In(from), Out(to)});
-  op.format = FormatOf(to);
-  op.shape = {.rows = 1, .elements = elements};
-}
-
-std::int16_t BlockBuilder::ForProduct(const std::string& name, std::int16_t tensor,
-                                      Category category) {
-  const TensorSlot source = block_.slots[static_cast<std::size_t>(tensor)];
-  if (AreStoredAlike(source.format, formats_.products)) return tensor;
-  if (const std::int16_t made = KnownCast(tensor); made != kNoSlot) return made;
-  const std::int16_t cast = TemporaryIn(formats_.products, source.name + ".cast",
-                                        ElementsIn(source.format, source.bytes), category);
-  Cast(name + ".cast", tensor, cast);
-  casts_[{tensor, half_ == Pass::kBackwardWeight}] = cast;
-  return cast;
-}
-
-std::int16_t BlockBuilder::KnownCast(std::int16_t tensor) const {
-  for (const bool in_weight_half : {false, true}) {
-    const auto made = casts_.find({tensor, in_weight_half});
-    const bool usable = half_ == Pass::kBackwardWeight || !in_weight_half;
-    if (made != casts_.end() && usable) return made->second;
+Op& BlockBuilder::Gemm(const std::string& name, const ProductOperand& a, const ProductOperand& b,
+                       std::int16_t bias, Operand c) {
+  if (a.scales == kNoSlot && b.scales == kNoSlot) {
+    return Add(OpKind::kGemm, OpClass::kGemm, name, {In(a.numbers), In(b.numbers), In(bias), c});
   }
-  return kNoSlot;
-}
-
-std::int16_t BlockBuilder::WeightForProduct(const std::string& name, std::int16_t weight,
-                                            std::int64_t elements) {
-  if (FormatOf(weight) != NumberFormat::kNf4) return ForProduct(name, weight);
-  if (const std::int16_t made = KnownCast(weight); made != kNoSlot) return made;
-  const std::string tensor = block_.slots[static_cast<std::size_t>(weight)].name;
-  const std::int16_t wide = TemporaryIn(formats_.products, tensor + ".wide", elements);
-  const std::vector<PackedTensor>& parts = packed_.at(weight);
-  std::int64_t first = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool alone = parts.size() == 1;
-    const std::string number = alone ? "" : "." + std::to_string(i);
-    const std::int16_t from = alone ? weight : PackedView(tensor + number, weight, parts[i]);
-    const std::int16_t to =
-        alone ? wide : View(tensor + ".wide" + number, wide, first, parts[i].elements);
-    Op& op = Add(OpKind::kDequantize, OpClass::kMemoryBound, name + ".dequantize" + number,
-                 {In(from), Out(to)});
-    op.format = NumberFormat::kNf4;
-    op.shape = {.rows = 1, .elements = parts[i].elements};
-    first += parts[i].elements;
-  }
-  FT_CHECK(first == elements);
-  casts_[{weight, half_ == Pass::kBackwardWeight}] = wide;
-  return wide;
+  return Add(OpKind::kGemm, OpClass::kGemm, name,
+             {In(a.numbers), In(b.numbers), In(bias), c, In(a.scales), In(b.scales)});
 }
 
 void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t weight,
                           std::int16_t bias, std::int16_t y, std::int64_t rows, std::int64_t out,
                           std::int64_t in, bool adds) {
-  x = ForProduct(name + ".input", x);
-  weight = WeightForProduct(name + ".weight", weight, out * in);
-  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name,
-               {In(x), In(weight), In(bias), adds ? InOut(y) : Out(y)});
+  const ProductOperand of_x = ForProduct({name + ".input", in}, x, OperandRole::kInput);
+  const ProductOperand of_weight = WeightForProduct(name + ".weight", weight, out, in);
+  Op& op = Gemm(name, of_x, of_weight, bias, adds ? InOut(y) : Out(y));
   op.trans_b = true;
   op.accumulate = adds;
   op.shape = {.rows = rows, .cols = out, .inner = in};
@@ -167,10 +127,10 @@ void BlockBuilder::Linear(const std::string& name, std::int16_t x, std::int16_t 
 void BlockBuilder::LinearInputGradient(const std::string& name, std::int16_t dy,
                                        std::int16_t weight, std::int16_t dx, std::int64_t rows,
                                        std::int64_t out, std::int64_t in, bool adds) {
-  dy = ForProduct(name + ".output_grad", dy);
-  weight = WeightForProduct(name + ".weight", weight, out * in);
-  Op& op = Add(OpKind::kGemm, OpClass::kGemm, name,
-               {In(dy), In(weight), In(kNoSlot), adds ? InOut(dx) : Out(dx)});
+  const ProductOperand of_dy =
+      ForProduct({name + ".output_grad", out}, dy, OperandRole::kOutputGradient);
+  const ProductOperand of_weight = WeightForProduct(name + ".weight", weight, out, in);
+  Op& op = Gemm(name, of_dy, of_weight, kNoSlot, adds ? InOut(dx) : Out(dx));
   op.accumulate = adds;
   op.shape = {.rows = rows, .cols = in, .inner = out};
 }
@@ -179,12 +139,13 @@ void BlockBuilder::LinearWeightGradient(const std::string& name, std::int16_t dy
                                         std::int16_t weight_grad, std::int16_t bias_grad,
                                         std::int64_t rows, std::int64_t out, std::int64_t in,
                                         bool accumulate) {
-  const auto output = [&](std::int16_t slot) { return accumulate ? InOut(slot) : Out(slot); };
   if (weight_grad != kNoSlot) {
-    const std::int16_t of_dy = ForProduct(name + ".weight_grad.output_grad", dy);
-    const std::int16_t of_x = ForProduct(name + ".weight_grad.input", x);
-    Op& op = Add(OpKind::kGemm, OpClass::kGemm, name + ".weight_grad",
-                 {In(of_dy), In(of_x), In(kNoSlot), output(weight_grad)});
+    const ProductOperand of_dy = ForProduct({name + ".weight_grad.output_grad", out}, dy,
+                                            OperandRole::kOutputGradientColumns);
+    const ProductOperand of_x =
+        ForProduct({name + ".weight_grad.input", in}, x, OperandRole::kInputColumns);
+    Op& op = Gemm(name + ".weight_grad", of_dy, of_x, kNoSlot,
+                  accumulate ? InOut(weight_grad) : Out(weight_grad));
     op.trans_a = true;
     op.accumulate = accumulate;
     op.shape = {.rows = out, .cols = in, .inner = rows};
@@ -224,6 +185,33 @@ void BlockBuilder::TpAllGather(const std::string& name, std::int16_t shard, std:
   TpCollective(OpKind::kAllGather, name, In(shard), Out(whole), elements);
 }
 
+std::int16_t BlockBuilder::TpGathered(const std::string& name, std::int16_t own,
+                                      std::int64_t elements) {
+  const NumberFormat format = FormatOf(own);
+  if (!HasScalesApart(format)) {
+    const std::int16_t whole = TemporaryIn(format, name, elements);
+    TpAllGather(name, own, whole, elements);
+    return whole;
+  }
+  const ProductOperand from = PartsOf(own);
+  if (format == NumberFormat::kFp8Tensor) {  // the scale is that of all ranks' rows
+    const NumberFormat codes = FormatOf(from.numbers);
+    const std::int64_t here = elements_.at(own);
+    const bool exact = block_.slots[static_cast<std::size_t>(from.numbers)].bytes == here;
+    const std::int16_t part =
+        exact ? from.numbers : BytesOf(name + ".own", from.numbers, codes, 0, here);
+    const std::int16_t whole = TemporaryIn(codes, name, elements);
+    TpAllGather(name, part, whole, elements);
+    parts_[whole] = {{whole, from.scales}, format};
+    return whole;
+  }
+  const std::int16_t whole = TemporaryIn(format, name, elements);
+  const ProductOperand to = PartsOf(whole);
+  TpAllGather(name, from.numbers, to.numbers, elements);
+  TpAllGather(name + ".scales", from.scales, to.scales, elements / kFp8Side);
+  return whole;
+}
+
 void BlockBuilder::Splice(const BlockBuilder& part, const std::string& prefix,
                           const std::function<std::int16_t(TensorSlot&)>& place) {
   std::vector<std::int16_t> placed;
@@ -258,6 +246,8 @@ void BlockBuilder::Splice(const BlockBuilder& part, const std::string& prefix,
     FT_CHECK(block_.ops.size() < static_cast<std::size_t>(kWholeInstruction));
   }
   casts_.clear();
+  parts_.clear();
+  elements_.clear();
 }
 
 Block BlockBuilder::Take(Pass half) const {

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,30 @@ struct BlockFormats {
   NumberFormat activations = NumberFormat::kFp32;
   NumberFormat products = NumberFormat::kFp32;   // what GEMMs compute in, and read
   NumberFormat attention = NumberFormat::kFp32;  // what attention computes in
+};
+
+// Which operand of a linear's products a tensor is. Columns: of the product that makes the weight's
+// gradient, whose depth are rows.
+enum class OperandRole : std::uint8_t {
+  kInput,
+  kOutputGradient,
+  kWeight,
+  kInputColumns,
+  kOutputGradientColumns,
+};
+
+// What a product reads: numbers or codes, and the scales of the codes, or kNoSlot.
+struct ProductOperand {
+  std::int16_t numbers = kNoSlot;
+  std::int16_t scales = kNoSlot;
+};
+
+// How a tensor is cast for a product: what its op's name begins with, the numbers of a row, and who
+// says how many of the rows there are, or kNoSlot.
+struct CastRequest {
+  std::string name;
+  std::int64_t cols = 0;
+  std::int16_t counts = kNoSlot;
 };
 
 class BlockBuilder {
@@ -82,17 +107,32 @@ class BlockBuilder {
   // The op that was added last.
   Op& Last() { return block_.ops.back(); }
 
-  // The numbers of `from` in the format of `to`, which is as long; the op is called `name`.
-  void Cast(const std::string& name, std::int16_t from, std::int16_t to);
+  // The numbers of `from`, in rows of `cols`, in the format of `to`, which is as long; the op is
+  // called `name`. counts: as of CastRequest.
+  void Cast(const std::string& name, std::int16_t from, std::int16_t to, std::int64_t cols = 0,
+            std::int16_t counts = kNoSlot);
+  // The same with the largest number of all tensor-parallel ranks for a scale that is of a whole
+  // tensor: of rows that they gather from each other.
+  void CastTogether(const std::string& name, std::int16_t from, std::int16_t to, std::int64_t cols);
   // What a GEMM reads of a tensor: itself or, where its format is another one than products have, a
   // cast of it that lies under `category`, made once by an op called `name`.cast.
   std::int16_t ForProduct(const std::string& name, std::int16_t tensor,
                           Category category = Category::kWorkspace);
+  ProductOperand ForProduct(const CastRequest& request, std::int16_t tensor, OperandRole role);
+  // Codes and scales of a tensor that has both, or of a view of one.
+  ProductOperand PartsOf(std::int16_t tensor);
+  // The parts of the tensor that begin at these numbers are cast one by one, each with a scale of
+  // its own where that is of a tensor.
+  void CutAt(std::int16_t tensor, std::vector<std::int64_t> firsts);
 
   // The same of a weight of `elements` numbers, which may have 4 bits: each of its tensors is made
   // wide by an op called `name`.dequantize, of several with its number behind.
-  std::int16_t WeightForProduct(const std::string& name, std::int16_t weight,
-                                std::int64_t elements);
+  ProductOperand WeightForProduct(const std::string& name, std::int16_t weight, std::int64_t out,
+                                  std::int64_t in);
+
+  // c (+)= op(a) op(b) + bias
+  Op& Gemm(const std::string& name, const ProductOperand& a, const ProductOperand& b,
+           std::int16_t bias, Operand c);
 
   // y[rows, out] (+)= x[rows, in] w[out, in]^T + bias
   void Linear(const std::string& name, std::int16_t x, std::int16_t weight, std::int16_t bias,
@@ -117,6 +157,9 @@ class BlockBuilder {
                        std::int64_t elements);
   void TpAllGather(const std::string& name, std::int16_t shard, std::int16_t whole,
                    std::int64_t elements);
+  // All ranks' parts of `own`, `elements` in all, as a temporary called `name`, in codes where they
+  // are.
+  std::int16_t TpGathered(const std::string& name, std::int16_t own, std::int64_t elements);
 
   // Adds the tensors and ops of another block that is being written down, in the halves that they
   // belong to there. `place` says which tensor of this block one of the part's is; kNoSlot: one of
@@ -132,14 +175,36 @@ class BlockBuilder {
   // One of the tensors of a parameter in 4 bits.
   std::int16_t PackedView(std::string name, std::int16_t of, const PackedTensor& tensor);
   // A cast that was made before of the tensor, or kNoSlot.
-  std::int16_t KnownCast(std::int16_t tensor) const;
+  std::int16_t KnownCast(std::int16_t tensor, NumberFormat format) const;
+  // What the cast of an operand is, with its scales, and its codes.
+  NumberFormat CastFormat(OperandRole role) const;
+  // Whether the tensor is codes with scales that lie elsewhere.
+  bool HasParts(std::int16_t tensor) const {
+    return parts_.contains(tensor) || HasScalesApart(FormatOf(tensor));
+  }
+  void MakeParts(std::int16_t tensor, NumberFormat codes);
+  std::int16_t CastSlot(const CastRequest& request, std::int16_t tensor, OperandRole role);
+  // Bytes of a tensor, as one of `format`; and part of one with parts.
+  std::int16_t BytesOf(std::string name, std::int16_t of, NumberFormat format, std::int64_t offset,
+                       std::int64_t bytes);
+  std::int16_t ViewOfCodes(std::string name, std::int16_t of, std::int64_t first,
+                           std::int64_t elements);
   Op& TpCollective(OpKind kind, const std::string& name, Operand in, Operand out,
                    std::int64_t elements);
 
   Block block_;
   BlockFormats formats_;
-  // For products: by slot, and by half, because an input half reads nothing of the weight half.
-  std::map<std::pair<std::int16_t, bool>, std::int16_t> casts_;
+  // For products: by slot, format, and by half, because an input half reads nothing of the weight
+  // half.
+  std::map<std::tuple<std::int16_t, NumberFormat, bool>, std::int16_t> casts_;
+  // Of tensors with scales apart, and of views of their codes.
+  struct Parts {
+    ProductOperand at = {};
+    NumberFormat format = NumberFormat::kFp8Tensor;
+    std::vector<std::int64_t> firsts = {};  // of CutAt, of which each has a scale
+  };
+  std::map<std::int16_t, Parts> parts_;
+  std::map<std::int16_t, std::int64_t> elements_;             // of tensors with scales apart
   std::map<std::int16_t, std::vector<PackedTensor>> packed_;  // by slot, of parameters in 4 bits
   std::vector<Pass> halves_;                                  // one per op
   Pass half_ = Pass::kNone;

@@ -63,7 +63,7 @@ Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
   of_layer.local = context.model.attention_window > 0 && !request.global;
   if (of_layer.local) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
   Block block = Build(of_layer, request);
-  if (context.plan.fuse) Fuse(block);
+  Fuse(block, context.plan.fuse);
   return block;
 }
 

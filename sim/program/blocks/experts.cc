@@ -35,6 +35,42 @@ std::int64_t CapacityOf(const BlockContext& context, std::int64_t tokens) {
 
 }  // namespace
 
+void Layer::MakeExpertTensors(const TensorMaker& make) {
+  ExpertTensors& e = experts;
+  const std::int64_t pairs = e.tokens * e.per_token, all = e.pieces * e.experts;
+  const std::int64_t balanced = context.model.balance_tokens;
+  const NumberFormat activation = b.formats().activations, exact = NumberFormat::kFp32;
+  e.probs = make(exact, "probs", e.tokens * e.experts, kProbs);
+  e.weights = make(exact, "weights", pairs, kExpertWeights);
+  e.chosen = make(exact, "chosen", pairs, kChosen);
+  e.places = make(exact, "places", pairs, kPlaces);
+  e.sources = make(exact, "sources", e.AllSent(), kSources);
+  // Products follow them where all rows are this rank's own.
+  e.counts = e.capacity > 0     ? b.TemporaryIn(exact, "counts", e.experts)
+             : e.follows_counts ? b.TemporaryIn(exact, "counts", all)
+                                : make(exact, "counts", all, kCounts);
+  e.all_counts = make(exact, "all_counts", e.follows_counts ? e.members * all : 0, kAllCounts);
+  e.balance_counts = make(exact, "balance_counts",
+                          (balanced > 0 ? e.tokens / balanced : 1) * e.experts, kBalanceCounts);
+  e.dispatched = make(OfProducts(), "dispatched", e.AllRoom() * hidden, kDispatched);
+  e.up = make(activation, "experts.up", e.AllRoom() * e.up_width, kExpertUp);
+  e.activated =
+      make(OfProducts(), "experts.activated", e.AllRoom() * e.ffn_width, kExpertActivated);
+  if (e.pieces > 1) {
+    std::vector<std::int64_t> of_rows, of_activated;
+    for (std::int64_t p = 0; p < e.pieces; ++p) {
+      of_rows.push_back(e.Room(p).first * hidden);
+      of_activated.push_back(e.Room(p).first * e.ffn_width);
+    }
+    b.CutAt(e.dispatched, std::move(of_rows));
+    b.CutAt(e.activated, std::move(of_activated));
+  }
+  e.out = make(activation, "experts.out", e.AllSent() * hidden, kExpertOut);
+  if (!context.model.shared_gate) return;
+  e.shared_out = make(activation, "shared.out", rows * hidden, kSharedOut);
+  e.shared_scores = make(exact, "shared.scores", rows, kSharedScores);
+}
+
 ExpertSizes::ExpertSizes(const BlockContext& context) {
   const ModelSpec& model = context.model;
   const Plan& plan = context.plan;
@@ -75,9 +111,9 @@ RowRange ExpertSizes::Room(std::int64_t piece) const {
   return {first, RoomOf(piece)};
 }
 
-std::int16_t Experts::RowsForProduct(const std::string& name, std::int16_t rows, std::int64_t piece,
-                                     std::int64_t width) {
-  const std::int16_t cast = b_.ForProduct(name, rows);
+ProductOperand Experts::RowsForProduct(const std::string& name, std::int16_t rows,
+                                       std::int64_t piece, std::int64_t width, OperandRole role) {
+  const ProductOperand cast = b_.ForProduct({name, width, CountsOfRows()}, rows, role);
   const bool is_new = b_.Last().name == name + ".cast";
   if (is_new) ExpectRows(b_.Last(), piece, width);
   return cast;
@@ -85,7 +121,7 @@ std::int16_t Experts::RowsForProduct(const std::string& name, std::int16_t rows,
 
 void Experts::CastRows(const std::string& name, std::int16_t from, std::int16_t to,
                        std::int64_t piece, std::int64_t width) {
-  b_.Cast(name, from, to);
+  b_.Cast(name, from, to, width, CountsOfRows());
   ExpectRows(b_.Last(), piece, width);
 }
 
@@ -99,12 +135,22 @@ void Experts::ExpectRows(Op& cast, std::int64_t piece, std::int64_t width) const
 void Experts::Grouped(Product product, const std::string& name, std::int64_t piece, std::int16_t a,
                       std::int16_t b, std::int16_t c, std::int64_t out, std::int64_t in,
                       bool adds) {
-  const char* const of_a = product == Product::kForward ? ".input" : ".output_grad";
-  a = RowsForProduct(name + of_a, a, piece, product == Product::kForward ? in : out);
-  b = product == Product::kWeight ? RowsForProduct(name + ".input", b, piece, in)
-                                  : b_.ForProduct(name + ".weight", b);
-  Op& op = b_.Add(OpKind::kGroupedGemm, OpClass::kGemm, name,
-                  {In(a), In(b), In(Counts()), adds ? InOut(c) : Out(c)});
+  const bool forward = product == Product::kForward, of_weight = product == Product::kWeight;
+  const ProductOperand left =
+      RowsForProduct(name + (forward ? ".input" : ".output_grad"), a, piece, forward ? in : out,
+                     forward     ? OperandRole::kInput
+                     : of_weight ? OperandRole::kOutputGradientColumns
+                                 : OperandRole::kOutputGradient);
+  const ProductOperand right =
+      of_weight ? RowsForProduct(name + ".input", b, piece, in, OperandRole::kInputColumns)
+                : b_.ForProduct({name + ".weight", in}, b, OperandRole::kWeight);
+  const Operand made = adds ? InOut(c) : Out(c);
+  Op& op = left.scales == kNoSlot
+               ? b_.Add(OpKind::kGroupedGemm, OpClass::kGemm, name,
+                        {In(left.numbers), In(right.numbers), In(Counts()), made})
+               : b_.Add(OpKind::kGroupedGemm, OpClass::kGemm, name,
+                        {In(left.numbers), In(right.numbers), In(Counts()), made, In(left.scales),
+                         In(right.scales)});
   const std::int64_t rows = e_.Even(piece);
   op.accumulate = adds;
   op.trans_a = product == Product::kWeight;
@@ -244,10 +290,13 @@ void Experts::Products(std::int16_t in) {
 
 void AddGemm(BlockBuilder& b, const std::string& name, std::int16_t x, std::int16_t weight,
              std::int16_t y, bool transposed, const OpShape& shape, bool adds) {
-  x = b.ForProduct(name + ".input", x);
-  weight = b.ForProduct(name + ".weight", weight);
-  Op& op = b.Add(OpKind::kGemm, OpClass::kGemm, name,
-                 {In(x), In(weight), In(kNoSlot), adds ? InOut(y) : Out(y)});
+  // Forward, or the input's gradient.
+  const ProductOperand of_x =
+      b.ForProduct({name + ".input", shape.inner}, x,
+                   transposed ? OperandRole::kInput : OperandRole::kOutputGradient);
+  const ProductOperand of_weight = b.ForProduct(
+      {name + ".weight", transposed ? shape.inner : shape.cols}, weight, OperandRole::kWeight);
+  Op& op = b.Gemm(name, of_x, of_weight, kNoSlot, adds ? InOut(y) : Out(y));
   op.trans_b = transposed;
   op.accumulate = adds;
   op.shape = shape;

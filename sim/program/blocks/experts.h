@@ -107,6 +107,8 @@ class Experts {
   void Products(std::int16_t in);
 
  private:
+  // Who says how many rows come, where that is not known before.
+  std::int16_t CountsOfRows() const { return e_.follows_counts ? e_.all_counts : kNoSlot; }
   // Whose rows are whose.
   std::int16_t Counts() const {
     return e_.capacity > 0 ? kNoSlot : e_.follows_counts ? e_.all_counts : e_.counts;
@@ -121,10 +123,10 @@ class Experts {
     shape.per_token = static_cast<std::int32_t>(e_.per_token);
     return shape;
   }
-  // As BlockBuilder's ForProduct and Cast, of a row of `width` for each that comes: the cast is
-  // made of all the room, and costs what is expected of it.
-  std::int16_t RowsForProduct(const std::string& name, std::int16_t rows, std::int64_t piece,
-                              std::int64_t width);
+  // As BlockBuilder's ForProduct and Cast, of a row of `width` for each that comes: the cast has
+  // room for all, and costs what is expected of it.
+  ProductOperand RowsForProduct(const std::string& name, std::int16_t rows, std::int64_t piece,
+                                std::int64_t width, OperandRole role);
   void CastRows(const std::string& name, std::int16_t from, std::int16_t to, std::int64_t piece,
                 std::int64_t width);
   void ExpectRows(Op& cast, std::int64_t piece, std::int64_t width) const;

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/program/blocks/epilogues.h"
+
 namespace foretrain {
 namespace {
 
@@ -30,9 +32,7 @@ Op Fused(Block& block, const Op& add, const Op& norm) {
   return op;
 }
 
-}  // namespace
-
-void Fuse(Block& block) {
+void FuseNorms(Block& block) {
   std::vector<Op> ops;
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     const bool pair = i + 1 < block.ops.size() && AreFused(block, block.ops[i], block.ops[i + 1]);
@@ -40,6 +40,13 @@ void Fuse(Block& block) {
     if (pair) ++i;
   }
   block.ops = std::move(ops);
+}
+
+}  // namespace
+
+void Fuse(Block& block, FusionKind fusion) {
+  if (fusion == FusionKind::kNorms || fusion == FusionKind::kAll) FuseNorms(block);
+  if (fusion == FusionKind::kEpilogues || fusion == FusionKind::kAll) FuseEpilogues(block);
 }
 
 }  // namespace foretrain

@@ -2,12 +2,16 @@
 #pragma once
 
 #include "sim/program/op.h"
+#include "sim/spec/plan.h"
 
 namespace foretrain {
 
-// A residual sum and the norm behind it become one op, which `covers` both and computes the same
-// bits. Left out, because they gain nothing that can be measured (docs/performance.md): a sum whose
-// norm begins the next block, and a GEMM with its activation.
-void Fuse(Block& block);
+// What `fusion` says, in a block whose passes have been taken apart. An op that is made of others
+// `covers` them by name and runs in the place of the first.
+//
+//   norms      a residual sum and the norm behind it (kAddNormForward): the same bits. A sum whose
+//              norm begins the next block stays apart.
+//   epilogues  a product and what follows it: epilogues.h
+void Fuse(Block& block, FusionKind fusion);
 
 }  // namespace foretrain

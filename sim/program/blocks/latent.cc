@@ -25,10 +25,7 @@ void Layer::MakeLatentTensors(const TensorMaker& make) {
 }
 
 std::int16_t Layer::GatheredOf(const std::string& name, std::int16_t own, std::int64_t width) {
-  if (!split_rows) return own;
-  const std::int16_t whole = b.TemporaryIn(b.FormatOf(own), name, rows * width);
-  b.TpAllGather(name, own, whole, rows * width);
-  return whole;
+  return split_rows ? b.TpGathered(name, own, rows * width) : own;
 }
 
 std::int16_t Layer::SummedOf(const std::string& name, std::int16_t whole, std::int64_t width) {

@@ -7,6 +7,8 @@
 // (Shoeybi et al. 2019, s. 3); norms and residuals are whole on every rank. With sequence
 // parallelism they are split by rows: a sum becomes a reduce-scatter, and qkv and up read what an
 // all-gather puts together (Korthikanti et al. 2022, s. 4.2.2).
+#include <utility>
+
 #include "sim/program/blocks/layer_ops.h"
 
 namespace foretrain {
@@ -138,7 +140,7 @@ BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& 
   if (layer.IsParallel()) {
     SummedGemm beside = AttentionBranch(layer);
     Mlp(layer, &beside, output());
-    return layer.b;
+    return std::move(layer.b);
   }
   Attention(layer);
   if (request.kind == BlockKind::kExpertLayer) {
@@ -146,7 +148,7 @@ BlockBuilder WriteLayerForward(const BlockContext& context, const BlockRequest& 
   } else {
     Mlp(layer, nullptr, output());
   }
-  return layer.b;
+  return std::move(layer.b);
 }
 
 BlockBuilder WriteLayerRecompute(const BlockContext& context, const BlockRequest& request) {
@@ -157,23 +159,23 @@ BlockBuilder WriteLayerRecompute(const BlockContext& context, const BlockRequest
   layer.MlpMaskAgain();
   if (has_experts) {
     ExpertsAgain(layer);
-    return layer.b;
+    return std::move(layer.b);
   }
   // The norm of what the MLP adds needs all of the MLP.
   if (layer.context.model.post_norms) {
     Mlp(layer, nullptr, kNoSlot);
-    return layer.b;
+    return std::move(layer.b);
   }
   if (!layer.whole_mlp) {
     if (!layer.HasOneNorm()) layer.Norm2();
-    return layer.b;
+    return std::move(layer.b);
   }
   const std::int16_t in = MlpInput(layer);
   layer.MlpUp("", in, layer.inner[kUpLinear], layer.up, layer.rows);
   layer.Activation("", layer.up, layer.activated, layer.rows);
   layer.AdapterInner(kDownLinear, "mlp.down", layer.activated, layer.inner[kDownLinear],
                      layer.rows);
-  return layer.b;
+  return std::move(layer.b);
 }
 
 Block LayerForward(const BlockContext& context, const BlockRequest& request) {

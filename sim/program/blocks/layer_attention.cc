@@ -10,8 +10,8 @@ bool WritesScores(const Plan& plan) { return plan.attention == AttentionAlgorith
 
 }  // namespace
 
-// Of each head a matrix [sequence, sequence]: 2 a s^2 b bytes in 16 bits, and with dropout 3 a s^2 b
-// more (Korthikanti et al. 2022, s. 4.1).
+// Of each head a matrix [sequence, sequence]: 2 a s^2 b bytes in 16 bits, and with dropout 3 a s^2
+// b more (Korthikanti et al. 2022, s. 4.1).
 void Layer::MakeScoreTensors(const TensorMaker& make) {
   if (!WritesScores(context.plan)) return;
   const std::int64_t all = rows * (context.model.heads / tp) * context.plan.sequence;
@@ -27,10 +27,10 @@ void Layer::StandardCore(std::int16_t out) {
   const std::int64_t all = rows * (context.model.heads / tp) * context.plan.sequence;
   const std::int16_t raw = b.Temporary("scores", all);
   const auto made = [](std::int16_t slot) { return slot == kNoSlot ? In(slot) : Out(slot); };
-  Op& op = b.Add(OpKind::kStandardAttentionForward, OpClass::kAttention,
-                 out == kNoSlot ? "attention.weights" : "attention.core",
-                 {In(qkv), Out(raw), Out(scores.weights), made(scores.mask), made(scores.dropped),
-                  made(out)});
+  Op& op = b.Add(
+      OpKind::kStandardAttentionForward, OpClass::kAttention,
+      out == kNoSlot ? "attention.weights" : "attention.core",
+      {In(qkv), Out(raw), Out(scores.weights), made(scores.mask), made(scores.dropped), made(out)});
   SetScores(context.model, op);
   op.dropout = static_cast<float>(context.plan.attention_dropout);
   op.dropout_site = kAttentionSite;
@@ -52,7 +52,7 @@ void Layer::AttentionCore() {
     op.shape = AttentionShape();
   }
   Sinks();
-  if (quantizes) b.Cast("attention.core.cast", attention, attention_input);
+  if (quantizes) b.Cast("attention.core.cast", attention, attention_input, attention_width);
 }
 
 void Layer::AttentionCoreAgain(LayerTensors have) {

@@ -4,6 +4,7 @@
 // own rows, are gathered again beside the input gradient's GEMM: four collectives forward, six
 // backward (Korthikanti et al. 2022, s. 4.2.2).
 #include <algorithm>
+#include <utility>
 
 #include "sim/program/blocks/layer_ops.h"
 
@@ -372,19 +373,19 @@ BlockBuilder WriteLayerBackward(const BlockContext& context, const BlockRequest&
     const std::int16_t d_norm2 = ExpertsBackward(layer, have, request, d_branch);
     const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
     backward.Attention(backward.OfBranch(layer.post1, d_residual), d_residual, kNoSlot, dx);
-    return layer.b;
+    return std::move(layer.b);
   }
   const std::int16_t d_mlp = backward.OfBranch(layer.post2, dy);
   const std::int16_t d_norm2 = backward.Mlp(d_mlp);
   if (layer.HasOneNorm()) {
     backward.Attention(d_mlp, dy, d_norm2, dx);
-    return layer.b;
+    return std::move(layer.b);
   }
   const std::int16_t d_residual = backward.Norm2(dy, d_norm2);
   const std::int16_t d_branch =
       layer.IsParallel() ? d_mlp : backward.OfBranch(layer.post1, d_residual);
   backward.Attention(d_branch, d_residual, kNoSlot, dx);
-  return layer.b;
+  return std::move(layer.b);
 }
 
 Block LayerBackward(const BlockContext& context, const BlockRequest& request) {

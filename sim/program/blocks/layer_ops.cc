@@ -147,39 +147,17 @@ void Layer::MakeTensors(LayerTensors saved, Category category, Category otherwis
   MakeLatentTensors(make);
   up = make(activation, "up", mlp_rows * up_width, kUp);
   activated = make(OfProducts(), "activated", mlp_rows * ffn_width, kActivated);
+  if (whole_mlp && MlpTiles() > 1 && kind == BlockKind::kLayer) {
+    std::vector<std::int64_t> firsts;
+    for (std::int64_t t = 0; t < MlpTiles(); ++t) firsts.push_back(MlpTile(t).first * ffn_width);
+    b.CutAt(activated, std::move(firsts));
+  }
   inner[kQkvLinear] = make(activation, "qkv.inner", rows * lora_rank, kQkvInner);
   inner[kOutLinear] = make(activation, "out.inner", rows * lora_rank, kOutInner);
   inner[kUpLinear] = make(activation, "up.inner", mlp_rows * lora_rank, kUpInner);
   inner[kDownLinear] = make(activation, "down.inner", mlp_rows * lora_rank, kDownInner);
   if (kind != BlockKind::kExpertLayer) return;
   MakeExpertTensors(make);
-}
-
-void Layer::MakeExpertTensors(const TensorMaker& make) {
-  ExpertTensors& e = experts;
-  const std::int64_t pairs = e.tokens * e.per_token, all = e.pieces * e.experts;
-  const std::int64_t balanced = context.model.balance_tokens;
-  const NumberFormat activation = b.formats().activations, exact = NumberFormat::kFp32;
-  e.probs = make(exact, "probs", e.tokens * e.experts, kProbs);
-  e.weights = make(exact, "weights", pairs, kExpertWeights);
-  e.chosen = make(exact, "chosen", pairs, kChosen);
-  e.places = make(exact, "places", pairs, kPlaces);
-  e.sources = make(exact, "sources", e.AllSent(), kSources);
-  // Products follow them where all rows are this rank's own.
-  e.counts = e.capacity > 0     ? b.TemporaryIn(exact, "counts", e.experts)
-             : e.follows_counts ? b.TemporaryIn(exact, "counts", all)
-                                : make(exact, "counts", all, kCounts);
-  e.all_counts = make(exact, "all_counts", e.follows_counts ? e.members * all : 0, kAllCounts);
-  e.balance_counts = make(exact, "balance_counts",
-                          (balanced > 0 ? e.tokens / balanced : 1) * e.experts, kBalanceCounts);
-  e.dispatched = make(OfProducts(), "dispatched", e.AllRoom() * hidden, kDispatched);
-  e.up = make(activation, "experts.up", e.AllRoom() * e.up_width, kExpertUp);
-  e.activated =
-      make(OfProducts(), "experts.activated", e.AllRoom() * e.ffn_width, kExpertActivated);
-  e.out = make(activation, "experts.out", e.AllSent() * hidden, kExpertOut);
-  if (!context.model.shared_gate) return;
-  e.shared_out = make(activation, "shared.out", rows * hidden, kSharedOut);
-  e.shared_scores = make(exact, "shared.scores", rows, kSharedScores);
 }
 
 std::int16_t Layer::ParameterSlot(const char* name, LayerParameter index, Category category,
@@ -213,7 +191,11 @@ void Layer::Norm(const char* name, std::int16_t weight, std::int16_t bias, const
   op.rms = rms;
   op.parameter = static_cast<float>(context.model.norm_epsilon);
   op.shape = {.rows = own_rows, .cols = hidden};
-  if (of.wide != kNoSlot) b.Cast(std::string(name) + ".cast", of.wide, of.out);
+  if (of.wide == kNoSlot) return;
+  const std::string cast = std::string(name) + ".cast";
+  // Rows that are split are gathered as codes.
+  split_rows ? b.CastTogether(cast, of.wide, of.out, hidden)
+             : b.Cast(cast, of.wide, of.out, hidden);
 }
 
 void Layer::Norm1() {
@@ -301,14 +283,11 @@ void Layer::Activation(const std::string& suffix, std::int16_t in, std::int16_t 
                  name, {In(in), Out(to)});
   op.activation = ActivationOf(context.model.mlp);
   op.shape = {.rows = count, .cols = ffn_width};
-  if (quantizes) b.Cast(name + ".cast", to, out);
+  if (quantizes) b.Cast(name + ".cast", to, out, ffn_width);
 }
 
 std::int16_t Layer::Gathered(const std::string& name, std::int16_t own) {
-  if (!split_rows) return own;
-  const std::int16_t whole = b.TemporaryIn(b.FormatOf(own), name, rows * hidden);
-  b.TpAllGather(name, own, whole, rows * hidden);
-  return whole;
+  return split_rows ? b.TpGathered(name, own, rows * hidden) : own;
 }
 
 void Layer::Product(const SummedGemm& gemm, const std::string& suffix, RowRange range, RowRange all,

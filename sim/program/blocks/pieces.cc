@@ -6,17 +6,12 @@
 #include <utility>
 
 #include "base/result.h"
+#include "sim/program/blocks/touched_slots.h"
 
 namespace foretrain {
 namespace {
 
 std::size_t Index(int i) { return static_cast<std::size_t>(i); }
-
-// The slot whose tensor a slot is, or is a view of.
-std::int16_t TensorOf(const Block& block, std::int16_t slot) {
-  const std::int16_t base = block.slots[Index(slot)].base;
-  return base == kNoSlot ? slot : base;
-}
 
 // For each slot the first and the last piece that touches it, itself or through a view; -1: none.
 struct Span {
@@ -45,14 +40,6 @@ void ForEachTouch(const Block& block, const std::vector<int>& begins, int piece,
       touch(TensorOf(block, operand.slot));
     }
   }
-}
-
-// Whether two slots have a byte in common, on some tensor-parallel rank.
-bool Overlap(const Block& block, std::int16_t a, std::int16_t b) {
-  if (TensorOf(block, a) != TensorOf(block, b)) return false;
-  const TensorSlot &one = block.slots[Index(a)], &other = block.slots[Index(b)];
-  if (one.rank_offset != other.rank_offset) return true;
-  return one.offset < other.offset + other.bytes && other.offset < one.offset + one.bytes;
 }
 
 }  // namespace

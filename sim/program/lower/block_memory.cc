@@ -129,8 +129,14 @@ bool EarlierPieceTouches(const LowerContext& context, const InstructionKey& key,
   return false;
 }
 
+// A pass or a piece of one.
+struct PieceView {
+  const Block& block;
+  const std::vector<PieceUse>& uses;  // by slot
+};
+
 // The buckets that the block's parameters or gradients lie in, each as one tenant.
-void AddBuckets(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
+void AddBuckets(const LowerContext& context, const InstructionKey& key, const PieceView& piece,
                 const std::vector<Tenant>& slots, SlotRole role, const SlotNames& later,
                 std::vector<Tenant>& out) {
   const Block& block = piece.block;
@@ -170,8 +176,8 @@ void AddBuckets(const LowerContext& context, const InstructionKey& key, const Bl
         std::any_of(later.begin(), later.end(), [&](const auto& slot) {
           return slot.first == role && context.RangeOf(key.block, slot.second).bucket == bucket;
         });
-    tenant.stays = !parameters || backward_reads || use.later ||
-                   !EndsParameterCopy(context, key, bucket);
+    tenant.stays =
+        !parameters || backward_reads || use.later || !EndsParameterCopy(context, key, bucket);
     out.push_back(tenant);
   }
 }
@@ -194,7 +200,7 @@ bool IsState(const LowerContext& context, int block, const TensorSlot& slot) {
 
 // The block's own tensors: all that are not there both before and after.
 std::vector<Tenant> SlotTenants(const LowerContext& context, const InstructionKey& key,
-                                const BlockPiece& piece, const std::vector<Tenant>& touched,
+                                const PieceView& piece, const std::vector<Tenant>& touched,
                                 const SlotNames& later) {
   const Block& block = piece.block;
   const bool recomputed =
@@ -236,7 +242,7 @@ CategoryBytes LiveAt(int op, const std::vector<Tenant>& tenants) {
   return now;
 }
 
-StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key, const BlockPiece& piece,
+StepMemory MemoryOf(const LowerContext& context, const InstructionKey& key, const PieceView& piece,
                     const PassBlocks& blocks) {
   const std::vector<Tenant> touched = Touch(piece.block);
   const SlotNames later = TouchedAfter(context, key, blocks);
@@ -268,7 +274,7 @@ SlotNames TouchedAfter(const LowerContext& context, const InstructionKey& key,
   SlotNames touched;
   const auto add = [&](Pass pass) {
     if (HasPass(context.plan, context.stage.KindOf(key.block), pass)) {
-      touched.merge(TouchedSlots(blocks(pass)));
+      touched.Add(TouchedSlots(blocks(pass)));
     }
   };
   const bool forward = key.pass == Pass::kForward;
@@ -287,15 +293,16 @@ StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key)
 
 StepMemory MemoryOfBlock(const LowerContext& context, const InstructionKey& key,
                          const PassBlocks& blocks) {
-  BlockPiece whole{blocks(key.pass), {}};
-  whole.uses.resize(whole.block.slots.size());
-  return MemoryOf(context, key, whole, blocks);
+  const Block& block = blocks(key.pass);
+  const std::vector<PieceUse> none(block.slots.size());
+  return MemoryOf(context, key, {block, none}, blocks);
 }
 
 StepMemory MemoryOfPiece(const LowerContext& context, const InstructionKey& key) {
   BuiltPasses passes(context, key.block);
   const auto blocks = [&](Pass pass) -> const Block& { return passes.Of(pass); };
-  return MemoryOf(context, key, CutPiece(blocks(key.pass), key.part), blocks);
+  const BlockPiece piece = CutPiece(blocks(key.pass), key.part);
+  return MemoryOf(context, key, {piece.block, piece.uses}, blocks);
 }
 
 }  // namespace foretrain

@@ -81,7 +81,7 @@ void LowerMicroBatchReduction(const LowerContext& context, Skeleton& skeleton) {
     const Bucket& bucket = context.BucketAt(done.bucket);
     if (!IsWholeForOne(context.plan, bucket)) continue;
     const int block = skeleton[position].key.block;
-    if (context.plan.DataParallel() > 1 && !IsHeldOnce(context.plan, bucket)) {
+    if (!IsHeldOnce(context.plan, bucket)) {
       const InstructionKey key{kind, Pass::kBackward, block, done.micro_batch, done.bucket};
       insertions.Behind(position, {key, done.first ? &kFirst : &kFurther});
     }

@@ -14,8 +14,9 @@ struct Counted {
   std::int64_t elements;
 };
 Counted CountOf(NumberFormat format, std::int64_t bytes) {
-  const bool plain = LayoutOf(format).block == 0 && LayoutOf(format).bits >= 8;
-  const NumberFormat as = plain ? format : NumberFormat::kFp8Tensor;
+  const bool plain =
+      LayoutOf(format).block == 0 && LayoutOf(format).bits >= 8 && LayoutOf(format).once_bytes == 0;
+  const NumberFormat as = plain ? format : NumberFormat::kByte;
   return {as, ElementsIn(as, bytes)};
 }
 

@@ -48,7 +48,10 @@ TEST(GemmAlgorithms, AreReadAsTheyWereWritten) {
   GemmAlgorithm plain;
   plain.rows = plain.cols = plain.inner = 1;
   plain.accumulate = plain.trans_a = true, plain.format = NumberFormat::kTf32;
-  const DeviceProfile profile = ProfileWith({"cublasLt-130100", {Some(), plain}});
+  GemmAlgorithm slope = plain, sums = plain;
+  slope.epilogue = GemmEpilogue::kSlope, slope.has_aux = true;
+  sums.has_row_sums = true, sums.row_sums = NumberFormat::kBf16;
+  const DeviceProfile profile = ProfileWith({"cublasLt-130100", {Some(), plain, slope, sums}});
   const Result<DeviceProfile> read = ProfileFromJson(ProfileToJson(profile), "p.json");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(*read, profile);

@@ -115,7 +115,8 @@ TEST(HostMemory, LoadsAShardOrTheWholeModel) {
   EXPECT_EQ(NodeMemoryOf(whole, 2).while_loading, 2 * (1204 * kMiB + 2 * n));
   EXPECT_EQ(NodeMemoryOf(host(LoadOrder::kOneProcess), 2).while_loading, 2 * 1204 * kMiB + 2 * n);
   const HostMemory shard = host(LoadOrder::kShard);
-  EXPECT_NEAR(static_cast<double>(shard.loading), 8.0 * static_cast<double>(n), 0.02 * 8.0 * static_cast<double>(n));
+  EXPECT_NEAR(static_cast<double>(shard.loading), 8.0 * static_cast<double>(n),
+              0.02 * 8.0 * static_cast<double>(n));
   EXPECT_EQ(NodeMemoryOf(shard, 2).in_step, 2 * 1204 * kMiB);
 }
 
@@ -138,10 +139,10 @@ TEST(HostMemory, SharesANodeAmongItsRanks) {
 TEST(DeviceUse, IsTheArenaAndWhatLiesOutside) {
   const Program program = Compiled(Offloading());
   const RankProgram& rank = program.ranks.front();
-  const DeviceUse use = DeviceUseOf(Small(), program.plan, rank, 100, Gpus(), {});
+  const DeviceUse use = DeviceUseOf(Small(), program, rank, 100, Gpus(), {});
   EXPECT_EQ(use.tensors + use.held, rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)]);
-  // 1271 MiB of context, two groups (data parallelism, the world) in a node of two at 256 MiB, 32 of
-  // workspace, three buffers of 3.2 MB, a hundredth of 1 GiB.
+  // 1271 MiB of context, two groups (data parallelism, the world) in a node of two at 256 MiB, 32
+  // of workspace, three buffers of 3.2 MB, a hundredth of 1 GiB.
   EXPECT_EQ(use.outside.Total(), (1271 + 512 + 32) * kMiB + 9'600'000 + kGiB / 100);
   EXPECT_EQ(use.Total(), use.tensors + use.held + use.outside.Total());
   EXPECT_EQ(RoomOf(Gpus(), use.outside), 0);

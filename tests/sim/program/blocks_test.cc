@@ -192,24 +192,6 @@ TEST(LossChunks, ShrinkThePeakByTheLogits) {
   EXPECT_LT(chunked.total, whole.total - 4 * (14 << 20));
 }
 
-TEST(Fuse, MakesOneOpOfAResidualSumAndTheNormBehindIt) {
-  Plan plan = TinyPlan();
-  const ModelSpec model = SmallGpt();
-  const BlockRequest request{BlockKind::kLayer, Pass::kForward};
-  const Block apart = BuildBlock({model, plan, false}, request);
-  plan.fuse = true;
-  const Block block = BuildBlock({model, plan, false}, request);
-  ASSERT_EQ(block.ops.size() + 1, apart.ops.size());
-  std::vector<std::vector<std::string>> covers;
-  for (const Op& op : block.ops) {
-    if (op.covers.empty()) continue;
-    covers.push_back(op.covers);
-    // [8, 16]: a, b, sum, y, weight, bias, mean, rstd; the sum is not read again.
-    EXPECT_EQ(WorkOf(op).bytes, 4 * (4 * 128 + 2 * (16 + 8)));
-  }
-  EXPECT_THAT(covers, ElementsAre(ElementsAre("attention.residual", "norm2")));
-}
-
 // Seconds of a step in which each GEMM `gemm` (by its pieces) takes 1 s, its sum as long, and all
 // else nothing.
 double StepSeconds(const Plan& plan, const std::string& gemm) {

@@ -149,6 +149,25 @@ TEST(LinkEdges, OrderNewUsersOfMemoryBehindAllUsersOfPartsOfTheOld) {
   EXPECT_EQ(draft.BufferAt(0, a).offset, draft.BufferAt(0, b).offset);
 }
 
+// x lies at 256, y behind it, and b has the memory of both: its first op writes where x lay alone,
+// and waits for the reader of y too.
+TEST(LinkEdges, OrderTheFirstUserOfAPartBehindAllUsersOfTheOld) {
+  Draft draft(1);
+  const int x = draft.Temporary(0, 256);
+  const int y = draft.Temporary(0, 256);
+  const int b = draft.Temporary(0, 512);
+  const int state = draft.State(0, 64);
+  draft.Add(0, kCompute, {Writes(x)});            // 0
+  draft.Add(0, kCompute, {Writes(y)});            // 1
+  draft.Add(0, kTp, {Reads(y)});                  // 2
+  draft.Add(0, kCompute, {Reads(x)});             // 3
+  draft.Add(0, kTp, {Reads(state)});              // 4
+  draft.Add(0, kCompute, {Writes(b, 0, 256)});    // 5
+  draft.Add(0, kCompute, {Writes(b, 256, 256)});  // 6
+  EXPECT_EQ(LinkedEdges(draft), "1>2 2>5");
+  EXPECT_EQ(draft.BufferAt(0, x).offset, draft.BufferAt(0, b).offset);
+}
+
 // a 768, keep1 1792, b 2048, keep2 2560, top 2816. Behind op 1, 768-1792 and 2048-2560 are free.
 Draft TwoHoles() {
   Draft draft(1);

@@ -45,6 +45,18 @@ TEST(WorkOf, GemmIsTwoFlopAMultiplicationAndEachMatrixOnce) {
   ExpectWork(op, 60, 4 * 37);
 }
 
+// As above, with a matrix [2, 3] more that is written or read, or 2 sums, and no flop more.
+TEST(WorkOf, WhatFollowsAProductAddsTheBytesThatItTouches) {
+  const OpShape shape{.rows = 2, .cols = 3, .inner = 5};
+  ExpectWork(Make(OpKind::kGemmActivation, shape), 60, 4 * 31);
+  ExpectWork(Make(OpKind::kGemmActivationKept, shape), 60, 4 * 37);
+  ExpectWork(Make(OpKind::kGemmActivationBackward, shape), 60, 4 * 37);
+  Op sums = Make(OpKind::kGemmBiasGrad, shape);
+  ExpectWork(sums, 60, 4 * 33);
+  sums.accumulate = true;  // c and the sums are read as well
+  ExpectWork(sums, 60, 4 * 41);
+}
+
 TEST(WorkOf, CausalAttentionCountsTheLowerTriangle) {
   // B = 1, T = 3: 6 pairs a head; 2 heads of 4, 1 kv head. Forward: 2 GEMMs of 2 * 6 * 2 * 4 = 96.
   // qkv is 3 x 16, out 3 x 8, lse 3 x 2: 48 + 24 + 6 = 78 elements.

@@ -99,7 +99,8 @@ TEST(Precision, KeepsThePublishedBytesOfTheHead) {
 // MLP linears 1 + 1 + 4 bytes for 2 + 2 + 8. Attention's output is kept for its backward, 2, and as
 // the projection's input, 1. So 32 - 6 + 1 = 27.
 TEST(Precision, KeepsThe8BitInputsOfProducts) {
-  EXPECT_EQ(KeptBytes(PlanIn(Precision::kFp8)), 27 * kSbh + kStatistics);
+  // Beside each of the four casts one fp32 scale.
+  EXPECT_EQ(KeptBytes(PlanIn(Precision::kFp8)), 27 * kSbh + 4 * 4 + kStatistics);
   // One fp32 scale each 128 numbers of the 1 + 1 + 4 + 1 = 7 sbh that are cast.
   EXPECT_EQ(KeptBytes(PlanIn(Precision::kFp8Block)), 27 * kSbh + 7 * kSbh / 128 * 4 + kStatistics);
   // Half a byte, and one of scale each 16: 20 + 7 * (1 / 2 + 1 / 16).
@@ -252,6 +253,88 @@ TEST(Precision, CastsFp32WeightsForEachUse) {
 TEST(Precision, CastsTheOperandsOfProductsOnce) {
   EXPECT_EQ(CastsOf(PlanIn(Precision::kFp8), Pass::kForward).size(), 8U);
   EXPECT_EQ(CastsOf(PlanIn(Precision::kFp8), Pass::kBackward).size(), 8U);
+  EXPECT_EQ(CastsOf(PlanIn(Precision::kFp8Block), Pass::kForward).size(), 8U);
+  // With blocks the products that make weights' gradients read columns: 4 of output gradients, and
+  // 4 of inputs, made of their rows.
+  EXPECT_EQ(CastsOf(PlanIn(Precision::kFp8Block), Pass::kBackward).size(), 16U);
+}
+
+// Names of the ops whose names begin so, with the formats of their first two operands.
+std::vector<std::string> OpsOf(const Plan& plan, const std::string& begin) {
+  const ModelSpec model = WideGpt();
+  std::vector<std::string> ops;
+  for (const Op& op : BuildBlock({model, plan, false}, {}).ops) {
+    if (!op.name.starts_with(begin)) continue;
+    ops.push_back(op.name + (op.maximum ? " max " : " ") + std::string(Name(op.formats[0])) + " " +
+                  std::string(Name(op.formats[1])));
+  }
+  return ops;
+}
+
+// Rows that ranks gather from each other as codes: with one scale a tensor the largest of all
+// ranks' is agreed on first, with scales of blocks they travel too.
+TEST(Precision, GathersCodesWithTheirScales) {
+  Plan plan = PlanIn(Precision::kFp8);
+  plan.tp = 2;
+  plan.sequence_parallel = true;
+  EXPECT_THAT(OpsOf(plan, "norm1"),
+              testing::ElementsAre("norm1 bf16 bf16", "norm1.cast.scale bf16 fp32",
+                                   "norm1.cast.scale.most max fp32 fp32", "norm1.cast bf16 e4m3",
+                                   "norm1.gather e4m3 e4m3"));
+  plan.precision = Precision::kFp8Block;
+  EXPECT_THAT(OpsOf(plan, "norm1"),
+              testing::ElementsAre("norm1 bf16 bf16", "norm1.cast bf16 e4m3",
+                                   "norm1.gather e4m3 e4m3", "norm1.gather.scales fp32 fp32"));
+}
+
+// 42 codes, behind which the scale lies at byte 44: copies read all 48, gathers 42 of each rank.
+TEST(Precision, WritesAllOfATensorOfCodesWhateverItsSize) {
+  ModelSpec model = WideGpt();
+  model.hidden = 6;
+  model.heads = model.kv_heads = 2;
+  model.head_dim = 3;
+  model.ffn_hidden = 6;
+  model.max_sequence = 14;
+  Plan plan = PlanIn(Precision::kFp8);
+  plan.micro_batch = 1;
+  plan.sequence = 7;
+  plan.offload_activations = OffloadTarget::kHost;
+  const auto copied = Compile(model, plan);
+  EXPECT_TRUE(copied.has_value()) << copied.error().message;
+  plan.sequence = 14;
+  plan.tp = 2;
+  plan.sequence_parallel = true;
+  const auto gathered = Compile(model, plan);
+  EXPECT_TRUE(gathered.has_value()) << gathered.error().message;
+}
+
+// Slots of the backward's products: e5m2 gradients with a scale a tensor, e4m3 with blocks.
+TEST(Precision, GradientsHaveMoreRangeWhereOneScaleServesATensor) {
+  const ModelSpec model = WideGpt();
+  for (const Precision precision : {Precision::kFp8, Precision::kFp8Block}) {
+    const Plan plan = PlanIn(precision);
+    for (const Op& op : BuildBlock({model, plan, false}, {.pass = Pass::kBackward}).ops) {
+      if (op.kind != OpKind::kGemm) continue;
+      const bool tensor = precision == Precision::kFp8;
+      EXPECT_EQ(op.formats[0], tensor ? NumberFormat::kE5m2 : NumberFormat::kE4m3) << op.name;
+      EXPECT_EQ(op.formats[1], NumberFormat::kE4m3) << op.name;
+    }
+  }
+}
+
+// 8 x 128 by 128 x 128 in blocks of 128: a byte a number, and of a 8 fp32 scales, of b one; c in
+// 16 bits.
+TEST(Precision, CountsScalesOfBlocks) {
+  Op op;
+  op.kind = OpKind::kGemm;
+  op.trans_b = true;
+  op.format = NumberFormat::kFp8Block;
+  op.shape = {.rows = 8, .cols = 128, .inner = 128};
+  op.formats[0] = op.formats[1] = NumberFormat::kE4m3;
+  op.formats[3] = NumberFormat::kBf16;
+  EXPECT_DOUBLE_EQ(WorkOf(op).bytes, 8 * 128 + 8 * 4 + 128 * 128 + 4 + 8 * 128 * 2);
+  op.format = NumberFormat::kFp8Tensor;
+  EXPECT_DOUBLE_EQ(WorkOf(op).bytes, 8 * 128 + 128 * 128 + 8 * 128 * 2);
 }
 
 // 12 rows of 8 -> 6 columns, from bf16 to an fp32 gradient that is added to: 2 (12 * 8 + 12 * 6)
@@ -289,8 +372,9 @@ TEST(Precision, CountsBytesOfEachFormat) {
   EXPECT_EQ(BytesIn(NumberFormat::kTf32, 1000), 4000);
   EXPECT_EQ(BytesIn(NumberFormat::kFp16, 1001), 2002);
   EXPECT_EQ(BytesIn(NumberFormat::kFp8, 257), 257 + 8);
-  EXPECT_EQ(BytesIn(NumberFormat::kFp8Tensor, 257), 257);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp8Tensor, 257), 260 + 4);  // the scale lies at a word
   EXPECT_EQ(BytesIn(NumberFormat::kFp8Block, 256), 256 + 8);
+  EXPECT_EQ(BytesIn(NumberFormat::kFp8Tile, 256 * 128), 256 * 128 + 8);
   EXPECT_EQ(BytesIn(NumberFormat::kFp4, 32), 16 + 2);
   // A code each 64 numbers, an fp32 scale each 256 codes, an fp32 mean: 4.127 bits a number.
   EXPECT_EQ(BytesIn(NumberFormat::kNf4, 65), 33 + 2 + 4 + 4);

@@ -104,23 +104,19 @@ TEST(VerifyProgress, RefusesOneQueueForSendsAndReceivesUnder1f1b) {
       "  the first");
 }
 
-// p = 2, 1F1B. Rank 0: F0, send 0, F1, send 1, receive B0. Rank 1: receive 0, F0, B0, send B0,
-// receive 1. One op at a time: send 1 waits for receive 1, which is issued behind send B0, which
-// waits for receive B0, which is issued behind send 1. Two at a time: receive B0 beside send 1.
+// Rank 1 sums what it receives; rank 0 sums first and sends then. One op at a time: the send is not
+// issued before the end of the sum, which waits for rank 1's. Two at a time: it is, beside the sum.
 TEST(VerifyProgress, RefusesARunAheadThatIsTooSmall) {
-  const Program program = Pipeline();
-  EXPECT_EQ(Refusal(program, 2), "accepted");
-  EXPECT_EQ(Refusal(program, 1),
-            "deadlock with a run-ahead of 1 ops:\n"
-            "  rank 0: send forward block 0 mb 1 op 0 (send) on send+1 of step 0 waits for its "
-            "partner\n"
-            "  rank 1: recv forward block 0 mb 1 op 0 (recv) on recv-1 of step 0 is not issued "
-            "before the end of\n"
-            "  rank 1: send backward block 1 mb 0 op 0 (send) on send-1 of step 0 waits for its "
-            "partner\n"
-            "  rank 0: recv backward block 1 mb 0 op 0 (recv) on recv+1 of step 0 is not issued "
-            "before the end of\n"
-            "  the first");
+  Draft draft(2);
+  draft.AllReduce(0, kTp, Changes(draft.State(0, 256)));
+  draft.Send(0, true, Reads(draft.State(0, 256)));
+  const int in = draft.Temporary(1, 256);
+  draft.Recv(1, true, Writes(in));
+  draft.AllReduce(1, kTp, Changes(in));
+  Link(draft.program);
+  EXPECT_EQ(Refusal(draft.program, 2), "accepted");
+  EXPECT_THAT(Refusal(draft.program, 1), AllOf(HasSubstr("deadlock with a run-ahead of 1 ops:"),
+                                               HasSubstr("is not issued before the end of")));
 }
 
 // The host reads the sum before it issues the send that rank 1's part of the sum waits for.

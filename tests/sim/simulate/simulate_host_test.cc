@@ -54,6 +54,28 @@ TEST(Simulate, RunsTheHostAheadByTheWindowAtMost) {
   EXPECT_THAT(StartAndEnd(Play(made, options), 0, copy), From(22, 23));
 }
 
+// Launches of 1 s, ops of 2 s, window 2. Both ranks launch a send, 0-1, which takes no room, and
+// two ops, 1-3, which run 2-4 and 4-6. With the end of the first the third is launched, 4-5, with
+// that of the second the receive, 6-7, for which the other's send waits.
+TEST(Simulate, LeavesTransfersOutOfTheWindow) {
+  HandMade made(2);
+  int sends[2], receives[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    sends[rank] = made.AddSend(rank, rank == 0, 2.0);
+    for (int i = 0; i < 3; ++i) made.Add(rank, Queue::kCompute, 2.0);
+    receives[rank] = made.AddRecv(rank, rank == 1, 2.0);
+  }
+  made.costs.launch_s.assign(10, 1.0);
+  SimulateOptions options = kOneStep;
+  options.run_ahead = 2;
+  const Simulation simulation = Play(made, options);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(SpanOf(simulation, rank, sends[rank]).ready_ns, 1'000'000'000);
+    EXPECT_THAT(StartAndEnd(simulation, rank, sends[rank]), From(7, 9));
+    EXPECT_THAT(StartAndEnd(simulation, rank, receives[rank]), From(7, 9));
+  }
+}
+
 // The op runs 1-11; the host reads 11-11.5 and launches the next op 11.5-12.5.
 TEST(Simulate, BlocksTheHostInAHostReadUntilItsInputsAreThere) {
   HandMade made(1);

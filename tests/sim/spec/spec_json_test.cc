@@ -100,6 +100,24 @@ TEST(PlanJson, ReadsAPlanWithDefaults) {
   EXPECT_EQ(*plan, expected);
 }
 
+TEST(PlanJson, ReadsASwitchWhereAChoiceHasAMeaningForOne) {
+  const auto fuse = [](const char* value) {
+    const auto plan = PlanFromJson(
+        std::string(R"({"sequence": 8, "global_batch": 1, "micro_batch": 1, "fuse": )") + value +
+            "}",
+        "p.json");
+    EXPECT_TRUE(plan.has_value()) << plan.error().message;
+    return plan->fuse;
+  };
+  EXPECT_EQ(fuse("false"), FusionKind::kNone);
+  EXPECT_EQ(fuse("true"), FusionKind::kNorms);
+  EXPECT_EQ(fuse("\"all\""), FusionKind::kAll);
+  const auto other = PlanFromJson(
+      R"({"sequence": 8, "global_batch": 1, "micro_batch": 1, "recompute": true})", "p.json");
+  ASSERT_FALSE(other.has_value());
+  EXPECT_THAT(other.error().message, HasSubstr("p.json: recompute"));
+}
+
 TEST(PlanJson, ReadsBackWhatItWrote) {
   Plan plan;
   plan.dp = 3;

@@ -1,0 +1,45 @@
+// Times launches on a queue of its own by events of the device. Leaves out what is launched.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/device_api.h"
+#include "base/result.h"
+#include "runtime/device.h"
+
+namespace foretrain {
+
+class LaunchTimer {
+ public:
+  // Errors: the device's.
+  static Result<LaunchTimer> Make(const FtDeviceApi& api, int device);
+
+  FtQueue* queue() const { return queue_.get(); }
+
+  // Memory for `bytes` bytes, filled with one byte value, until the next call.
+  // Errors: the device's; kResourceExhausted.
+  Result<std::byte*> Memory(std::int64_t bytes);
+
+  // Seconds of one of `launches` launches of `what`.
+  // Errors: the device's.
+  Result<double> Seconds(int launches, const std::string& what,
+                         const std::function<FtStatus()>& launch);
+
+ private:
+  LaunchTimer(const FtDeviceApi& api, int device) : api_(&api), device_(device) {}
+
+  const FtDeviceApi* api_;
+  int device_;
+  DeviceQueue queue_;
+  DeviceEvent begin_, end_;
+  DeviceMemory memory_;
+};
+
+// The middle one, of at least one.
+double MedianOf(std::vector<double> seconds);
+
+}  // namespace foretrain
