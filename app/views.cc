@@ -2,10 +2,13 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
 #include <utility>
 
+#include "app/run_models.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "sim/cost/communication_groups.h"
 #include "ui/stored_run.h"
 
 namespace foretrain {
@@ -21,6 +24,7 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   const int warmup = forecast ? steps : WarmupSteps(run.timeline);
   RunView view =
       RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
+  view.groups = CommunicationGroupsOf(stored.plan);
   view.model = stored.context.model.name;
   view.label =
       "run " + std::to_string(id) + ": " + stored.context.model.name + " " + Describe(stored.plan);
@@ -42,12 +46,16 @@ Result<void> RefuseTrace(const std::string& path) {
                   "`foretrain train` and `foretrain predict` make");
 }
 
-Result<std::unique_ptr<OpenedStore>> Load(const StoreReader& reader, const StoreRequest& request) {
+// `models`: names that are known already; those of new runs are added.
+Result<std::unique_ptr<OpenedStore>> Load(const StoreReader& reader, const StoreRequest& request,
+                                          std::map<RunId, std::string>& models) {
   auto opened = std::make_unique<OpenedStore>();
   std::error_code error;
   const auto path = std::filesystem::absolute(request.path, error);
   opened->path = error ? request.path : path.lexically_normal().string();
   FT_ASSIGN(opened->runs, reader.ListRuns());
+  FT_TRY(AddModelNames(reader, opened->runs, models));
+  opened->models = models;
   FT_ASSIGN(RunPair pair, LoadPair(reader, request.run, request.against));
   opened->against = request.against;
   opened->run = pair.measured ? pair.measured->info.id : pair.predicted->info.id;
@@ -72,6 +80,7 @@ struct DesktopStores::Current {
   StoreReader reader;
   std::int64_t version = 0;  // of the data, when they were read
   StoreRequest request{};    // with the run that is shown
+  std::map<RunId, std::string> models{};
 };
 
 DesktopStores::DesktopStores() = default;
@@ -80,9 +89,9 @@ DesktopStores::~DesktopStores() = default;
 Result<std::unique_ptr<OpenedStore>> DesktopStores::Open(const StoreRequest& request) {
   FT_TRY(RefuseTrace(request.path));
   FT_ASSIGN(StoreReader reader, StoreReader::Open(request.path));
-  auto next = std::make_unique<Current>(Current{std::move(reader), 0, request});
+  auto next = std::make_unique<Current>(Current{std::move(reader), 0, request, {}});
   FT_ASSIGN(next->version, next->reader.DataVersion());
-  FT_ASSIGN(std::unique_ptr<OpenedStore> opened, Load(next->reader, next->request));
+  FT_ASSIGN(std::unique_ptr<OpenedStore> opened, Load(next->reader, next->request, next->models));
   // The run that is shown stays the same when newer ones come.
   next->request.run = opened->run;
   current_ = std::move(next);
@@ -99,7 +108,7 @@ Result<std::unique_ptr<OpenedStore>> DesktopStores::Newer() {
   }
   FT_ASSIGN(const std::int64_t now, current_->reader.DataVersion());
   if (now == current_->version) return nullptr;
-  FT_ASSIGN(std::unique_ptr<OpenedStore> opened, Load(current_->reader, current_->request));
+  FT_ASSIGN(std::unique_ptr<OpenedStore> opened, Load(current_->reader, current_->request, current_->models));
   current_->version = now;
   return opened;
 }

@@ -2,6 +2,7 @@
 // (ui/store_loader.h).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct OpenedStore {
   RunId against = 0;  // as asked
   CompareInput input{};
   std::vector<RunInfo> runs{};  // of the store, oldest first
+  std::map<RunId, std::string> models{};  // names of the measured runs' models, where known
 };
 
 class StoreAccess {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/simulate/engine.h"
+#include "sim/simulate/simulate_until.h"
 #include "sim/simulate/step_graph.h"
 #include "sim/simulate/timeline.h"
 #include "sim/spec/refuse.h"
@@ -145,7 +146,15 @@ std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph
 
 Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
                             const SimulateOptions& options) {
+  return SimulateUntil(program, costs, options, {});
+}
+
+Result<Simulation> SimulateUntil(const Program& program, const ProgramCosts& costs,
+                                 const SimulateOptions& options,
+                                 const std::function<bool()>& cancelled) {
+  const auto stopped = [] { return Fail(ErrorCode::kAborted, "the simulation was cancelled"); };
   FT_TRY(CheckOptions(program, options));
+  if (cancelled && cancelled()) return stopped();
   FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
   Simulation simulation;
   if (graph.ops() == 0) {
@@ -153,7 +162,7 @@ Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
     return simulation;
   }
   Engine engine(graph, costs, options);
-  engine.Run();
+  if (engine.Run(cancelled)) return stopped();
   if (engine.deadlocked()) {
     return Fail(ErrorCode::kInfeasible, DescribeDeadlock(program, graph, engine));
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "traces/metrics/classes.h"
+#include "ui/view_model/wait_rows.h"
 
 namespace foretrain::ui {
 namespace {
@@ -153,7 +154,9 @@ CompareModel BuildCompareModel(const CompareInput& input, const CompareFacts& fa
   static_cast<SidePair&>(model) =
       SidesOf(input, facts, {{options.predicted_step, options.measured_step}});
   model.options = options;
+  model.recorded = model;
   FillPairs(model);
+  for (const Side side : kSides) model.bubble_causes[Index(side)] = BubbleCausesOf(model.Of(side));
   AlignSides(options.alignment, options.anchor, model.pairs, model);
   if (options.alignment == Alignment::kWarp && model.HasBoth()) {
     model.warped = Warped(model, model.pairs);
