@@ -145,8 +145,13 @@ std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph
 
 Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
                             const SimulateOptions& options) {
-  FT_TRY(CheckOptions(program, options));
   FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
+  return Simulate(program, graph, costs, options);
+}
+
+Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
+                            const ProgramCosts& costs, const SimulateOptions& options) {
+  FT_TRY(CheckOptions(program, options));
   Simulation simulation;
   if (graph.ops() == 0) {
     simulation.stable = true;
