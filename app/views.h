@@ -20,6 +20,10 @@ class DesktopStores final : public StoreAccess {
   // Errors: as StoreReader::Open and LoadPair; kUnsupported, a trace of another program, which is
   // told by its text.
   Result<std::unique_ptr<OpenedStore>> Open(const StoreRequest& request) override;
+  Result<std::unique_ptr<OpenedStore>> Read(
+      const std::array<std::vector<Stretch>, 2>& stretches) override;
+  // Another file under the name of the open one is opened in its place. Errors: kIo, it is gone;
+  // as Open.
   Result<std::unique_ptr<OpenedStore>> Newer() override;
 
  private:

@@ -142,13 +142,14 @@ class ViewCommand final : public Command {
     FT_ASSIGN(const ViewOptions options, Options(Settings{}));
     FT_ASSIGN(const bool runs, ViewNeedsRuns(options.view));
     OpenedStore opened;
+    DesktopStores stores;
     if (runs || !WithoutStore()) {
-      DesktopStores stores;
       FT_ASSIGN(std::unique_ptr<OpenedStore> read, stores.Open(Request()));
       opened = *std::move(read);
       opened.path = Request().path;
     }
-    FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns));
+    FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns,
+                             &stores));
     json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
     return Exit::kDone;
   }

@@ -31,6 +31,10 @@ class FakeStores final : public StoreAccess {
     }
     return Opened(request.run == 0 ? 2 : request.run);
   }
+  Result<std::unique_ptr<OpenedStore>> Read(
+      const std::array<std::vector<Stretch>, 2>&) override {
+    return Fail(ErrorCode::kAborted, "no long run is open");
+  }
   Result<std::unique_ptr<OpenedStore>> Newer() override {
     ++newer_;
     if (gone_) return Fail(ErrorCode::kIo, "good.db: the file is gone");

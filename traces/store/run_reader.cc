@@ -70,9 +70,11 @@ class TimelineLoader {
     FT_TRY(LoadBatches());
     FT_TRY(LoadSteps());
     FT_TRY(LoadOpNames());
-    FT_TRY(LoadTracks());
-    FT_TRY(LoadMemory());
-    KeepSelectedMemory();
+    if (options_.spans) {
+      FT_TRY(LoadTracks());
+      FT_TRY(LoadMemory());
+      KeepSelectedMemory();
+    }
     SortTimeline(timeline_);
     return std::move(timeline_);
   }

@@ -191,7 +191,10 @@ HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& r
   AddTimes(model, lane_rank, ref, text);
   const std::optional<Wait> wait =
       WaitBefore(run.timeline, ref.span, model.Of(ref.side).step_start_ns);
-  if (wait.has_value()) AddLine(text, "before it", DescribeWait(*wait));
+  if (wait.has_value() && run.IsLoaded(static_cast<double>(wait->start_ns),
+                                       static_cast<double>(wait->end_ns))) {
+    AddLine(text, "before it", DescribeWait(*wait));
+  }
   AddLine(text, "place", PlaceOf(model, lane_rank, ref));
   return text;
 }
@@ -224,9 +227,14 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
                                     double displayed_ns) {
   const std::vector<Row>& rows = model.lanes[lane].rows[Index(side)];
   const auto row = std::find_if(rows.begin(), rows.end(), [](const Row& r) { return r.compute; });
+  const double own = model.Of(side).Own(displayed_ns);
+  if (!model.Of(side).run->IsLoaded(own, own)) {
+    return HoverText{.title = "drawn from sums of spans",
+                     .subtitle = side == Side::kPredicted ? "predicted" : "measured",
+                     .lines = {{"single spans", "are read where you zoom in"}}};
+  }
   if (row == rows.end() || row->tracks.empty()) return std::nullopt;
   const Track& track = row->tracks.front();
-  const double own = model.Of(side).Own(displayed_ns);
   const std::size_t next = track.FirstEndingAfter(own);
   if (next == track.size() || static_cast<double>(track.SpanAt(next).start_ns) <= own) {
     return std::nullopt;
@@ -234,6 +242,10 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
   const std::optional<Wait> wait =
       WaitBefore(model.TimelineOf(side), track.IndexAt(next), model.Of(side).step_start_ns);
   if (!wait.has_value() || own < static_cast<double>(wait->start_ns)) return std::nullopt;
+  if (!model.Of(side).run->IsLoaded(static_cast<double>(wait->start_ns),
+                                    static_cast<double>(wait->end_ns))) {
+    return std::nullopt;
+  }
   HoverText text{.title = "nothing to compute, " + Duration(wait->LengthNs()),
                  .subtitle = side == Side::kPredicted ? "predicted" : "measured",
                  .lines = {}};
