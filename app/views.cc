@@ -1,11 +1,12 @@
 #include "app/views.h"
 
-#include <array>
 #include <filesystem>
 #include <utility>
 
+#include "app/trace_store.h"
 #include "base/file_system.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "ui/stored_run.h"
 
 namespace foretrain {
@@ -19,27 +20,11 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   const int steps = run.info.last_step.value_or(0);
   const RunId id = run.info.id;
   const int warmup = forecast ? steps : WarmupSteps(run.timeline);
-  RunView view =
-      RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
+  RunView view = RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
   view.model = stored.context.model.name;
   view.label =
       "run " + std::to_string(id) + ": " + stored.context.model.name + " " + Describe(stored.plan);
   return view;
-}
-
-// A text is no store. Chrome's and others' traces are JSON.
-Result<void> RefuseTrace(const std::string& path) {
-  PosixFileSystem files;
-  FT_ASSIGN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-  std::array<std::byte, 1> first{};
-  FT_ASSIGN(const std::int64_t read, file->ReadAt(0, first));
-  const char c = static_cast<char>(first[0]);
-  if (read < 1 || (c != '{' && c != '[' && c != '\x1f')) return {};
-  return Fail(ErrorCode::kUnsupported,
-              Printable(path, 512) +
-                  ": is no store but, by its first byte, a trace in JSON or packed with gzip; "
-                  "foretrain writes such traces (`foretrain export`) and reads stores alone, which "
-                  "`foretrain train` and `foretrain predict` make");
 }
 
 Result<std::unique_ptr<OpenedStore>> Load(const StoreReader& reader, const StoreRequest& request) {
@@ -77,10 +62,35 @@ struct DesktopStores::Current {
 DesktopStores::DesktopStores() = default;
 DesktopStores::~DesktopStores() = default;
 
+std::string DesktopStores::Doing() const {
+  const std::lock_guard lock(doing_mutex_);
+  return doing_;
+}
+
+// The store itself, or that of a trace.
+Result<std::string> DesktopStores::PathOf(const std::string& path) {
+  PosixFileSystem files;
+  const Result<bool> trace = LooksLikeTrace(files, path);
+  if (!trace.has_value() || !*trace) return path;  // opening it says what is wrong
+  const auto say = [this](std::string text) {
+    const std::lock_guard lock(doing_mutex_);
+    doing_ = std::move(text);
+  };
+  ImportOptions options;
+  options.progress = [&](const ImportProgress& progress) {
+    say("Importing: " + progress.what + ", " + FormatPercent(progress.share));
+    return !ending_;
+  };
+  Result<std::string> store = StoreOfTrace(path, options);
+  say("");
+  return store;
+}
+
 Result<std::unique_ptr<OpenedStore>> DesktopStores::Open(const StoreRequest& request) {
-  FT_TRY(RefuseTrace(request.path));
-  FT_ASSIGN(StoreReader reader, StoreReader::Open(request.path));
-  auto next = std::make_unique<Current>(Current{std::move(reader), 0, request});
+  StoreRequest store = request;
+  FT_ASSIGN(store.path, PathOf(request.path));
+  FT_ASSIGN(StoreReader reader, StoreReader::Open(store.path));
+  auto next = std::make_unique<Current>(Current{std::move(reader), 0, store});
   FT_ASSIGN(next->version, next->reader.DataVersion());
   FT_ASSIGN(std::unique_ptr<OpenedStore> opened, Load(next->reader, next->request));
   // The run that is shown stays the same when newer ones come.

@@ -40,6 +40,16 @@ void StoreLoader::Start(double now_s, DesktopState& state) {
       });
 }
 
+// One notice that says how far it is, for as long as it is under way.
+void StoreLoader::ShowDoing(DesktopState& state) {
+  if (!doing_) return;
+  std::string now = opening_ && coming_.valid() ? doing_() : std::string();
+  if (now == shown_) return;
+  std::erase(state.notices, shown_);
+  if (!now.empty()) state.notices.push_back(now);
+  shown_ = std::move(now);
+}
+
 void StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
   std::erase(state.notices, error_);
   error_.clear();
@@ -62,9 +72,11 @@ void StoreLoader::Refresh(double now_s, DesktopState& state) {
   if (!coming_.valid()) Start(now_s, state);
   const bool there =
       coming_.valid() && coming_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  ShowDoing(state);
   if (!there) return;
   next_s_ = now_s + kReloadSeconds;
   Take(coming_.get(), state);
+  ShowDoing(state);
 }
 
 }  // namespace foretrain::ui

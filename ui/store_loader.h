@@ -2,9 +2,11 @@
 // out what a store is (StoreAccess).
 #pragma once
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ui/store_access.h"
 #include "ui/view/desktop_state.h"
@@ -14,7 +16,11 @@ namespace foretrain::ui {
 class StoreLoader {
  public:
   // `access` may be null: then nothing is ever opened. It must outlive this.
-  explicit StoreLoader(StoreAccess* access) : access_(access) {}
+  //
+  //   doing  what `access` is at while it opens a store, asked each frame and shown as a notice; ""
+  //          says nothing. May be empty.
+  explicit StoreLoader(StoreAccess* access, std::function<std::string()> doing = {})
+      : access_(access), doing_(std::move(doing)) {}
   StoreLoader(const StoreLoader&) = delete;
   StoreLoader& operator=(const StoreLoader&) = delete;
 
@@ -30,11 +36,14 @@ class StoreLoader {
 
   void Start(double now_s, DesktopState& state);
   void Take(Result<Loaded> loaded, DesktopState& state);
+  void ShowDoing(DesktopState& state);
 
   StoreAccess* access_;
+  std::function<std::string()> doing_;
+  std::string shown_;     // in DesktopState::notices
   bool opening_ = false;  // else reading again
   double next_s_ = 0.0;
-  std::string error_;  // in DesktopState::notices
+  std::string error_;                   // in DesktopState::notices
   std::future<Result<Loaded>> coming_;  // last: it ends before what it uses
 };
 

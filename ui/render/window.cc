@@ -164,7 +164,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   state.explain = hooks.explain;
   state.start_training = hooks.start_training;
   if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
-  StoreLoader loader(hooks.stores);
+  StoreLoader loader(hooks.stores, hooks.doing);
   Keeper keeper(hooks, options);
   // Two frames follow each event: the first may change what the second shows.
   const auto closes = [&] {
@@ -190,6 +190,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
     keeper.Keep(*desktop, size);
     StopPoint("view.frame");
   }
+  if (hooks.close) hooks.close();
   return {};
 }
 
