@@ -12,11 +12,12 @@
 namespace foretrain {
 namespace {
 
-// The newest run of a kind, if any.
+// The newest run of a kind, if any. A trace is a measurement too.
 const RunInfo* Newest(const std::vector<RunInfo>& runs, RunKind kind) {
   const RunInfo* newest = nullptr;
   for (const RunInfo& run : runs) {
-    if (run.kind == kind) newest = &run;
+    const bool imported = run.kind == RunKind::kImported && kind == RunKind::kMeasured;
+    if (run.kind == kind || imported) newest = &run;
   }
   return newest;
 }

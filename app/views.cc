@@ -1,5 +1,6 @@
 #include "app/views.h"
 
+<<<<<<< HEAD
 #include <sys/stat.h>
 
 #include <array>
@@ -9,8 +10,15 @@
 #include <utility>
 
 #include "app/long_run.h"
+=======
+#include <filesystem>
+#include <utility>
+
+#include "app/trace_store.h"
+>>>>>>> 8d1eb48
 #include "base/file_system.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "ui/stored_run.h"
 
 namespace foretrain {
@@ -24,14 +32,14 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   const int steps = run.info.last_step.value_or(0);
   const RunId id = run.info.id;
   const int warmup = forecast ? steps : WarmupSteps(run.timeline);
-  RunView view =
-      RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
+  RunView view = RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
   view.model = stored.context.model.name;
   view.label =
       "run " + std::to_string(id) + ": " + stored.context.model.name + " " + Describe(stored.plan);
   return view;
 }
 
+<<<<<<< HEAD
 // A text is no store. Chrome's and others' traces are JSON.
 Result<void> RefuseTrace(const std::string& path) {
   PosixFileSystem files;
@@ -67,6 +75,19 @@ Result<FileMark> MarkOf(const std::string& path) {
   return Fail(ErrorCode::kIo, Printable(path, 512) + ": " +
                                   (gone ? "the file is gone" : std::strerror(errno)) +
                                   "; what is shown was read before");
+=======
+Result<std::unique_ptr<OpenedStore>> Load(const StoreReader& reader, const StoreRequest& request) {
+  auto opened = std::make_unique<OpenedStore>();
+  std::error_code error;
+  const auto path = std::filesystem::absolute(request.path, error);
+  opened->path = error ? request.path : path.lexically_normal().string();
+  FT_ASSIGN(opened->runs, reader.ListRuns());
+  FT_ASSIGN(RunPair pair, LoadPair(reader, request.run, request.against));
+  opened->against = request.against;
+  opened->run = pair.measured ? pair.measured->info.id : pair.predicted->info.id;
+  FT_ASSIGN(opened->input, CompareInputOf(reader, std::move(pair)));
+  return opened;
+>>>>>>> 8d1eb48
 }
 
 }  // namespace
@@ -157,11 +178,42 @@ Result<std::unique_ptr<OpenedStore>> DesktopStores::Current::ReadStretches() {
 DesktopStores::DesktopStores() = default;
 DesktopStores::~DesktopStores() = default;
 
+std::string DesktopStores::Doing() const {
+  const std::lock_guard lock(doing_mutex_);
+  return doing_;
+}
+
+// The store itself, or that of a trace.
+Result<std::string> DesktopStores::PathOf(const std::string& path) {
+  PosixFileSystem files;
+  const Result<bool> trace = LooksLikeTrace(files, path);
+  if (!trace.has_value() || !*trace) return path;  // opening it says what is wrong
+  const auto say = [this](std::string text) {
+    const std::lock_guard lock(doing_mutex_);
+    doing_ = std::move(text);
+  };
+  ImportOptions options;
+  options.progress = [&](const ImportProgress& progress) {
+    say("Importing: " + progress.what + ", " + FormatPercent(progress.share));
+    return !ending_;
+  };
+  Result<std::string> store = StoreOfTrace(path, options);
+  say("");
+  return store;
+}
+
 Result<std::unique_ptr<OpenedStore>> DesktopStores::Open(const StoreRequest& request) {
+<<<<<<< HEAD
   FT_TRY(RefuseTrace(request.path));
   FT_ASSIGN(StoreReader reader, StoreReader::Open(request.path));
   auto next = std::make_unique<Current>(Current{.reader = std::move(reader), .request = request});
   FT_ASSIGN(next->mark, MarkOf(request.path));
+=======
+  StoreRequest store = request;
+  FT_ASSIGN(store.path, PathOf(request.path));
+  FT_ASSIGN(StoreReader reader, StoreReader::Open(store.path));
+  auto next = std::make_unique<Current>(Current{std::move(reader), 0, store});
+>>>>>>> 8d1eb48
   FT_ASSIGN(next->version, next->reader.DataVersion());
   FT_ASSIGN(std::unique_ptr<OpenedStore> opened, next->Load());
   current_ = std::move(next);

@@ -123,7 +123,7 @@ Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
   desktop->state().explain = explain;
   // Widgets take their sizes in the first frame and their places in the next; work on other threads
   // is waited for.
-  ui::StoreLoader loader(stores, /*follows=*/false);
+  ui::StoreLoader loader(stores, {}, /*follows=*/false);
   view->Frame(*desktop);
   loader.Refresh(0.0, desktop->state());
   for (int i = 0; i < kMostMoving && (desktop->IsMoving() || loader.IsBusy()); ++i) {

@@ -54,6 +54,8 @@ Result<bool> ViewNeedsRuns(const std::string& view);
 // What the desktop asks of whoever runs it. Functions may be empty.
 struct DesktopHooks {
   StoreAccess* stores = nullptr;                    // null: no other store can be opened
+  std::function<std::string()> doing{};             // what `stores` is at, where that takes long
+  std::function<void()> close{};                    // the window closes: what it is at is not waited for
   Settings settings{};                              // as they were kept
   std::string notice{};                             // a sentence to show from the start
   std::function<void(const Settings&)> keep{};      // called when they have changed

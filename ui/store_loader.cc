@@ -60,6 +60,17 @@ bool StoreLoader::Start(double now_s, DesktopState& state) {
   return job_ != Job::kNewer;
 }
 
+// One notice that says how far it is, for as long as it is under way. Returns whether it is another.
+bool StoreLoader::ShowDoing(DesktopState& state) {
+  if (!doing_) return false;
+  std::string now = job_ == Job::kOpen && coming_.valid() ? doing_() : std::string();
+  if (now == shown_) return false;
+  std::erase(state.notices, shown_);
+  if (!now.empty()) state.notices.push_back(now);
+  shown_ = std::move(now);
+  return true;
+}
+
 // Shows `error` in place of the one before; empty: none. Returns whether that is another.
 bool StoreLoader::Tell(std::string error, DesktopState& state) {
   if (error == error_) return false;
@@ -97,9 +108,11 @@ bool StoreLoader::Refresh(double now_s, DesktopState& state) {
   const bool started = !coming_.valid() && Start(now_s, state);
   const bool there =
       coming_.valid() && coming_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  if (!there) return started;
+  bool changed = ShowDoing(state) || started;
+  if (!there) return changed;
   next_s_ = now_s + std::max(kReloadSeconds, kRestPerWork * (now_s - started_s_));
-  return Take(coming_.get(), state) || started;
+  changed = Take(coming_.get(), state) || changed;
+  return ShowDoing(state) || changed;
 }
 
 }  // namespace foretrain::ui

@@ -17,10 +17,14 @@ namespace foretrain::ui {
 
 class StoreLoader {
  public:
-  // `access` may be null: then nothing is ever opened. It must outlive this. `follows`: whether
-  // newer runs are asked for.
-  explicit StoreLoader(StoreAccess* access, bool follows = true)
-      : access_(access), follows_(follows) {}
+  // `access` may be null: then nothing is ever opened. It must outlive this.
+  //
+  //   doing    what `access` is at while it opens a store, asked each frame and shown as a notice;
+  //            "" says nothing. May be empty.
+  //   follows  whether newer runs are asked for
+  explicit StoreLoader(StoreAccess* access, std::function<std::string()> doing = {},
+                       bool follows = true)
+      : access_(access), doing_(std::move(doing)), follows_(follows) {}
   StoreLoader(const StoreLoader&) = delete;
   StoreLoader& operator=(const StoreLoader&) = delete;
 
@@ -40,13 +44,16 @@ class StoreLoader {
   bool Start(double now_s, DesktopState& state);
   Read NextRead(double now_s, DesktopState& state);
   bool Tell(std::string error, DesktopState& state);
+  bool ShowDoing(DesktopState& state);
   bool Take(Result<Loaded> loaded, DesktopState& state);
 
   StoreAccess* access_;
+  std::function<std::string()> doing_;
   bool follows_;
   Job job_ = Job::kOpen;
   double started_s_ = 0.0;
   double next_s_ = 0.0;
+  std::string shown_;  // of doing_, in DesktopState::notices
   std::string error_;  // in DesktopState::notices
   // What was last asked whether spans are missing for: number of the model, and the viewport.
   std::optional<std::pair<std::uint64_t, std::optional<Viewport>>> asked_for_;

@@ -173,6 +173,8 @@ class ViewCommand final : public Command {
       }
     }
     hooks.stores = &stores;
+    hooks.doing = [&stores] { return stores.Doing(); };
+    hooks.close = [&stores] { stores.Stop(); };
     hooks.keep = [&kept](const Settings& settings) {
       const auto saved = kept.Save(settings);
       if (!saved.has_value()) {

@@ -204,7 +204,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   state.explain = hooks.explain;
   state.start_training = hooks.start_training;
   if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
-  StoreLoader loader(hooks.stores);
+  StoreLoader loader(hooks.stores, hooks.doing);
   Keeper keeper(hooks, options);
   const auto closes = [&] {
     return glfwWindowShouldClose(window->get()) == GLFW_TRUE || (hooks.stop && hooks.stop());
@@ -224,6 +224,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
     keeper.Keep(*desktop, size);
     StopPoint("view.frame");
   }
+  if (hooks.close) hooks.close();
   return {};
 }
 

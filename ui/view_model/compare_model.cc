@@ -124,7 +124,11 @@ Extent ExtentOf(const CompareModel& model, bool whole) {
 std::string HashNotice(const CompareModel& model) {
   const std::string& predicted = model.sides[0].run->program_hash;
   const std::string& measured = model.sides[1].run->program_hash;
-  if (predicted == measured || predicted.empty() || measured.empty()) return {};
+  if (predicted == measured) return {};
+  if (predicted.empty() || measured.empty()) {
+    return "One of the runs is a trace without a program: ops are paired where both have the same "
+           "names; the time view compares classes.";
+  }
   return "The two runs executed different programs: ops are paired by what they are, not one to "
          "one.";
 }

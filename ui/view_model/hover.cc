@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "traces/unknown_coordinates.h"
 #include "ui/view_model/ticks.h"
 
 namespace foretrain::ui {
@@ -169,6 +170,7 @@ std::string SlotLabel(OpId op, bool wide) {
   const InstructionKey key = UnpackId(op);
   if (IsUpdate(key)) return wide ? "update" : "U";
   if (key.kind != InstructionKind::kBlock || key.pass == Pass::kNone) return {};
+  if (!IsMicroBatchKnown(key)) return std::string(wide ? Name(key.pass) : ShortPass(key.pass));
   if (wide) return fmt::format("{} mb {}", Name(key.pass), key.micro_batch);
   return fmt::format("{}{}", ShortPass(key.pass), key.micro_batch);
 }
@@ -177,6 +179,7 @@ std::string InstructionLabel(const RunView& run, OpId op) {
   if (!IsValidId(op)) return {};
   const InstructionKey key = UnpackId(op);
   if (key.kind != InstructionKind::kBlock) return std::string(Name(key.kind));
+  if (!IsBlockKnown(key)) return {};
   if (run.layers <= 0) return fmt::format("block {}", key.block);
   if (key.block == 0) return "embedding";
   return key.block <= run.layers ? fmt::format("layer {}", key.block) : "head";
@@ -210,7 +213,8 @@ HoverText DetailsOfSpan(const CompareModel& model, int lane_rank, const SpanRef&
   AddLine(text, "starts", since(span.start_ns) + " into the step");
   AddLine(text, "ends", since(span.end_ns));
   if (span.ready_ns > 0) {
-    AddLine(text, IsCommunication(span.op_class) ? "arrived" : "inputs ready", since(span.ready_ns));
+    AddLine(text, IsCommunication(span.op_class) ? "arrived" : "inputs ready",
+            since(span.ready_ns));
   }
   AddLine(text, "class", std::string(Name(span.op_class)));
   if (IsValidId(span.op)) AddLine(text, "op id", std::to_string(span.op));
