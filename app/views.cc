@@ -1,6 +1,5 @@
 #include "app/views.h"
 
-<<<<<<< HEAD
 #include <sys/stat.h>
 
 #include <array>
@@ -10,12 +9,7 @@
 #include <utility>
 
 #include "app/long_run.h"
-=======
-#include <filesystem>
-#include <utility>
-
 #include "app/trace_store.h"
->>>>>>> 8d1eb48
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -39,22 +33,6 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   return view;
 }
 
-<<<<<<< HEAD
-// A text is no store. Chrome's and others' traces are JSON.
-Result<void> RefuseTrace(const std::string& path) {
-  PosixFileSystem files;
-  FT_ASSIGN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-  std::array<std::byte, 1> first{};
-  FT_ASSIGN(const std::int64_t read, file->ReadAt(0, first));
-  const char c = static_cast<char>(first[0]);
-  if (read < 1 || (c != '{' && c != '[' && c != '\x1f')) return {};
-  return Fail(ErrorCode::kUnsupported,
-              Printable(path, 512) +
-                  ": is no store but, by its first byte, a trace in JSON or packed with gzip; "
-                  "foretrain writes such traces (`foretrain export`) and reads stores alone, which "
-                  "`foretrain train` and `foretrain predict` make");
-}
-
 // What tells a file from another that took its name, and from itself cut short.
 struct FileMark {
   std::uint64_t device = 0;
@@ -75,19 +53,6 @@ Result<FileMark> MarkOf(const std::string& path) {
   return Fail(ErrorCode::kIo, Printable(path, 512) + ": " +
                                   (gone ? "the file is gone" : std::strerror(errno)) +
                                   "; what is shown was read before");
-=======
-Result<std::unique_ptr<OpenedStore>> Load(const StoreReader& reader, const StoreRequest& request) {
-  auto opened = std::make_unique<OpenedStore>();
-  std::error_code error;
-  const auto path = std::filesystem::absolute(request.path, error);
-  opened->path = error ? request.path : path.lexically_normal().string();
-  FT_ASSIGN(opened->runs, reader.ListRuns());
-  FT_ASSIGN(RunPair pair, LoadPair(reader, request.run, request.against));
-  opened->against = request.against;
-  opened->run = pair.measured ? pair.measured->info.id : pair.predicted->info.id;
-  FT_ASSIGN(opened->input, CompareInputOf(reader, std::move(pair)));
-  return opened;
->>>>>>> 8d1eb48
 }
 
 }  // namespace
@@ -203,17 +168,11 @@ Result<std::string> DesktopStores::PathOf(const std::string& path) {
 }
 
 Result<std::unique_ptr<OpenedStore>> DesktopStores::Open(const StoreRequest& request) {
-<<<<<<< HEAD
-  FT_TRY(RefuseTrace(request.path));
-  FT_ASSIGN(StoreReader reader, StoreReader::Open(request.path));
-  auto next = std::make_unique<Current>(Current{.reader = std::move(reader), .request = request});
-  FT_ASSIGN(next->mark, MarkOf(request.path));
-=======
   StoreRequest store = request;
   FT_ASSIGN(store.path, PathOf(request.path));
   FT_ASSIGN(StoreReader reader, StoreReader::Open(store.path));
-  auto next = std::make_unique<Current>(Current{std::move(reader), 0, store});
->>>>>>> 8d1eb48
+  auto next = std::make_unique<Current>(Current{.reader = std::move(reader), .request = store});
+  FT_ASSIGN(next->mark, MarkOf(store.path));
   FT_ASSIGN(next->version, next->reader.DataVersion());
   FT_ASSIGN(std::unique_ptr<OpenedStore> opened, next->Load());
   current_ = std::move(next);
