@@ -24,8 +24,7 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   const int steps = run.info.last_step.value_or(0);
   const RunId id = run.info.id;
   const int warmup = forecast ? steps : WarmupSteps(run.timeline);
-  RunView view =
-      RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
+  RunView view = RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
   view.model = stored.context.model.name;
   view.label =
       "run " + std::to_string(id) + ": " + stored.context.model.name + " " + Describe(stored.plan);
@@ -84,9 +83,9 @@ Result<CompareInput> CompareInputOf(const StoreReader& reader, RunPair pair) {
 
 struct DesktopStores::Current {
   StoreReader reader;
-  FileMark mark{};            // of the file, when it was opened
-  std::int64_t version = 0;   // of the data, when they were read
-  StoreRequest request{};     // with the run that is shown
+  FileMark mark{};           // of the file, when it was opened
+  std::int64_t version = 0;  // of the data, when they were read
+  StoreRequest request{};    // with the run that is shown
   std::vector<RunInfo> runs{};
   std::array<std::optional<LongRun>, 2> long_runs{};  // [side]; none where they are read whole
   std::array<std::vector<Stretch>, 2> stretches{};    // of the long runs, as last read
