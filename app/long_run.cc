@@ -5,15 +5,15 @@
 namespace foretrain {
 
 Result<const LongRun::Part*> LongRun::PartOf(const StoreReader& reader, const Stretch& stretch) {
-  const auto known = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) {
-    return part.stretch == stretch;
-  });
+  const auto known = std::find_if(parts_.begin(), parts_.end(),
+                                  [&](const Part& part) { return part.stretch == stretch; });
   if (known != parts_.end()) {
     std::rotate(known, known + 1, parts_.end());
     return &parts_.back();
   }
   FT_ASSIGN(StoredRun run,
-            reader.LoadRun(id_, {.window_ns = std::pair(stretch.start_ns, stretch.end_ns)}));
+            reader.LoadRun(id_, {.window_ns = std::pair(stretch.start_ns, stretch.end_ns),
+                                 .sums = view_.sums.get()}));
   // What was reserved for whole batches is given back.
   run.timeline.spans.shrink_to_fit();
   run.timeline.memory.shrink_to_fit();

@@ -70,9 +70,9 @@ Result<CompareInput> CompareInputOf(const StoreReader& reader, RunPair pair) {
 
 struct DesktopStores::Current {
   StoreReader reader;
-  FileMark mark{};            // of the file, when it was opened
-  std::int64_t version = 0;   // of the data, when they were read
-  StoreRequest request{};     // with the run that is shown
+  FileMark mark{};           // of the file, when it was opened
+  std::int64_t version = 0;  // of the data, when they were read
+  StoreRequest request{};    // with the run that is shown
   std::vector<RunInfo> runs{};
   std::array<std::optional<LongRun>, 2> long_runs{};  // [side]; none where they are read whole
   std::array<std::vector<Stretch>, 2> stretches{};    // of the long runs, as last read

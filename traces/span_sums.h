@@ -1,12 +1,16 @@
 // The coarse level of a long run's timeline: spans that follow one another on a queue, summed in
-// blocks, so that the whole can be drawn before any span is read. Leaves out where it is stored
+// blocks, so that the whole can be drawn before any span is read, and live memory now and then. Leaves out where it is stored
 // (docs/store.md: an attachment of the run) and drawing.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -52,12 +56,18 @@ struct TrackSums {
 
 struct SpanSums {
   std::vector<TrackSums> tracks{};  // by (rank, queue)
+  // What is live on each rank at some moments, each as samples of that moment, by (rank, time): a
+  // stretch of the run's memory samples is read from the moment before it on.
+  std::vector<MemorySample> levels{};
+
 
   std::int64_t Spans() const;
   // About how many spans run in [start_ns, end_ns): those of a block count by the share of its
   // time. O(blocks inside + tracks log).
   std::int64_t SpansIn(double start_ns, double end_ns) const;
-  bool operator==(const SpanSums&) const = default;
+
+  // The levels of the last moment of `rank` that is not after `time_ns`; none: there is none.
+  std::span<const MemorySample> LevelsBefore(int rank, std::int64_t time_ns) const;
 };
 
 // A run of fewer spans is drawn from its spans.
@@ -65,7 +75,8 @@ inline constexpr std::int64_t kLeastSummedSpans = 250'000;
 // The name of the attachment that keeps a run's sums.
 inline constexpr std::string_view kSumsAttachment = "span_sums";
 
-// Makes sums of spans that come sorted by (rank, queue, start).
+// Makes sums of spans that come sorted by (rank, queue, start), and of memory samples that come by
+// (rank, time).
 class SpanSummer {
  public:
   // `spans`: about how many will come. Blocks hold 32 of up to 9.6 million; beyond that more, so
@@ -74,11 +85,19 @@ class SpanSummer {
   explicit SpanSummer(std::int64_t spans);
 
   void Add(int rank, Queue queue, std::int64_t start_ns, std::int64_t end_ns, Work work);
+  void Add(const MemorySample& sample);
   SpanSums Take();
 
  private:
+  void TakeLevels();
+
   std::int32_t most_;
   SpanSums sums_;
+  // Of one rank: what is live after the samples so far, the last of them, and how many came since
+  // levels were taken.
+  std::map<std::pair<Category, Space>, std::int64_t> live_;
+  std::optional<MemorySample> last_;
+  std::int64_t since_ = 0;
 };
 
 // As bytes with a checksum, and back. Errors: kCorruptInput, not what was packed, or of a layout

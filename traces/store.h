@@ -143,6 +143,10 @@ struct LoadOptions {
   bool timeline = true;
   // False: of the timeline windows and names alone, no spans and memory samples.
   bool spans = true;
+  // Of the run, with window_ns: memory samples before the part are then taken from its levels, and
+  // samples are tested for their ranges instead of by checksums, for those are of whole batches.
+  // Borrowed; null: all samples up to the part are read.
+  const SpanSums* sums = nullptr;
   // Asked now and then while loading; true ends it with kAborted.
   std::function<bool()> cancelled{};
 };

@@ -89,9 +89,10 @@ bool StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
     return true;
   }
   if (!loaded.has_value()) {
-    return Tell((job_ == Job::kRead ? "Spans cannot be read: " : "The runs cannot be read again: ") +
-                    loaded.error().message,
-                state) ||
+    return Tell(
+               (job_ == Job::kRead ? "Spans cannot be read: " : "The runs cannot be read again: ") +
+                   loaded.error().message,
+               state) ||
            job_ == Job::kRead;
   }
   if (*loaded == nullptr) {
@@ -100,6 +101,8 @@ bool StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
   }
   Tell({}, state);
   state.TakeStore(std::move(**loaded));
+  // Also where the store that was asked for is the one that is open.
+  if (job_ == Job::kOpen) state.choosing_store = false;
   return true;
 }
 

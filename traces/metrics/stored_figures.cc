@@ -48,8 +48,7 @@ bool SetOfStep(std::string_view name, double value, StepMetrics& step) {
 }
 
 // "peak_SPACE_bytes" and "peak_SPACE_CATEGORY_bytes" of a rank.
-void AddToPeak(const MetricValue& figure,
-               std::map<std::pair<int, Space>, MemoryPeak>& peaks) {
+void AddToPeak(const MetricValue& figure, std::map<std::pair<int, Space>, MemoryPeak>& peaks) {
   constexpr std::string_view kBegin = "peak_", kEnd = "_bytes";
   std::string_view name = figure.name;
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return;

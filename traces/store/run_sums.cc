@@ -40,8 +40,28 @@ Result<void> AddTrack(const Database& database, Statement& spans, int rank, Queu
   }
 }
 
+Result<void> AddMemory(const Database& database, RunId run, SpanSummer& summer) {
+  FT_ASSIGN(Statement select,
+            database.Prepare("SELECT rank, time_ns, category, space, bytes FROM memory "
+                             "WHERE run_id = ? ORDER BY run_id, rank, time_ns, batch, seq"));
+  select.Bind(1, run);
+  while (true) {
+    FT_ASSIGN(const bool row, select.Step());
+    if (!row) return {};
+    const std::int64_t rank = select.Int(0), category = select.Int(2), space = select.Int(3);
+    const bool possible = rank >= 0 && rank < kMostRanks && category >= 0 &&
+                          category < kCategoryCount && space >= 0 && space < kSpaceCount;
+    if (!possible) return CannotBe(database, "a memory sample");
+    const MemorySample sample{select.Int(1), select.Int(4), static_cast<std::int16_t>(rank),
+                              static_cast<Category>(category), static_cast<Space>(space)};
+    if (!IsStorable(sample)) return CannotBe(database, "a memory sample");
+    summer.Add(sample);
+  }
+}
+
 Result<SpanSums> MakeSums(const Database& database, RunId run, std::int64_t count) {
   SpanSummer summer(count);
+  FT_TRY(AddMemory(database, run, summer));
   FT_ASSIGN(Statement tracks,
             database.Prepare("SELECT track_id, rank, queue FROM track WHERE run_id = ? "
                              "ORDER BY rank, queue"));

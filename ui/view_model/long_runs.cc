@@ -139,18 +139,23 @@ std::optional<WantedParts> PartsToLoad(const SidePair& sides, const Viewport* vi
 
 std::string DescribeLoading(const SideModel& side, Side which) {
   if (!side.IsPresent() || side.run->sums == nullptr) return {};
+  // A short run beside a long one may be read to its last span.
+  if (static_cast<std::int64_t>(side.run->timeline.spans.size()) >= side.run->sums->Spans()) {
+    return {};
+  }
   const std::string begin =
-      fmt::format("The {} has {} spans and is drawn from sums of them", 
-                  which == Side::kPredicted ? "forecast" : "measured run",
-                  side.run->sums->Spans());
+      fmt::format("The {} has {} spans and is drawn from sums of them",
+                  which == Side::kPredicted ? "forecast" : "measured run", side.run->sums->Spans());
   if (side.step < 0) {
-    return begin + "; it has no steps, so pairs, errors, search and critical path are of the "
-                   "stretch that is read as you zoom in.";
+    return begin +
+           "; it has no steps, so pairs, errors, search and critical path are of the "
+           "stretch that is read as you zoom in.";
   }
   if (!StepFits(side)) {
-    return fmt::format("{}; step {} alone has more than {}, so pairs, errors, search and critical "
-                       "path are of the stretch that is read as you zoom in.",
-                       begin, side.step, kMostLoadedSpans);
+    return fmt::format(
+        "{}; step {} alone has more than {}, so pairs, errors, search and critical "
+        "path are of the stretch that is read as you zoom in.",
+        begin, side.step, kMostLoadedSpans);
   }
   const bool loaded = side.run->IsLoaded(static_cast<double>(side.step_start_ns),
                                          static_cast<double>(side.step_end_ns));
