@@ -34,6 +34,11 @@ Result<Explanation> ExplainStoredRuns(const StoreRequest& runs, std::int32_t ste
   }
   FT_ASSIGN(const RunPair pair, LoadPair(reader, runs.run, runs.against));
   const StoredRun& shown = pair.measured ? *pair.measured : *pair.predicted;
+  if (shown.info.kind == RunKind::kImported) {
+    Explanation of_trace;
+    of_trace.notes.push_back("a trace has no program: the gap is not attributed to causes");
+    return of_trace;
+  }
   FT_ASSIGN(const StoredContext stored, ContextOf(reader, shown));
   FT_ASSIGN(const Program program,
             Compile(stored.context.model, stored.plan, {.ranks = RankChoice::kClasses}));

@@ -43,7 +43,7 @@ nlohmann::json TrainInTorch(const std::string& folder, const std::string& argume
 }
 
 nlohmann::json ProfileInTorch(const std::string& folder, const std::string& arguments) {
-  return Train("tests/torch/profile.py", folder, arguments);
+  return Train("tests/torch/traced.py", folder, arguments);
 }
 
 bool HasTransformers() {

@@ -1,6 +1,6 @@
 """Trains a small GPT on the CPU under torch.profiler, writes the trace, and prints what an independent reading of it says.
 
-profile.py TRACE: one JSON object on stdout: operators, their self times by name in nanoseconds, steps.
+traced.py TRACE: one JSON object on stdout: operators, their self times by name in nanoseconds, steps.
 """
 import collections
 import json
