@@ -15,6 +15,7 @@ CommandList AllCommands() {
   list.push_back(MakeCompare());
   list.push_back(MakeAnalyze());
   list.push_back(MakeExport());
+  list.push_back(MakeImport());
   list.push_back(MakeRuns());
   list.push_back(MakeCalibrate());
   list.push_back(MakeValidate());

@@ -37,6 +37,13 @@ void KeepRanks(const std::set<int>& ranks, Timeline& timeline) {
 
 // Compiles the run's program again and replays it. Any failure is a note, not an end.
 void Attribute(const StoreReader& reader, ComparedRuns& runs) {
+  if (runs.HasTrace()) {
+    runs.view.notes.push_back(
+        "a trace has no program: its ops are paired where the other run has the same names, "
+        "classes "
+        "are of all ops, and the gap is not attributed");
+    return;
+  }
   if (const auto recorded = RecordedRanks(runs.measured.timeline);
       static_cast<int>(recorded.size()) < runs.measured.info.world) {
     runs.view.notes.push_back("gap not attributed: " + std::to_string(recorded.size()) + " of " +
@@ -97,31 +104,45 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   Timeline& forecast = out.predicted.timeline;
   const Timeline& measured = out.measured.timeline;
   if (!measured.steps.empty()) KeepRanks(RecordedRanks(measured), forecast);
-  const int warmup = WarmupSteps(measured);
+  const bool trace = out.measured.info.kind == RunKind::kImported;
+  const int warmup = trace ? 0 : WarmupSteps(measured);
   const auto step = chosen ? chosen : MedianStep(measured, FirstStep(measured) + warmup);
   if (!step || forecast.steps.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "run " + std::to_string(out.measured.info.id) +
                     " has fewer than two complete steps; train for more");
   }
-  FT_ASSIGN(const StoredContext stored, ContextOf(reader, out.predicted));
-  out.view.join = JoinRuns(forecast, LastStep(forecast), measured, *step);
+  std::optional<StoredContext> stored;  // none: another trace, of no known plan
+  const bool against_trace = out.predicted.info.kind == RunKind::kImported;
+  if (!against_trace) {
+    FT_ASSIGN(stored, ContextOf(reader, out.predicted));
+  }
+  const int against_step =
+      against_trace ? MedianStep(forecast, FirstStep(forecast)).value() : LastStep(forecast);
+  out.view.join = JoinRuns(forecast, against_step, measured, *step);
+  if (out.HasTrace()) {
+    out.view.join.classes = ClassesOfAll(forecast, against_step, measured, *step);
+  }
   const auto metrics_of = [&](const Timeline& timeline, int left_out) {
-    return ComputeMetrics(timeline, MetricOptionsFor(stored.context, stored.plan, left_out));
+    return ComputeMetrics(timeline, stored
+                                        ? MetricOptionsFor(stored->context, stored->plan, left_out)
+                                        : MetricOptions{.warmup_steps = left_out});
   };
-  const Metrics predicted_metrics = metrics_of(forecast, LastStep(forecast) - FirstStep(forecast));
+  const Metrics predicted_metrics =
+      metrics_of(forecast, against_trace ? 0 : LastStep(forecast) - FirstStep(forecast));
   const Metrics measured_metrics = metrics_of(measured, warmup);
-  out.view.title = "run " + std::to_string(out.measured.info.id) + ": " + Describe(stored.plan);
+  out.view.title = "run " + std::to_string(out.measured.info.id) + ": " +
+                   (trace || !stored ? out.measured.info.label : Describe(stored->plan));
   out.view.predicted = *predicted_metrics.overall;
   out.view.measured = *measured_metrics.overall;
   out.view.predicted_peaks = PeaksOf(predicted_metrics);
   out.view.measured_peaks = PeaksOf(measured_metrics);
-  out.view.layers = static_cast<int>(stored.context.model.layers);
+  if (stored) out.view.layers = static_cast<int>(stored->context.model.layers);
   for (const Counter& counter : out.measured.counters) {
     if (counter.name == "machine_drift") out.view.machine_drift = counter.value;
   }
   out.view.notes = RecordingNotes(out.measured, measured_metrics.coverage);
-  if (stored.context.costs.profile().date.empty()) {
+  if (stored && stored->context.costs.profile().date.empty()) {
     out.view.notes.push_back(
         "the forecast's rates were assumed, not measured: `foretrain calibrate` measures this "
         "machine");

@@ -15,6 +15,10 @@ struct ComparedRuns {
   std::unique_ptr<Attribution> attribution;  // none: `view.notes` says why
   ComparisonView view;                       // borrows the attribution
 
+  // Whether one of them was imported: it has no program.
+  bool HasTrace() const {
+    return predicted.info.kind == RunKind::kImported || measured.info.kind == RunKind::kImported;
+  }
   double StepError() const { return view.measured.time_s / view.predicted.time_s - 1; }
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "app/compared_runs.h"
+#include "app/long_run.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
@@ -23,8 +24,21 @@ std::map<OpId, double> FlopsOf(const Program& program) {
 
 Result<Explanation> ExplainStoredRuns(const StoreRequest& runs, std::int32_t step) {
   FT_ASSIGN(const StoreReader reader, StoreReader::Open(runs.path));
+  FT_ASSIGN(const RunChoice choice, ChoosePair(reader, runs.run, runs.against));
+  std::int64_t spans = 0;
+  for (const auto& run : {choice.predicted, choice.measured}) spans += run ? run->spans : 0;
+  if (spans > kMostWholeSpans) {
+    return Fail(ErrorCode::kUnsupported,
+                "the runs have " + std::to_string(spans) +
+                    " spans, and to explain them all are read: `foretrain compare` does that");
+  }
   FT_ASSIGN(const RunPair pair, LoadPair(reader, runs.run, runs.against));
   const StoredRun& shown = pair.measured ? *pair.measured : *pair.predicted;
+  if (shown.info.kind == RunKind::kImported) {
+    Explanation of_trace;
+    of_trace.notes.push_back("a trace has no program: the gap is not attributed to causes");
+    return of_trace;
+  }
   FT_ASSIGN(const StoredContext stored, ContextOf(reader, shown));
   FT_ASSIGN(const Program program,
             Compile(stored.context.model, stored.plan, {.ranks = RankChoice::kClasses}));

@@ -57,8 +57,11 @@ void OptionalField(JsonWriter& json, const char* name, const std::optional<doubl
   value ? json.Number(*value) : json.Null();
 }
 
+constexpr char kUnknownPass = '#';
+
 // Of the pass that a compute span belongs to.
 char Letter(const Span& span) {
+  if (!IsValidId(span.op)) return kUnknownPass;
   switch (UnpackId(span.op).pass) {
     case Pass::kForward:
       return 'F';
@@ -72,9 +75,9 @@ char Letter(const Span& span) {
     case Pass::kUpdate:
       return 'u';
     case Pass::kNone:
-      return '.';
+      return kUnknownPass;
   }
-  return '.';
+  return kUnknownPass;
 }
 
 // What a rank does in one column of its line.
@@ -253,13 +256,14 @@ std::string TimelineText(const Timeline& timeline, int step, int width) {
     out += "  rank " + Pad(std::to_string(window.rank), digits, Align::kRight) + " |" +
            RankLine(timeline, window, width) + "|\n";
   }
+  const bool unknown = out.find(kUnknownPass) != std::string::npos;
   if (shown < all) {
     out += "  " + std::to_string(shown) + " of " + std::to_string(all) +
            " ranks that are unlike each other\n";
   }
   return out +
-         "  F forward  B backward  W weight half  R recomputation  u update  - communication "
-         "alone  . idle\n";
+         "  F forward  B backward  W weight half  R recomputation  u update  " +
+         (unknown ? "# of no known pass  " : "") + "- communication alone  . idle\n";
 }
 
 void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<NamedPeak>& peaks) {

@@ -12,11 +12,12 @@
 namespace foretrain {
 namespace {
 
-// The newest run of a kind, if any.
+// The newest run of a kind, if any. A trace is a measurement too.
 const RunInfo* Newest(const std::vector<RunInfo>& runs, RunKind kind) {
   const RunInfo* newest = nullptr;
   for (const RunInfo& run : runs) {
-    if (run.kind == kind) newest = &run;
+    const bool imported = run.kind == RunKind::kImported && kind == RunKind::kMeasured;
+    if (run.kind == kind || imported) newest = &run;
   }
   return newest;
 }
@@ -75,9 +76,9 @@ Result<RunId> StoreForecast(Store& store, const ForecastContext& context, const 
   return recorder->id();
 }
 
-Result<RunPair> LoadPair(const StoreReader& reader, RunId run, RunId against) {
+Result<RunChoice> ChoosePair(const StoreReader& reader, RunId run, RunId against) {
   FT_ASSIGN(const std::vector<RunInfo> runs, reader.ListRuns());
-  RunPair pair;
+  RunChoice choice;
   if (run == 0) {
     const RunInfo* newest = Newest(runs, RunKind::kMeasured);
     if (newest == nullptr) newest = Newest(runs, RunKind::kPredicted);
@@ -88,16 +89,28 @@ Result<RunPair> LoadPair(const StoreReader& reader, RunId run, RunId against) {
     }
     run = newest->id;
   }
-  FT_ASSIGN(StoredRun main, reader.LoadRun(run));
-  if (main.info.kind == RunKind::kPredicted && against == 0) {
-    pair.predicted = std::move(main);
-    return pair;
+  FT_ASSIGN(RunInfo main, reader.FindRun(run));
+  if (main.kind == RunKind::kPredicted && against == 0) {
+    choice.predicted = std::move(main);
+    return choice;
   }
-  const RunId forecast = against != 0 ? against : main.info.forecast.value_or(0);
+  const RunId forecast = against != 0 ? against : main.forecast.value_or(0);
   if (forecast != 0) {
-    FT_ASSIGN(pair.predicted, reader.LoadRun(forecast));
+    FT_ASSIGN(choice.predicted, reader.FindRun(forecast));
   }
-  pair.measured = std::move(main);
+  choice.measured = std::move(main);
+  return choice;
+}
+
+Result<RunPair> LoadPair(const StoreReader& reader, RunId run, RunId against) {
+  FT_ASSIGN(const RunChoice choice, ChoosePair(reader, run, against));
+  RunPair pair;
+  if (choice.predicted.has_value()) {
+    FT_ASSIGN(pair.predicted, reader.LoadRun(choice.predicted->id));
+  }
+  if (choice.measured.has_value()) {
+    FT_ASSIGN(pair.measured, reader.LoadRun(choice.measured->id));
+  }
   return pair;
 }
 

@@ -32,6 +32,13 @@ struct RunPair {
 };
 Result<RunPair> LoadPair(const StoreReader& reader, RunId run, RunId against);
 
+// Which runs those are. Errors: kInvalidArgument, no such run, or none at all.
+struct RunChoice {
+  std::optional<RunInfo> predicted;
+  std::optional<RunInfo> measured;
+};
+Result<RunChoice> ChoosePair(const StoreReader& reader, RunId run, RunId against);
+
 // The context that a stored run was made in: model, cluster and device profile.
 struct StoredContext {
   ForecastContext context;

@@ -15,6 +15,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "runtime/attention_kernels.h"
 #include "runtime/calibrate/reference_gemm.h"
+#include "runtime/cuda_driver.h"
 #include "runtime/data/token_data.h"
 #include "runtime/gemm_algorithms.h"
 #include "runtime/parameters/safetensors.h"
@@ -209,15 +210,23 @@ std::vector<MetricValue> FiguresOf(const CaptureCost& cost) {
   return figures;
 }
 
-// What the profile measured with the device's libraries and this run computes without them. Where
-// they are asked for it is the run that fails.
+// What the profile measured with the device's libraries and this run computes without them, and
+// which of its products the library lacks. Where they are asked for it is the run that fails.
 void TellWhatIsNotUsed(const FtDeviceApi& device, const DeviceProfile& profile,
-                       AttentionChoice attention) {
+                       AttentionChoice attention, const Plan& plan) {
   const std::string of_attention =
       attention == AttentionChoice::kAuto
           ? WhyLibraryNotUsed(device, attention, profile.attention_times)
           : "";
-  for (const std::string& why : {WhyNotUsed(device, profile.gemm_algorithms), of_attention}) {
+  std::string of_blocks;
+  if (plan.precision == Precision::kFp8Block) {
+    const auto driver = AskCudaDriver();
+    const bool has_gpu = driver.has_value() && !driver->gpus.empty();
+    const GpuFacts gpu = has_gpu ? driver->gpus.front() : GpuFacts{};
+    of_blocks = WhyNoLibraryBlocks(device, gpu.capability_major * 10 + gpu.capability_minor);
+  }
+  for (const std::string& why :
+       {WhyNotUsed(device, profile.gemm_algorithms), of_attention, of_blocks}) {
     if (!why.empty()) std::fprintf(stderr, "foretrain: %s\n", why.c_str());
   }
 }
@@ -242,7 +251,7 @@ Result<TrainingResult> TrainAndRecord(const std::string& store, const ForecastCo
   }
   job.capture = OpenCapture(device, *job.program, options.ranks.local, clock, options.capture,
                             options.window);
-  if (device.asynchronous != 0) TellWhatIsNotUsed(device, profile, options.attention);
+  if (device.asynchronous != 0) TellWhatIsNotUsed(device, profile, options.attention, plan);
   StoreSink sink(recorder, options, job.capture == nullptr ? "" : job.capture->Trouble());
   const auto monitor =
       options.capture == CaptureLevel::kOff

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "runtime/launch_timer.h"
@@ -186,6 +188,19 @@ std::string WhyNotUsed(const FtDeviceApi& api, const GemmAlgorithms& algorithms)
          (library.empty() ? std::string(api.name) + " has no such library"
                           : "this device has " + library) +
          ": the library chooses; calibrate again";
+}
+
+std::string WhyNoLibraryBlocks(const FtDeviceApi& api, int capability) {
+  constexpr std::string_view kName = "cublasLt-";
+  constexpr int kSince = 120900, kCapability = 90;
+  const std::string library = LibraryOf(api);
+  if (library.rfind(kName, 0) != 0) return "";
+  const bool has = std::atoi(library.c_str() + kName.size()) >= kSince;
+  if (has && capability == kCapability) return "";
+  const std::string own = "products of codes with scales of blocks are those of own kernels: ";
+  if (!has) return own + library + " has none, cuBLASLt has them from CUDA 12.9 on";
+  return own + "cuBLASLt has them for compute capability 9.0 alone, this GPU has " +
+         std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
 Result<void> UseGemmAlgorithms(const FtDeviceApi& api, FtQueue* queue,

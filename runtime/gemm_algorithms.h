@@ -26,6 +26,11 @@ const GemmAlgorithm* FindAlgorithm(const GemmAlgorithms& algorithms, const FtGem
 // Empty where it does, or where there are none.
 std::string WhyNotUsed(const FtDeviceApi& api, const GemmAlgorithms& algorithms);
 
+// Why products of codes with scales of blocks are all the device's own kernels', as a sentence: its
+// library has none yet, or none for GPUs of compute capability `capability` / 10. Empty where the
+// library is asked for them, and of a device that has no library.
+std::string WhyNoLibraryBlocks(const FtDeviceApi& api, int capability);
+
 // From here on `queue` computes products like those of `gemms` by the algorithms that are kept for
 // them; one that the library refuses leaves its own choice. Does nothing where WhyNotUsed says why.
 // Errors: the device's.

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "base/result.h"
+#include "traces/unknown_coordinates.h"
 
 namespace foretrain {
 namespace {
@@ -100,6 +101,11 @@ std::string DescribeKey(const InstructionKey& key, std::optional<int> layers) {
   };
   if (key.kind != InstructionKind::kBlock) add(Name(key.kind));
   if (key.pass != Pass::kNone) add(Name(key.pass));
+  if (!IsMicroBatchKnown(key)) {
+    if (IsBlockKnown(key)) add(BlockText(key.block, layers));
+    add("call " + std::to_string(key.micro_batch - kUnknownMicroBatch));
+    return text;
+  }
   if (NamesBlock(key.kind) || key.block != 0) add(BlockText(key.block, layers));
   if (NamesMicroBatch(key.kind) || key.micro_batch != 0) {
     add("mb " + std::to_string(key.micro_batch));
@@ -113,7 +119,9 @@ std::string DescribeKey(const InstructionKey& key, std::optional<int> layers) {
 std::string DescribeId(OpId id, std::optional<int> layers) {
   if (id == kNoOp) return "no op";
   if (!IsValidId(id)) return "invalid op " + std::to_string(id);
-  std::string text = DescribeKey(UnpackId(id), layers);
+  const InstructionKey key = UnpackId(id);
+  std::string text = DescribeKey(key, layers);
+  if (!IsMicroBatchKnown(key)) return text;
   if (OpNumber(id) != kWholeInstruction) text += " op " + std::to_string(OpNumber(id));
   return text;
 }

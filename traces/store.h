@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "traces/run.h"
+#include "traces/span_sums.h"
 
 namespace foretrain {
 
@@ -140,6 +141,12 @@ struct LoadOptions {
   std::vector<int> ranks{};
   // False: run info, specs, figures and counters alone.
   bool timeline = true;
+  // False: of the timeline windows and names alone, no spans and memory samples.
+  bool spans = true;
+  // Of the run, with window_ns: memory samples before the part are then taken from its levels, and
+  // samples are tested for their ranges instead of by checksums, for those are of whole batches.
+  // Borrowed; null: all samples up to the part are read.
+  const SpanSums* sums = nullptr;
   // Asked now and then while loading; true ends it with kAborted.
   std::function<bool()> cancelled{};
 };
@@ -165,6 +172,14 @@ class StoreReader {
   // Errors: kInvalidArgument, no such run; kCorruptInput, naming run and batch, where stored rows
   // are not those that were written; kAborted; kIo.
   Result<StoredRun> LoadRun(RunId id, const LoadOptions& options = {}) const;
+
+  // The sums of the run's spans, for pictures of all of it. Those of a finished long run are stored
+  // with it; else they are made, at about 3 million spans a second.
+  //
+  //   cancelled  asked now and then; true ends it with kAborted
+  //
+  // Errors: kInvalidArgument, no such run; kCorruptInput, a span that cannot be; kAborted; kIo.
+  Result<SpanSums> LoadSums(RunId id, const std::function<bool()>& cancelled = {}) const;
 
   // Bytes attached under `name`. Errors: kInvalidArgument, none of that name.
   Result<std::string> Attachment(RunId id, std::string_view name) const;

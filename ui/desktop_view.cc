@@ -13,6 +13,7 @@
 #include "ui/render/headless.h"
 #include "ui/render/png.h"
 #include "ui/render/window.h"
+#include "ui/store_loader.h"
 
 namespace foretrain {
 namespace {
@@ -112,7 +113,7 @@ Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptio
 
 Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
                                const std::string& path, const ExplainRuns& explain,
-                               const FindLive& find_live) {
+                               StoreAccess* stores, const FindLive& find_live) {
   FT_TRY(ui::CheckOptions(options));
   const ui::ViewSize size{static_cast<float>(options.width), static_cast<float>(options.height),
                           options.scale > 0.0 ? static_cast<float>(options.scale) : 1.0F};
@@ -125,9 +126,12 @@ Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
   desktop->state().still = true;
   // Widgets take their sizes in the first frame and their places in the next; work on other threads
   // is waited for.
+  ui::StoreLoader loader(stores, {}, /*follows=*/false);
   view->Frame(*desktop);
-  for (int i = 0; i < kMostMoving && desktop->IsMoving(); ++i) {
+  loader.Refresh(0.0, desktop->state());
+  for (int i = 0; i < kMostMoving && (desktop->IsMoving() || loader.IsBusy()); ++i) {
     std::this_thread::sleep_for(kMovingPause);
+    loader.Refresh(0.0, desktop->state());
     view->Frame(*desktop);
   }
   view->Frame(*desktop);

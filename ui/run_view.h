@@ -3,15 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "traces/metrics/metrics.h"
 #include "traces/metrics/skew.h"
+#include "traces/span_sums.h"
 #include "traces/timeline.h"
 
 namespace foretrain {
+
+// Part of a run's own time: [start_ns, end_ns).
+struct Stretch {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+
+  bool operator==(const Stretch&) const = default;
+};
 
 // One run, predicted or measured. Figures left empty or 0 are unknown, and what needs them is left
 // out of the picture.
@@ -35,6 +45,16 @@ struct RunView {
   std::int64_t invalid = 0;                      // records it could not use
   std::optional<std::int64_t> clock_error_ns{};  // between the clocks of two ranks
   std::optional<double> overhead{};              // of recording, a share of the step
+
+  // A long run is not read whole: `sums` are of all its spans, `timeline` has all step windows, but
+  // spans and memory samples of `loaded` alone, and `figures` are what was stored of the whole.
+  // Null: `timeline` holds everything, and the other two say nothing.
+  std::shared_ptr<const SpanSums> sums{};  // shared by the views of a run as more of it is read
+  std::vector<Stretch> loaded{};           // by time; no two touch
+  std::vector<MetricValue> figures{};
+
+  // Whether all spans of [start_ns, end_ns) are in `timeline`.
+  bool IsLoaded(double start_ns, double end_ns) const;
 };
 
 // Either run may be missing: the view then shows the other one alone, and says so.

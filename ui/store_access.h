@@ -2,6 +2,7 @@
 // (ui/store_loader.h).
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,11 +34,18 @@ class StoreAccess {
  public:
   virtual ~StoreAccess() = default;
 
-  // Opens a store in place of the one before, which stays open where this fails.
+  // Opens a store in place of the one before, which stays open where this fails. Of runs too long
+  // to be read whole no spans are read (RunView::sums).
   // Errors: what is wrong with the file, in a sentence for the user.
   virtual Result<std::unique_ptr<OpenedStore>> Open(const StoreRequest& request) = 0;
 
-  // The same runs of the open store as they are now; null where nothing has changed.
+  // The same runs of the open store, with these stretches of the long ones read ([side], as
+  // Side counts: forecast, measured). Errors: kAborted, no store is open; those of reading.
+  virtual Result<std::unique_ptr<OpenedStore>> Read(
+      const std::array<std::vector<Stretch>, 2>& stretches) = 0;
+
+  // The same runs of the open store as they are now, with the same stretches read; null where
+  // nothing has changed.
   virtual Result<std::unique_ptr<OpenedStore>> Newer() = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "ui/store_loader.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -9,22 +10,40 @@ namespace foretrain::ui {
 namespace {
 
 constexpr double kReloadSeconds = 1.0;
+// Reading again takes at most a fifth of a processor.
+constexpr double kRestPerWork = 4.0;
 
 }  // namespace
 
-void StoreLoader::Start(double now_s, DesktopState& state) {
-  std::function<Result<std::unique_ptr<OpenedStore>>()> read;
+// What is to be done next; empty: nothing.
+StoreLoader::Read StoreLoader::NextRead(double now_s, DesktopState& state) {
   if (state.wanted_store.has_value()) {
-    read = [access = access_, request = *state.wanted_store] { return access->Open(request); };
     state.loading = state.wanted_store->path;
-    state.wanted_store.reset();
-    opening_ = true;
-  } else if (!state.store.empty() && now_s >= next_s_) {
-    read = [access = access_] { return access->Newer(); };
-    opening_ = false;
-  } else {
-    return;
+    job_ = Job::kOpen;
+    return [access = access_, request = *std::exchange(state.wanted_store, std::nullopt)] {
+      return access->Open(request);
+    };
   }
+  const std::pair asked(state.model_number, state.looked_at);
+  if (asked_for_ != asked) {
+    asked_for_ = asked;
+    auto parts =
+        PartsToLoad(*state.model, state.looked_at.has_value() ? &*state.looked_at : nullptr);
+    if (parts.has_value()) {
+      job_ = Job::kRead;
+      state.reading = true;
+      return [access = access_, parts = *std::move(parts)] { return access->Read(parts); };
+    }
+  }
+  if (!follows_ || state.store.empty() || now_s < next_s_) return {};
+  job_ = Job::kNewer;
+  return [access = access_] { return access->Newer(); };
+}
+
+bool StoreLoader::Start(double now_s, DesktopState& state) {
+  Read read = NextRead(now_s, state);
+  if (!read) return false;
+  started_s_ = now_s;
   coming_ = std::async(
       std::launch::async,
       [read = std::move(read), options = state.model->options, path = state.store,
@@ -38,33 +57,65 @@ void StoreLoader::Start(double now_s, DesktopState& state) {
           return Fail(ErrorCode::kIo, error.what());
         }
       });
+  return job_ != Job::kNewer;
 }
 
-void StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
+// One notice that says how far it is, for as long as it is under way. Returns whether it is another.
+bool StoreLoader::ShowDoing(DesktopState& state) {
+  if (!doing_) return false;
+  std::string now = job_ == Job::kOpen && coming_.valid() ? doing_() : std::string();
+  if (now == shown_) return false;
+  std::erase(state.notices, shown_);
+  if (!now.empty()) state.notices.push_back(now);
+  shown_ = std::move(now);
+  return true;
+}
+
+// Shows `error` in place of the one before; empty: none. Returns whether that is another.
+bool StoreLoader::Tell(std::string error, DesktopState& state) {
+  if (error == error_) return false;
   std::erase(state.notices, error_);
-  error_.clear();
-  state.loading.clear();
-  if (!loaded.has_value()) {
-    if (opening_) {
-      state.store_error = loaded.error().message;
-      state.choosing_store = true;
-    } else {
-      error_ = "The runs cannot be read again: " + loaded.error().message;
-      state.notices.push_back(error_);
-    }
-    return;
-  }
-  if (*loaded != nullptr) state.TakeStore(std::move(**loaded));
+  error_ = std::move(error);
+  if (!error_.empty()) state.notices.push_back(error_);
+  return true;
 }
 
-void StoreLoader::Refresh(double now_s, DesktopState& state) {
-  if (access_ == nullptr) return;
-  if (!coming_.valid()) Start(now_s, state);
+bool StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
+  state.loading.clear();
+  state.reading = false;
+  if (!loaded.has_value() && job_ == Job::kOpen) {
+    state.store_error = loaded.error().message;
+    state.choosing_store = true;
+    return true;
+  }
+  if (!loaded.has_value()) {
+    return Tell(
+               (job_ == Job::kRead ? "Spans cannot be read: " : "The runs cannot be read again: ") +
+                   loaded.error().message,
+               state) ||
+           job_ == Job::kRead;
+  }
+  if (*loaded == nullptr) {
+    // What could not be read of the runs is as it was.
+    return error_.starts_with("Spans") ? false : Tell({}, state);
+  }
+  Tell({}, state);
+  state.TakeStore(std::move(**loaded));
+  // Also where the store that was asked for is the one that is open.
+  if (job_ == Job::kOpen) state.choosing_store = false;
+  return true;
+}
+
+bool StoreLoader::Refresh(double now_s, DesktopState& state) {
+  if (access_ == nullptr) return false;
+  const bool started = !coming_.valid() && Start(now_s, state);
   const bool there =
       coming_.valid() && coming_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  if (!there) return;
-  next_s_ = now_s + kReloadSeconds;
-  Take(coming_.get(), state);
+  bool changed = ShowDoing(state) || started;
+  if (!there) return changed;
+  next_s_ = now_s + std::max(kReloadSeconds, kRestPerWork * (now_s - started_s_));
+  changed = Take(coming_.get(), state) || changed;
+  return ShowDoing(state) || changed;
 }
 
 }  // namespace foretrain::ui

@@ -1,40 +1,62 @@
-// Opens stores for the desktop on another thread, and brings newer runs while one is open. Leaves
-// out what a store is (StoreAccess).
+// Opens stores for the desktop on another thread, reads what views need of long runs, and brings
+// newer runs while a store is open. Leaves out what a store is (StoreAccess).
 #pragma once
 
+#include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "ui/store_access.h"
 #include "ui/view/desktop_state.h"
+#include "ui/view_model/long_runs.h"
 
 namespace foretrain::ui {
 
 class StoreLoader {
  public:
   // `access` may be null: then nothing is ever opened. It must outlive this.
-  explicit StoreLoader(StoreAccess* access) : access_(access) {}
+  //
+  //   doing    what `access` is at while it opens a store, asked each frame and shown as a notice;
+  //            "" says nothing. May be empty.
+  //   follows  whether newer runs are asked for
+  explicit StoreLoader(StoreAccess* access, std::function<std::string()> doing = {},
+                       bool follows = true)
+      : access_(access), doing_(std::move(doing)), follows_(follows) {}
   StoreLoader(const StoreLoader&) = delete;
   StoreLoader& operator=(const StoreLoader&) = delete;
 
-  // Once a frame: starts what `state` asks for (wanted_store; about once a second, newer runs) and
-  // puts into it what has come. `now_s`: of a steady clock.
-  void Refresh(double now_s, DesktopState& state);
+  // Starts what `state` asks for (wanted_store; spans of long runs; newer runs about once a second,
+  // or less often where reading them takes long) and puts into it what has come. `now_s`: of a
+  // steady clock. Returns whether `state` was changed.
+  bool Refresh(double now_s, DesktopState& state);
 
   // Whether a thread is at work.
   bool IsBusy() const { return coming_.valid(); }
 
  private:
   using Loaded = std::unique_ptr<PreparedStore>;  // null: nothing has changed
+  enum class Job { kOpen, kRead, kNewer };
+  using Read = std::function<Result<std::unique_ptr<OpenedStore>>()>;
 
-  void Start(double now_s, DesktopState& state);
-  void Take(Result<Loaded> loaded, DesktopState& state);
+  bool Start(double now_s, DesktopState& state);
+  Read NextRead(double now_s, DesktopState& state);
+  bool Tell(std::string error, DesktopState& state);
+  bool ShowDoing(DesktopState& state);
+  bool Take(Result<Loaded> loaded, DesktopState& state);
 
   StoreAccess* access_;
-  bool opening_ = false;  // else reading again
+  std::function<std::string()> doing_;
+  bool follows_;
+  Job job_ = Job::kOpen;
+  double started_s_ = 0.0;
   double next_s_ = 0.0;
+  std::string shown_;  // of doing_, in DesktopState::notices
   std::string error_;  // in DesktopState::notices
+  // What was last asked whether spans are missing for: number of the model, and the viewport.
+  std::optional<std::pair<std::uint64_t, std::optional<Viewport>>> asked_for_;
   std::future<Result<Loaded>> coming_;  // last: it ends before what it uses
 };
 

@@ -96,7 +96,9 @@ RunView RunViewOf(StoredRun run, const std::optional<MetricOptions>& metrics) {
   const int steps = StepsIn(view.timeline);
   if (!metrics.has_value()) {
     const bool forecast = run.info.kind == RunKind::kPredicted;
-    view.metrics.warmup_steps = forecast ? steps - 1 : (steps > 1 ? 1 : 0);
+    // A trace begins where its profiler's warm-up ended.
+    const bool imported = run.info.kind == RunKind::kImported;
+    view.metrics.warmup_steps = forecast ? steps - 1 : (steps > 1 && !imported ? 1 : 0);
   }
   if (specs.model.has_value()) view.layers = static_cast<int>(specs.model->layers);
   if (run.info.program_hash != 0) view.program_hash = fmt::format("{:016x}", run.info.program_hash);

@@ -35,12 +35,17 @@ class Analyze final : public Command {
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(RunPair pair, LoadPair(reader, run_, 0));
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
-    FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
-    const bool forecast = run.info.kind == RunKind::kPredicted;
-    // A forecast is its last, steady step.
-    const int steps = forecast ? 100 : WarmupSteps(run.timeline);
-    const Metrics metrics =
-        ComputeMetrics(run.timeline, MetricOptionsFor(stored.context, stored.plan, steps));
+    std::string title = run.info.label;  // of a trace, which does not say what was trained
+    MetricOptions options;
+    if (run.info.kind != RunKind::kImported) {
+      FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
+      const bool forecast = run.info.kind == RunKind::kPredicted;
+      // A forecast is its last, steady step.
+      const int steps = forecast ? 100 : WarmupSteps(run.timeline);
+      options = MetricOptionsFor(stored.context, stored.plan, steps);
+      title = stored.context.model.name + ", " + foretrain::Describe(stored.plan);
+    }
+    const Metrics metrics = ComputeMetrics(run.timeline, options);
     if (!metrics.overall) {
       return Fail(ErrorCode::kInvalidArgument,
                   "run " + std::to_string(run.info.id) + " has no complete step");
@@ -54,16 +59,15 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.front().step) + " to " +
                       std::to_string(metrics.steps.back().step));
     }
-    json_ ? PrintJson(run, metrics) : Print(run, stored, metrics);
+    json_ ? PrintJson(run, metrics) : Print(run, title, metrics);
     return Exit::kDone;
   }
 
  private:
-  void Print(const StoredRun& run, const StoredContext& stored, const Metrics& metrics) const {
-    std::printf("run %lld (%s, %s): %s, %s\n\n", static_cast<long long>(run.info.id),
+  void Print(const StoredRun& run, const std::string& title, const Metrics& metrics) const {
+    std::printf("run %lld (%s, %s): %s\n\n", static_cast<long long>(run.info.id),
                 std::string(foretrain::Name(run.info.kind)).c_str(),
-                std::string(foretrain::Name(run.info.status)).c_str(),
-                stored.context.model.name.c_str(), foretrain::Describe(stored.plan).c_str());
+                std::string(foretrain::Name(run.info.status)).c_str(), title.c_str());
     for (const std::string& note : RecordingNotes(run, metrics.coverage)) {
       std::printf("  %s\n", note.c_str());
     }
@@ -84,9 +88,10 @@ class Analyze final : public Command {
       std::puts("  neither ops nor memory were recorded (--capture off)");
       return;
     }
-    std::fputs(run.timeline.memory.empty() ? "  memory was not recorded (--capture launches)\n"
-                                           : MemoryText(PeaksOf(metrics)).c_str(),
-               stdout);
+    const char* const none = run.info.kind == RunKind::kImported
+                                 ? "  the trace holds no memory\n"
+                                 : "  memory was not recorded (--capture launches)\n";
+    std::fputs(run.timeline.memory.empty() ? none : MemoryText(PeaksOf(metrics)).c_str(), stdout);
     std::puts("");
     const int step = step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);

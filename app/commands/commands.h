@@ -20,6 +20,7 @@ std::unique_ptr<Command> MakeAnalyze();
 std::unique_ptr<Command> MakeCalibrate();
 std::unique_ptr<Command> MakeBench();
 std::unique_ptr<Command> MakeExport();
+std::unique_ptr<Command> MakeImport();
 std::unique_ptr<Command> MakeRuns();
 std::unique_ptr<Command> MakeValidate();
 std::unique_ptr<Command> MakeView();

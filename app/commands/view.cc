@@ -143,14 +143,14 @@ class ViewCommand final : public Command {
     FT_ASSIGN(const ViewOptions options, Options(Settings{}));
     FT_ASSIGN(const bool runs, ViewNeedsRuns(options.view));
     OpenedStore opened;
+    DesktopStores stores;
     if (runs || !WithoutStore()) {
-      DesktopStores stores;
       FT_ASSIGN(std::unique_ptr<OpenedStore> read, stores.Open(Request()));
       opened = *std::move(read);
       opened.path = Request().path;
     }
     FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns,
-                             LiveOfStoredRun));
+                             &stores, LiveOfStoredRun));
     json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
     return Exit::kDone;
   }
@@ -174,6 +174,8 @@ class ViewCommand final : public Command {
       }
     }
     hooks.stores = &stores;
+    hooks.doing = [&stores] { return stores.Doing(); };
+    hooks.close = [&stores] { stores.Stop(); };
     hooks.keep = [&kept](const Settings& settings) {
       const auto saved = kept.Save(settings);
       if (!saved.has_value()) {

@@ -192,7 +192,7 @@ void CheckParts(CudaCheck& check, const FtGemm& g) {
 
 // By the first of the three ways that takes it.
 FtStatus Product(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
-  if (g.k > 0 && QueueOf(queue).gemm != nullptr && !HasBlocks(g)) {
+  if (g.k > 0 && QueueOf(queue).gemm != nullptr) {
     const FtStatus status = LibraryProduct(queue, check, g);
     if (status != FT_UNSUPPORTED) return status;
   }

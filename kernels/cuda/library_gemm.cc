@@ -19,7 +19,7 @@ namespace {
 // What an algorithm is chosen by.
 struct Shape {
   std::int64_t m, n, k, lda, ldb, ldc, ld_aux, workspace_bytes;
-  std::int32_t trans_a, trans_b, accumulate, has_bias, has_row_sums, scales;
+  std::int32_t trans_a, trans_b, accumulate, has_bias, has_row_sums, scales, scaling;
   std::int32_t dtype, bias_dtype, c_dtype, row_sums_dtype, compute, epilogue, activation;
   std::int32_t alignment;  // in bytes, of all pointers
 
@@ -89,6 +89,7 @@ Shape ShapeOf(const FtGemm& g, std::int64_t workspace_bytes) {
           .has_bias = g.bias != nullptr ? 1 : 0,
           .has_row_sums = g.row_sums != nullptr ? 1 : 0,
           .scales = (g.a_scale != nullptr ? 1 : 0) + (g.b_scale != nullptr ? 2 : 0),
+          .scaling = g.a_scaling * 4 + g.b_scaling,
           .dtype = g.dtype,
           .bias_dtype = g.bias != nullptr ? g.bias_dtype : FT_F32,
           .c_dtype = g.c_dtype,
@@ -104,7 +105,7 @@ std::size_t PlaceOf(const Shape& s) {
   for (const std::int64_t value :
        {s.m, s.n, s.k, s.lda, s.ldb, s.ldc, s.ld_aux, s.workspace_bytes,
         std::int64_t{s.trans_a * 8 + s.trans_b * 4 + s.accumulate * 2 + s.has_bias},
-        std::int64_t{s.has_row_sums * 4 + s.scales},
+        std::int64_t{s.has_row_sums * 64 + s.scales * 16 + s.scaling},
         std::int64_t{s.dtype * 4096 + s.bias_dtype * 64},
         std::int64_t{s.c_dtype * 64 + s.row_sums_dtype},
         std::int64_t{s.compute * 64 + s.epilogue * 8 + s.activation}, std::int64_t{s.alignment}}) {
@@ -166,6 +167,7 @@ class Description {
     }
     if (g.b_scale != nullptr) Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);
     if (g.a_scale != nullptr) Set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
+    SetScaleModes(g);
     const FtDtype of_b = IsCode(g.dtype) ? FT_FP8 : g.dtype;
     Layout(&first_, of_b, g.trans_b != 0 ? g.k : g.n, g.trans_b != 0 ? g.n : g.k, g.ldb);
     Layout(&second_, g.dtype, g.trans_a != 0 ? g.m : g.k, g.trans_a != 0 ? g.k : g.m, g.lda);
@@ -238,6 +240,20 @@ class Description {
   void Set(cublasLtMatmulDescAttributes_t name, const Value& value) {
     if (ok()) Do(cublasLtMatmulDescSetAttribute(product_, name, &value, sizeof value));
   }
+  // One scale for all is what it takes a pointer for.
+  void SetScaleModes(const FtGemm& g) {
+    if (g.a_scaling == FT_SCALE_TENSOR && g.b_scaling == FT_SCALE_TENSOR) return;
+#if CUBLAS_VERSION >= 120900
+    const auto mode_of = [](FtScaling scaling) {
+      return scaling == FT_SCALE_TILES ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
+                                       : CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    };
+    Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode_of(g.b_scaling));
+    Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode_of(g.a_scaling));
+#else
+    Do(CUBLAS_STATUS_NOT_SUPPORTED);
+#endif
+  }
   void Layout(cublasLtMatrixLayout_t* layout, FtDtype dtype, std::int64_t rows, std::int64_t cols,
               std::int64_t stride) {
     if (!ok()) return;
@@ -251,6 +267,11 @@ class Description {
 };
 
 }  // namespace
+
+bool LibraryHasBlockScales() {
+  constexpr std::size_t kSince = 120900;
+  return CUBLAS_VERSION >= kSince && cublasLtGetVersion() >= kSince;
+}
 
 FtStatus MakeGemmLibrary(GemmLibrary** out, char* why, std::size_t n) {
   *out = new (std::nothrow) GemmLibrary;

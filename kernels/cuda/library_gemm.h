@@ -21,7 +21,12 @@ struct GemmWorkspace {
   std::int64_t bytes = 0;
 };
 
-// Enqueues `g`, whose arguments have been checked and whose sizes are above 0. FT_UNSUPPORTED where
+// Whether the library, as it was built with and as it is loaded, has scales of blocks: from CUDA
+// 12.9 on.
+bool LibraryHasBlockScales();
+
+// Enqueues `g`, whose arguments have been checked and whose sizes are above 0; scales of blocks lie
+// as LibraryScales leaves them, FT_SCALE_ROWS or FT_SCALE_TILES. FT_UNSUPPORTED where
 // the library has no algorithm for it, with all that it asks for: nothing was enqueued.
 FtStatus LibraryGemm(FtQueue* queue, const FtGemm& g, const GemmWorkspace& workspace);
 

@@ -6,6 +6,7 @@
 #include "kernels/cuda/fp8.cuh"
 #include "kernels/cuda/kernel.cuh"
 #include "kernels/cuda/library_gemm.h"
+#include "kernels/cuda/library_scales.cuh"
 
 namespace foretrain {
 namespace {
@@ -78,40 +79,76 @@ std::byte* Later(const void* at, FtDtype dtype, std::int64_t numbers) {
   return static_cast<std::byte*>(const_cast<void*>(at)) + numbers * (dtype == FT_F32 ? 4 : 2);
 }
 
-// A product of codes whose operands are turned. What is turned takes its part of the workspace: c
-// is made in pieces of `rows` x `cols`, all of the depth each.
-struct Turned {
-  bool a, b;
-  std::int64_t rows, cols;
+bool HasBlocks(const FtGemm& g) {
+  return g.a_scaling != FT_SCALE_TENSOR || g.b_scaling != FT_SCALE_TENSOR;
+}
+BlockScales ScalesOfA(const FtGemm& g) {
+  return {g.a_scale, g.a_scaling, g.trans_a != 0, g.m, g.k};
+}
+BlockScales ScalesOfB(const FtGemm& g) {
+  return {g.b_scale, g.b_scaling, g.trans_b == 0, g.n, g.k};
+}
 
-  std::byte* OfA(const CudaQueue& q) const { return q.workspace; }
-  std::byte* OfB(const CudaQueue& q, const FtGemm& g) const {
-    return q.workspace + (a ? rows * g.k : 0);
-  }
+// With scales of blocks the library takes products on Hopper alone, both operands' along the depth,
+// squares of one of them at most.
+bool TakesBlocks(const CudaQueue& q, const FtGemm& g) {
+  const BlockScales a = ScalesOfA(g), b = ScalesOfB(g);
+  return q.capability == 90 && a.at != nullptr && b.at != nullptr && a.RunAlongDepth() &&
+         b.RunAlongDepth() && !(a.AreTiles() && b.AreTiles()) && LibraryHasBlockScales();
+}
+
+// A product of codes, what of it is made at a time, and the parts of the workspace for that: c is
+// made in pieces of `rows` x `cols`, all of the depth each, their operands turned where they are to
+// be and their scales in the library's order.
+struct Pieces {
+  bool turn_a, turn_b, blocks;
+  std::int64_t rows, cols;  // 0 where there is no room
+  std::byte *codes_a, *codes_b, *scales_a, *scales_b;
+  GemmWorkspace rest;
 };
 
-// The largest pieces that there is room for; rows 0 where there is none.
-Turned PiecesOf(const CudaQueue& q, const FtGemm& g) {
+// The largest that there is room for.
+Pieces PiecesOf(const CudaQueue& q, const FtGemm& g) {
   const bool only_deep = WantsDepthAlongRows(q.capability);
-  Turned turned{only_deep && g.trans_a != 0, only_deep && g.trans_b == 0, g.m, g.n};
-  const std::int64_t sides = (turned.a ? 1 : 0) + (turned.b ? 1 : 0);
-  if (sides == 0) return turned;
-  const std::int64_t most = q.turned_bytes / sides / g.k / kUnit * kUnit;
-  if (most == 0) return {turned.a, turned.b, 0, 0};
-  if (turned.a && g.m > most) turned.rows = most;
-  if (turned.b && g.n > most) turned.cols = most;
-  return turned;
+  Pieces p{};
+  p.turn_a = only_deep && g.trans_a != 0, p.turn_b = only_deep && g.trans_b == 0;
+  p.blocks = HasBlocks(g), p.rows = g.m, p.cols = g.n;
+  const std::int64_t sides = (p.turn_a ? 1 : 0) + (p.turn_b ? 1 : 0);
+  std::int64_t used = 0;
+  if (sides > 0) {
+    const std::int64_t unit = p.blocks ? std::int64_t{FT_SCALE_SIDE} : kUnit;
+    const std::int64_t most = q.turned_bytes / sides / g.k / unit * unit;
+    if (p.turn_a && g.m > most) p.rows = most;
+    if (p.turn_b && g.n > most) p.cols = most;
+    p.codes_a = q.workspace, p.codes_b = q.workspace + (p.turn_a ? p.rows * g.k : 0);
+    used = q.turned_bytes;
+  }
+  if (p.blocks) {
+    p.scales_a = q.workspace + used;
+    p.scales_b = p.scales_a + LibraryScaleBytes(ScalesOfA(g), p.rows);
+    used = p.scales_b + LibraryScaleBytes(ScalesOfB(g), p.cols) - q.workspace;
+    if (used > kWorkspaceBytes) p.rows = 0;
+  }
+  p.rest = {q.workspace + used, kWorkspaceBytes - used};
+  return p;
+}
+
+FtScaling InLibrarysOrder(const BlockScales& s) {
+  return s.AreTiles() ? FT_SCALE_TILES : FT_SCALE_ROWS;
 }
 
 // Columns from `col` on, with b turned where it is to be.
-FtGemm ColumnsFrom(FtQueue* queue, const FtGemm& g, const Turned& turned, std::int64_t col) {
+FtGemm ColumnsFrom(FtQueue* queue, const FtGemm& g, const Pieces& p, std::int64_t col) {
   FtGemm part = g;
-  part.n = g.n - col < turned.cols ? g.n - col : turned.cols;
+  part.n = g.n - col < p.cols ? g.n - col : p.cols;
   part.b = static_cast<const std::byte*>(g.b) + col * (g.trans_b != 0 ? g.ldb : 1);
-  if (turned.b) {
-    std::byte* const to = turned.OfB(QueueOf(queue), g);
-    TurnCodes(queue, part.b, g.ldb, g.k, part.n, to);
-    part.b = to, part.ldb = g.k, part.trans_b = 1;
+  if (p.turn_b) {
+    TurnCodes(queue, part.b, g.ldb, g.k, part.n, p.codes_b);
+    part.b = p.codes_b, part.ldb = g.k, part.trans_b = 1;
+  }
+  if (p.blocks) {
+    part.b_scale = LibraryScales(queue, ScalesOfB(g), col, part.n, p.scales_b);
+    part.b_scaling = InLibrarysOrder(ScalesOfB(g));
   }
   part.c = Later(g.c, g.c_dtype, col);
   if (g.bias != nullptr) part.bias = Later(g.bias, g.bias_dtype, col);
@@ -119,34 +156,37 @@ FtGemm ColumnsFrom(FtQueue* queue, const FtGemm& g, const Turned& turned, std::i
   return part;
 }
 
-// Rows from `row` on of what ColumnsFrom left.
-FtGemm RowsFrom(FtQueue* queue, const FtGemm& g, const Turned& turned, std::int64_t row) {
-  FtGemm part = g;
-  part.m = g.m - row < turned.rows ? g.m - row : turned.rows;
+// Rows from `row` on of `columns`, which ColumnsFrom made of g.
+FtGemm RowsFrom(FtQueue* queue, const FtGemm& g, const FtGemm& columns, const Pieces& p,
+                std::int64_t row) {
+  FtGemm part = columns;
+  part.m = g.m - row < p.rows ? g.m - row : p.rows;
   part.a = static_cast<const std::byte*>(g.a) + row * (g.trans_a != 0 ? 1 : g.lda);
-  if (turned.a) {
-    std::byte* const to = turned.OfA(QueueOf(queue));
-    TurnCodes(queue, part.a, g.lda, g.k, part.m, to);
-    part.a = to, part.lda = g.k, part.trans_a = 0;
+  if (p.turn_a) {
+    TurnCodes(queue, part.a, g.lda, g.k, part.m, p.codes_a);
+    part.a = p.codes_a, part.lda = g.k, part.trans_a = 0;
   }
-  part.c = Later(g.c, g.c_dtype, row * g.ldc);
-  if (g.aux != nullptr) part.aux = Later(g.aux, g.c_dtype, row * g.ld_aux);
+  if (p.blocks) {
+    part.a_scale = LibraryScales(queue, ScalesOfA(g), row, part.m, p.scales_a);
+    part.a_scaling = InLibrarysOrder(ScalesOfA(g));
+  }
+  part.c = Later(columns.c, g.c_dtype, row * g.ldc);
+  if (g.aux != nullptr) part.aux = Later(columns.aux, g.c_dtype, row * g.ld_aux);
   return part;
 }
 
 FtStatus CodeProduct(FtQueue* queue, CudaCheck& check, const FtGemm& g) {
   const CudaQueue& q = QueueOf(queue);
   if (q.capability < 89 || (g.m | g.n | g.k) % kUnit != 0) return FT_UNSUPPORTED;
-  const Turned turned = PiecesOf(q, g);
-  if (turned.rows == 0) return FT_UNSUPPORTED;
-  const std::int64_t used = turned.a || turned.b ? q.turned_bytes : 0;
-  const GemmWorkspace rest{q.workspace + used, kWorkspaceBytes - used};
+  if (HasBlocks(g) && !TakesBlocks(q, g)) return FT_UNSUPPORTED;
+  const Pieces p = PiecesOf(q, g);
+  if (p.rows == 0 || p.cols == 0) return FT_UNSUPPORTED;
   bool begun = false;
-  for (std::int64_t col = 0; col < g.n; col += turned.cols) {
-    const FtGemm columns = ColumnsFrom(queue, g, turned, col);
-    for (std::int64_t row = 0; row < g.m; row += turned.rows) {
-      const FtGemm part = RowsFrom(queue, columns, turned, row);
-      const FtStatus status = WithWhatIsLacking(queue, check, part, rest);
+  for (std::int64_t col = 0; col < g.n; col += p.cols) {
+    const FtGemm columns = ColumnsFrom(queue, g, p, col);
+    for (std::int64_t row = 0; row < g.m; row += p.rows) {
+      const FtGemm part = RowsFrom(queue, g, columns, p, row);
+      const FtStatus status = WithWhatIsLacking(queue, check, part, p.rest);
       if (status == FT_UNSUPPORTED && begun) {
         check.Refuse(FT_FAILED, "the library took one piece of a product and refused the next");
         return check.status();

@@ -124,6 +124,7 @@ FtStatus AllowShared(FtQueue* queue, const char* name, const void* /*kernel*/, s
 FtStatus LibraryGemm(FtQueue* /*queue*/, const FtGemm& /*g*/, const GemmWorkspace& /*workspace*/) {
   return FT_UNSUPPORTED;
 }
+bool LibraryHasBlockScales() { return false; }
 #endif
 
 const FtDeviceApi& ShimDeviceApi() {

@@ -88,4 +88,29 @@ RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& 
   return join;
 }
 
+std::vector<ClassPair> ClassesOfAll(const Timeline& predicted, int predicted_step,
+                                    const Timeline& measured, int measured_step) {
+  std::array<ClassPair, kOpClassCount> sums{};
+  std::array<bool, kOpClassCount> found{};
+  const auto at = [&](const OpTotal& total) -> ClassPair& {
+    const auto place = static_cast<std::size_t>(total.op_class);
+    found[place] = true;
+    sums[place].op_class = total.op_class;
+    return sums[place];
+  };
+  for (const OpTotal& total : OpsOfStep(predicted, predicted_step)) {
+    at(total).predicted_s += SecondsFromNs(total.busy_ns);
+  }
+  for (const OpTotal& total : OpsOfStep(measured, measured_step)) {
+    ClassPair& sum = at(total);
+    ++sum.ops;
+    sum.measured_s += SecondsFromNs(total.busy_ns);
+  }
+  std::vector<ClassPair> classes;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (found[i]) classes.push_back(sums[i]);
+  }
+  return classes;
+}
+
 }  // namespace foretrain

@@ -54,4 +54,9 @@ std::optional<int> MedianStep(const Timeline& timeline, int first);
 RunJoin JoinRuns(const Timeline& predicted, int predicted_step, const Timeline& measured,
                  int measured_step);
 
+// Sums by class over all ops of the two steps, those without a twin too: what can be said of runs
+// of different programs. `ops` are the measured ones. O(n log n).
+std::vector<ClassPair> ClassesOfAll(const Timeline& predicted, int predicted_step,
+                                    const Timeline& measured, int measured_step);
+
 }  // namespace foretrain

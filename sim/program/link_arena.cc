@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
+#include <limits>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/result.h"
@@ -21,13 +22,18 @@ std::int64_t AlignedBytes(std::int64_t bytes, std::int64_t alignment) {
 
 ArenaPlanner::Ranges::iterator ArenaPlanner::FindSmallest(Ranges& ranges, std::int64_t size,
                                                           std::uint8_t lane) {
+  // Most ranges are too small, or larger than one that was found.
   const auto order = [lane](const FreeRange& range) {
-    return std::tuple(range.Size(), Waits(range.used_by, lane), range.when);
+    return std::pair(Waits(range.used_by, lane), range.when);
   };
   auto best = ranges.end();
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (auto range = ranges.begin(); range != ranges.end(); ++range) {
-    if (range->Size() < size) continue;
-    if (best == ranges.end() || order(*range) < order(*best)) best = range;
+    const std::int64_t holds = range->Size();
+    if (holds < size || holds > least) continue;
+    if (holds == least && best != ranges.end() && order(*range) >= order(*best)) continue;
+    best = range;
+    least = holds;
   }
   return best;
 }

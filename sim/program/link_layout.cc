@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 
 #include "sim/program/link_arena.h"
 #include "sim/program/link_pack.h"
@@ -58,7 +57,8 @@ class Layout {
     FindSlots();
   }
 
-  void Run(Strategy strategy) {
+  // Places all buffers, or ends where the arenas come to `limit` bytes, which it says by false.
+  bool Run(Strategy strategy, std::int64_t limit) {
     strategy_ = strategy;
     Begin();
     for (Users& users : users_) users.placed = false;
@@ -69,7 +69,9 @@ class Layout {
     PlaceState();
     PlaceSlots();
     for (std::int32_t op = 0; op < step_.Ops(); ++op) {
-      for (const TensorAccess& access : step_.AccessesOf(op)) Place(op, access.buffer);
+      bool placed = false;
+      for (const TensorAccess& access : step_.AccessesOf(op)) placed |= Place(op, access.buffer);
+      if (placed && ArenaBytes() >= limit) return false;
       CountInstruction(op);
       ForEachDue(op, [&](std::int32_t buffer) { GiveBack(op, buffer, kShared); });
       for (const TensorAccess& access : step_.AccessesOf(op)) Release(op, access.buffer);
@@ -77,6 +79,14 @@ class Layout {
     for (std::size_t space = 0; space < arenas_.size(); ++space) {
       rank_.arena_bytes[space] = arenas_[space].HighWater();
     }
+    return true;
+  }
+
+  // Of all spaces, as far as they have grown.
+  std::int64_t ArenaBytes() const {
+    std::int64_t sum = 0;
+    for (const ArenaPlanner& arena : arenas_) sum += arena.HighWater();
+    return sum;
   }
 
   // Places anew what lives within the step, all at once, in each space where that needs less than
@@ -242,10 +252,11 @@ class Layout {
     }
   }
 
-  void Place(std::int32_t op, std::int32_t number) {
+  // False: it has its place.
+  bool Place(std::int32_t op, std::int32_t number) {
     Buffer& buffer = BufferAt(number);
     Users& users = UsersOf(number);
-    if (users.placed) return;
+    if (users.placed) return false;
     users.placed = true;
     const std::uint8_t lane = step_.LaneOf(op);
     if (users.slot >= 0) {
@@ -254,6 +265,7 @@ class Layout {
       const int pool = IsGuarded(users) ? PoolOf(lane) : kShared;
       buffer.offset = ArenaOf(buffer).Take(buffer.bytes, pool, lane, FitOf(buffer));
     }
+    return true;
   }
 
   void Release(std::int32_t op, std::int32_t number) {
@@ -354,18 +366,18 @@ class Layout {
 
 void LayOut(const FlatStep& step, Reuse reuse, RankProgram& rank) {
   Layout layout(step, reuse, rank);
-  const auto total = [&rank] {
-    return std::accumulate(rank.arena_bytes.begin(), rank.arena_bytes.end(), std::int64_t{0});
-  };
-  std::size_t best = 0;
-  std::int64_t least = 0;
-  for (std::size_t i = 0; i < kStrategies.size(); ++i) {
-    layout.Run(kStrategies[i]);
-    if (i > 0 && total() >= least) continue;
-    best = i;
-    least = total();
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> offsets(rank.buffers.size());
+  auto arena_bytes = rank.arena_bytes;
+  for (const Strategy& strategy : kStrategies) {
+    if (!layout.Run(strategy, least)) continue;
+    least = layout.ArenaBytes();
+    arena_bytes = rank.arena_bytes;
+    std::transform(rank.buffers.begin(), rank.buffers.end(), offsets.begin(),
+                   [](const Buffer& buffer) { return buffer.offset; });
   }
-  if (best + 1 < kStrategies.size()) layout.Run(kStrategies[best]);
+  rank.arena_bytes = arena_bytes;
+  for (std::size_t i = 0; i < offsets.size(); ++i) rank.buffers[i].offset = offsets[i];
   if (reuse == Reuse::kPacked) layout.PackSpaces();
 }
 

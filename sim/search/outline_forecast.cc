@@ -6,6 +6,8 @@
 #include "sim/program/compile_unverified.h"
 #include "sim/program/wait_for_sends.h"
 #include "sim/program/wait_for_sums.h"
+#include "sim/search/return_memory.h"
+#include "sim/simulate/step_graph.h"
 
 namespace foretrain {
 
@@ -27,11 +29,14 @@ Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const
   if (costs.profile().system.blocking_sends) WaitForSends(out.program);
   if (costs.profile().system.blocking_tp) WaitForTensorSums(out.program);
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
-  Result<Simulation> played = Simulate(out.program, out.costs, options);
+  out.relative_error = QualityOf(out.costs).error;
+  ReturnFreeMemory();  // of linking
+  FT_ASSIGN(const StepGraph graph, TakeStepGraph(out.program, out.costs));
+  ReturnFreeMemory();
+  Result<Simulation> played = Simulate(out.program, graph, out.costs, options);
   // Ranks wait for each other's memory.
   if (!played && played.error().code == ErrorCode::kInfeasible) return whole();
   FT_ASSIGN(out.simulation, std::move(played));
-  out.relative_error = QualityOf(out.costs).error;
   return out;
 }
 

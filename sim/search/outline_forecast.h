@@ -8,7 +8,8 @@
 namespace foretrain {
 
 // As MakeForecast without a timeline and without Verify: the same figures. With RankChoice::kFirst
-// each rank of the program keeps its step, its edges and the size of its arenas (CompileOutline).
+// each rank of the program keeps its step and the size of its arenas (CompileOutline), and the costs
+// have no rows of ops.
 // Errors: those of CompileUnverified, CostsOf and Simulate.
 Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                                  RankChoice ranks);

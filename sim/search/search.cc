@@ -7,10 +7,6 @@
 #include <thread>
 #include <utility>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include "base/units.h"
 #include "sim/memory/host_memory.h"
 #include "sim/search/advice.h"
@@ -18,6 +14,7 @@
 #include "sim/search/enumerate.h"
 #include "sim/search/forecast_interval.h"
 #include "sim/search/outline_forecast.h"
+#include "sim/search/return_memory.h"
 #include "sim/search/tune_gathers.h"
 
 namespace foretrain {
@@ -33,14 +30,6 @@ constexpr double kMostPasses = 100'000;
 double PassesOf(const ModelSpec& model, const Plan& plan) {
   const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
   return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.layers + 2) * passes;
-}
-
-// Gives the machine back what was freed, of all threads: what the walk of a space held would else
-// lie beside the programs that follow it.
-void ReturnFreeMemory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
 }
 
 class Searcher {
@@ -97,7 +86,7 @@ class Searcher {
       };
     }
     FT_ASSIGN(found_, EnumeratePlans(model_, costs_, space_, options_.ranks, options));
-    ReturnFreeMemory();
+    ReturnFreeMemory();  // else it lies beside the programs that follow
     result_.evaluated = found_.evaluated;
     result_.pruned = found_.rejected.count();
     result_.rejected = found_.rejected.list();

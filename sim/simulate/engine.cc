@@ -30,7 +30,7 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
       left_of_round_(At(rounds_), graph.ops()),
       round_end_s_(At(rounds_), 0.0),
       totals_(At(rounds_) * At(graph.ranks())) {
-  for (std::vector<double>& ended_s : ended_s_) ended_s.resize(At(graph.ops()), 0.0);
+  for (std::vector<double>& ended_s : ended_s_) ended_s.resize(graph.awaited.size(), 0.0);
   issue_ring_ = static_cast<std::int64_t>(std::bit_ceil(At(options.run_ahead)));
   issued_.resize(At(graph.ranks()) * At(issue_ring_));
   transfers_.resize(slots_.size());
@@ -167,8 +167,10 @@ void Engine::Advance(int rank) {
       const Slot& slot = slots_[At(slot_number)];
       std::int32_t next = slot.op + 1;
       pending.idle &= ~(1U << slot.queue);
-      const std::int32_t number = graph_.nodes[At(slot.op)].part;
-      if (number >= 0 && in_parts_ && slot.round == rounds_done_ && PlayPart(slot.round, number)) {
+      const bool in_one_go =
+          in_parts_ && slot.round == rounds_done_ && graph_.nodes[At(slot.op)].begins_part;
+      const std::int32_t number = in_one_go ? graph_.PartAt(slot.op) : -1;
+      if (in_one_go && PlayPart(slot.round, number)) {
         next += graph_.runs[At(graph_.parts[At(number)].run)].size() - 1;
       } else if (!Play(slot_number)) {
         break;
@@ -230,7 +232,7 @@ bool Engine::LookAtInputs(std::int32_t slot_number) {
       return false;
     }
     if (HasEnded(from, pred.from, round + 2)) continue;
-    const double ended_s = ended_s_[At(round & 1)][At(pred.from)];
+    const double ended_s = EndedAt(round, pred.from);
     if (ended_s < 0) {
       slot.passed_s = std::max(slot.passed_s, -ended_s);
     } else {
@@ -316,7 +318,7 @@ void Engine::BeginContending(std::int32_t slot_number) {
 void Engine::End(std::int32_t slot_number, double end_s) {
   Slot& slot = slots_[At(slot_number)];
   Record(slot, end_s);
-  ended_s_[At(slot.round & 1)][At(slot.op)] = end_s;
+  if (graph_.awaited.Has(slot.op)) EndedAt(slot.round, slot.op) = end_s;
   slot.ended_s = end_s;
   slot.free_s = IsHostQueue(slot) ? end_s : end_s + costs_.gap_s;
   slot.passed_s = 0.0;
@@ -327,7 +329,7 @@ void Engine::End(std::int32_t slot_number, double end_s) {
 void Engine::LeaveOut(std::int32_t slot_number) {
   Slot& slot = slots_[At(slot_number)];
   const double passed_s = std::max({slot.passed_s, slot.inputs_s, slot.ended_s});
-  ended_s_[At(slot.round & 1)][At(slot.op)] = -passed_s;
+  if (graph_.awaited.Has(slot.op)) EndedAt(slot.round, slot.op) = -passed_s;
   slot.passed_s = passed_s;
   GoOn(slot_number, passed_s);
 }

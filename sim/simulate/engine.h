@@ -198,6 +198,9 @@ class Engine {
   Issued& IssuedAt(int rank, std::int64_t instance) {
     return issued_[static_cast<std::size_t>(rank * issue_ring_ + (instance & (issue_ring_ - 1)))];
   }
+  double& EndedAt(std::int32_t round, std::int32_t op) {
+    return ended_s_[static_cast<std::size_t>(round & 1)][graph_.awaited.NumberOf(op)];
+  }
   bool IsLeftOut(std::int32_t op, std::int32_t round) const {
     return round < fill_ && !graph_.nodes[static_cast<std::size_t>(op)].ahead;
   }
@@ -239,7 +242,7 @@ class Engine {
   std::vector<std::int32_t> scratch_;
   std::vector<double> part_ends_s_;  // of the ops of the part that is played
 
-  // [round of even or odd number][op]: its end. Negative: left out then.
+  // [round of even or odd number][number of an awaited op]: its end. Negative: left out then.
   std::array<std::vector<double>, 2> ended_s_;
   std::vector<Issued> issued_;  // [rank * issue_ring_ + instance % issue_ring_]
   std::int64_t issue_ring_ = 1;

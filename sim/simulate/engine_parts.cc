@@ -69,7 +69,6 @@ double Engine::PlayOps(int rank, std::int32_t round, const StepGraph::Part& part
   const std::int32_t first_slot = rank * kQueueCount;
   Host& host = hosts_[At(rank)];
   const std::int64_t first = round * OpsOf(rank) + (part.first_op - graph_.first_op[At(rank)]);
-  std::vector<double>& ended_s = ended_s_[At(round & 1)];
   part_ends_s_.resize(run.ops.size());
   auto next = outer.begin();
   double end_s = 0;
@@ -95,7 +94,7 @@ double Engine::PlayOps(int rank, std::int32_t round, const StepGraph::Part& part
       const std::int32_t in = round - next->pred.distance;
       if (in < 0) continue;
       if (HasEnded(slots_[At(first_slot + next->pred.queue)], next->pred.from, in + 2)) continue;
-      ready_s = std::max(ready_s, ended_s_[At(in & 1)][At(next->pred.from)]);
+      ready_s = std::max(ready_s, EndedAt(in, next->pred.from));
     }
     const double inputs_s = std::max(ready_s, issued.issued_s);
     double start_s = std::max(inputs_s, slot.free_s);
@@ -109,7 +108,8 @@ double Engine::PlayOps(int rank, std::int32_t round, const StepGraph::Part& part
     slot.free_s = op_end_s + costs_.gap_s;
     issued.ended_s = op_end_s;
     part_ends_s_[At(i)] = op_end_s;
-    if (op.exported) ended_s[At(part.first_op + i)] = op_end_s;
+    const std::int32_t number = part.first_op + i;
+    if (op.exported && graph_.awaited.Has(number)) EndedAt(round, number) = op_end_s;
     end_s = std::max(end_s, op_end_s);
   }
   return end_s;

@@ -142,27 +142,19 @@ std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph
   return ranks;
 }
 
-}  // namespace
+auto WasCancelled() { return Fail(ErrorCode::kAborted, "the simulation was cancelled"); }
 
-Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
-                            const SimulateOptions& options) {
-  return SimulateUntil(program, costs, options, {});
-}
-
-Result<Simulation> SimulateUntil(const Program& program, const ProgramCosts& costs,
-                                 const SimulateOptions& options,
-                                 const std::function<bool()>& cancelled) {
-  const auto stopped = [] { return Fail(ErrorCode::kAborted, "the simulation was cancelled"); };
+Result<Simulation> PlayGraph(const Program& program, const StepGraph& graph,
+                             const ProgramCosts& costs, const SimulateOptions& options,
+                             const std::function<bool()>& cancelled) {
   FT_TRY(CheckOptions(program, options));
-  if (cancelled && cancelled()) return stopped();
-  FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
   Simulation simulation;
   if (graph.ops() == 0) {
     simulation.stable = true;
     return simulation;
   }
   Engine engine(graph, costs, options);
-  if (engine.Run(cancelled)) return stopped();
+  if (engine.Run(cancelled)) return WasCancelled();
   if (engine.deadlocked()) {
     return Fail(ErrorCode::kInfeasible, DescribeDeadlock(program, graph, engine));
   }
@@ -180,6 +172,26 @@ Result<Simulation> SimulateUntil(const Program& program, const ProgramCosts& cos
         MakeTimeline(program, graph, engine, options.last_step ? last : 0, options.threads);
   }
   return simulation;
+}
+
+}  // namespace
+
+Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
+                            const SimulateOptions& options) {
+  return SimulateUntil(program, costs, options, {});
+}
+
+Result<Simulation> SimulateUntil(const Program& program, const ProgramCosts& costs,
+                                 const SimulateOptions& options,
+                                 const std::function<bool()>& cancelled) {
+  if (cancelled && cancelled()) return WasCancelled();
+  FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
+  return PlayGraph(program, graph, costs, options, cancelled);
+}
+
+Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
+                            const ProgramCosts& costs, const SimulateOptions& options) {
+  return PlayGraph(program, graph, costs, options, {});
 }
 
 }  // namespace foretrain

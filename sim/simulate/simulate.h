@@ -14,6 +14,8 @@
 
 namespace foretrain {
 
+struct StepGraph;
+
 // Measured seconds that stand in for the model's, op by op. Outer index: position in
 // Program::ranks; an empty outer or inner vector replaces nothing. Inner index: op number in the
 // rank's step; a vector of k steps' length gives step s the values of step s mod k. NaN: use the
@@ -79,5 +81,10 @@ struct Simulation {
 // thread; same input, same bytes out.
 Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
                             const SimulateOptions& options = {});
+
+// The same of a graph that was made of program and costs (step_graph.h), which may have lost what
+// TakeStepGraph takes.
+Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
+                            const ProgramCosts& costs, const SimulateOptions& options = {});
 
 }  // namespace foretrain

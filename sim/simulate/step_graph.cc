@@ -18,7 +18,7 @@ namespace foretrain {
 namespace {
 
 constexpr double kLeastCrowding = 1e-5;
-constexpr std::int32_t kMaxDistance = 1;  // steps that an edge may reach back
+constexpr std::int32_t kMaxDistance = 1;  // steps that an edge may reach back: a bit of Pred
 
 std::size_t At(std::int64_t index) { return static_cast<std::size_t>(index); }
 
@@ -156,7 +156,7 @@ Result<void> AddNodes(const Program& program, const ProgramCosts& costs, int ran
     }
     for (const Op& op : program.blocks[At(instruction.block)].ops) {
       StepGraph::Node node;
-      node.slot = rank * kQueueCount + static_cast<std::int32_t>(op.queue);
+      node.slot = (rank * kQueueCount + static_cast<std::int32_t>(op.queue)) & StepGraph::kMostSlot;
       node.row = number < from.op_count ? costs.row_of[At(rank)][At(number)] : 0;
       node.op_class = op.op_class;
       node.ahead = instruction.ahead;
@@ -184,9 +184,11 @@ Result<void> AddPreds(const RankProgram& rank, std::int32_t first, StepGraph& gr
       if (e.from < 0 || e.from >= rank.op_count || e.distance < 0 || e.distance > kMaxDistance) {
         break;
       }
-      const StepGraph::Node& from = graph.nodes[At(first + e.from)];
-      graph.preds.push_back({first + e.from, static_cast<std::int16_t>(e.distance),
-                             static_cast<std::int16_t>(from.slot % kQueueCount)});
+      StepGraph::Pred& pred = graph.preds.emplace_back();
+      pred.from = (first + e.from) & StepGraph::kMostOps;
+      pred.queue = static_cast<unsigned>(graph.nodes[At(pred.from)].slot % kQueueCount) & 15U;
+      pred.distance = e.distance & 1;
+      graph.awaited.Insert(pred.from);
     }
   }
   if (edge != rank.edges.size()) {
@@ -252,7 +254,27 @@ void MarkContention(const ProgramCosts& costs, StepGraph& graph) {
 
 }  // namespace
 
-Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& costs) {
+void StepGraph::Awaited::Count() {
+  before_.clear();
+  size_ = 0;
+  for (const std::uint64_t bits : bits_) {
+    before_.push_back(static_cast<std::uint32_t>(size_));
+    size_ += static_cast<std::size_t>(std::popcount(bits));
+  }
+}
+
+std::int32_t StepGraph::PartAt(std::int32_t op) const {
+  const auto found =
+      std::lower_bound(parts.begin(), parts.end() - 1, op,
+                       [](const Part& part, std::int32_t first) { return part.first_op < first; });
+  return static_cast<std::int32_t>(found - parts.begin());
+}
+
+namespace {
+
+// `taken` is told of each rank that the graph has all of.
+Result<StepGraph> Build(const Program& program, const ProgramCosts& costs,
+                        const std::function<void(std::size_t)>& taken) {
   FT_TRY(CheckCosts(program, costs));
   StepGraph graph;
   graph.overlaps = StepsOverlap(program);
@@ -262,6 +284,15 @@ Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& cos
     ops += At(rank.op_count);
     edges += rank.edges.size();
   }
+  if (program.ranks.size() > At(StepGraph::kMostRanks)) {
+    return Refuse("{} ranks: give at most {}", program.ranks.size(), StepGraph::kMostRanks);
+  }
+  if (ops > At(StepGraph::kMostOps)) {
+    return Refuse(
+        "{} ops a step of {} ranks: at most {} are simulated; simulate fewer ranks or "
+        "micro-batches",
+        ops, program.ranks.size(), StepGraph::kMostOps);
+  }
   graph.nodes.reserve(ops + 1);
   graph.preds.reserve(edges);
   Channels channels(program, graph);
@@ -270,13 +301,31 @@ Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& cos
   }
   FT_TRY(channels.Close());
   MarkContention(costs, graph);
+  graph.awaited.Resize(graph.ops());
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     FT_TRY(AddPreds(program.ranks[r], graph.first_op[r], graph));
+    taken(r);
   }
-  graph.nodes.push_back({.first_pred = static_cast<std::int32_t>(graph.preds.size())});
+  StepGraph::Node end;
+  end.first_pred = static_cast<std::int32_t>(graph.preds.size());
+  graph.nodes.push_back(end);
+  graph.awaited.Count();
   ListQueues(graph);
   FindParts(program, costs, graph);
   return graph;
+}
+
+}  // namespace
+
+Result<StepGraph> BuildStepGraph(const Program& program, const ProgramCosts& costs) {
+  return Build(program, costs, [](std::size_t) {});
+}
+
+Result<StepGraph> TakeStepGraph(Program& program, ProgramCosts& costs) {
+  return Build(program, costs, [&](std::size_t rank) {
+    program.ranks[rank].edges = {};
+    costs.row_of[rank] = {};
+  });
 }
 
 OpRef RefOf(const RankProgram& rank, std::int32_t number) {

@@ -24,14 +24,12 @@ class PartFinder {
     const auto outer = graph_.outer.size();
     StepGraph::Run run = RunOf(first, count);
     const std::int32_t number = NumberOf(std::move(run));
-    graph_.nodes[At(first)].part = static_cast<std::int32_t>(graph_.parts.size());
+    graph_.nodes[At(first)].begins_part = true;
     graph_.parts.push_back({number, first, static_cast<std::int32_t>(outer)});
   }
 
   void Close() {
     graph_.parts.push_back({0, 0, static_cast<std::int32_t>(graph_.outer.size())});
-    for (const StepGraph::Pred& pred : others_) exported_[At(pred.from)] = true;
-    for (const StepGraph::Outer& outer : graph_.outer) exported_[At(outer.pred.from)] = true;
     for (const StepGraph::Part& part : graph_.parts) {
       if (&part == &graph_.parts.back()) break;
       StepGraph::Run& run = graph_.runs[At(part.run)];
@@ -58,7 +56,7 @@ class PartFinder {
     }
     if (plain) return true;
     for (std::int32_t op = first; op < first + count; ++op) {
-      for (const StepGraph::Pred& pred : PredsOf(op)) others_.push_back(pred);
+      for (const StepGraph::Pred& pred : PredsOf(op)) exported_[At(pred.from)] = true;
     }
     return false;
   }
@@ -82,6 +80,7 @@ class PartFinder {
           run.preds.push_back(pred.from - first);
         } else {
           graph_.outer.push_back({i, pred});
+          exported_[At(pred.from)] = true;
         }
       }
       const auto lane = std::find_if(run.lanes.begin(), run.lanes.end(),
@@ -121,8 +120,7 @@ class PartFinder {
 
   const ProgramCosts& costs_;
   StepGraph& graph_;
-  std::vector<StepGraph::Pred> others_;  // of instructions that are no parts
-  std::vector<bool> exported_;           // [op]
+  std::vector<bool> exported_;  // [op]: another instruction waits for it
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known_;
 };
 

@@ -42,6 +42,10 @@ nlohmann::json TrainInTorch(const std::string& folder, const std::string& argume
   return Train("tests/torch/train.py", folder, arguments);
 }
 
+nlohmann::json ProfileInTorch(const std::string& folder, const std::string& arguments) {
+  return Train("tests/torch/traced.py", folder, arguments);
+}
+
 bool HasTransformers() {
   const std::string python = TorchPython();
   return !python.empty() && HasModule(python, "transformers");

@@ -24,6 +24,9 @@ inline constexpr const char* kNoTransformers =
 // The JSON that tests/torch/library.py prints, run in `folder`. Fails the test where it fails.
 nlohmann::json TrainInLibrary(const std::string& folder, const std::string& arguments);
 
+// The JSON that tests/torch/traced.py prints, run in `folder`. Fails the test where it fails.
+nlohmann::json ProfileInTorch(const std::string& folder, const std::string& arguments);
+
 // The JSON that tests/torch/train.py prints, run in `folder`. Fails the test where it fails.
 nlohmann::json TrainInTorch(const std::string& folder, const std::string& arguments);
 

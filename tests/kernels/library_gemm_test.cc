@@ -12,6 +12,7 @@
 #include "base/number_formats.h"
 #include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
+#include "kernels/formats.h"
 #include "tests/plugins/fake_cublaslt.h"
 
 namespace foretrain::test {
@@ -24,7 +25,7 @@ constexpr int kDefault = 1, kBias = 4, kGeluBias = 36, kGeluAux = 160, kGeluAuxB
 constexpr int kTf32 = 77, kFp32 = 68;  // cublasComputeType_t
 using Codes = std::vector<std::uint8_t>;
 
-class LibraryGemmTest : public testing::Test {
+class LibraryGemmTest : public testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
     char why[256] = "";
@@ -47,13 +48,12 @@ class LibraryGemmTest : public testing::Test {
     return g;
   }
 
-  const Variant variant_{nullptr, GemmBackend::kBuiltIn, CudaThreads::kForward};
-  const FtDeviceApi& api_ = ApiOf(variant_);
-  Queue queue_ = MakeQueue(variant_);
+  const FtDeviceApi& api_ = ApiOf(GetParam());
+  Queue queue_ = MakeQueue(GetParam());
 };
 
 // The fake sums in fp64 and rounds once: the bound is that of one rounding.
-TEST_F(LibraryGemmTest, DescribesAllTranspositionsWithBias) {
+TEST_P(LibraryGemmTest, DescribesAllTranspositionsWithBias) {
   for (const int trans : {0, 1, 2, 3}) {
     const reference::GemmShape shape{5, 7, 9, (trans & 1) != 0, (trans & 2) != 0};
     const Floats a = Random(45, 1), b = Random(63, 2), bias = Random(7, 3);
@@ -68,7 +68,7 @@ TEST_F(LibraryGemmTest, DescribesAllTranspositionsWithBias) {
   EXPECT_EQ(FakeLibrary().compute, std::vector<int>(4, kFp32));
 }
 
-TEST_F(LibraryGemmTest, AsksForTf32WhereTheProductIsIn) {
+TEST_P(LibraryGemmTest, AsksForTf32WhereTheProductIsIn) {
   const float cut = 1.0F + 0x1p-11F + 0x1p-12F, one = 1.0F;
   float c = 0.0F;
   FtGemm g = Dense(&cut, &one, &c, {1, 1, 1});
@@ -115,14 +115,14 @@ class EndsTest : public LibraryGemmTest {
   }
 };
 
-TEST_F(EndsTest, AreTheLibrarysWhereItHasThem) {
+TEST_P(EndsTest, AreTheLibrarysWhereItHasThem) {
   Activate();
   ActivateAlone();
   Slope();
   EXPECT_EQ(FakeLibrary().epilogues, (std::vector<int>{kGeluAuxBias, kGeluBias, kDGelu}));
 }
 
-TEST_F(EndsTest, AreKernelsBehindAProductWhereItHasNot) {
+TEST_P(EndsTest, AreKernelsBehindAProductWhereItHasNot) {
   FakeLibrary().refused = {kGeluBias, kGeluAux, kGeluAuxBias, kDGelu};
   Activate();
   ActivateAlone();
@@ -130,7 +130,7 @@ TEST_F(EndsTest, AreKernelsBehindAProductWhereItHasNot) {
   EXPECT_EQ(FakeLibrary().epilogues, (std::vector<int>{kBias, kBias, kDefault}));
 }
 
-TEST_F(EndsTest, WithErfAreNoneOfTheLibrarys) {
+TEST_P(EndsTest, WithErfAreNoneOfTheLibrarys) {
   FtGemm g = Dense(a_.data(), b_.data(), c_.data(), shape_);
   g.bias = bias_.data(), g.aux = aux_.data(), g.ld_aux = kCols;
   g.epilogue = FT_EPILOGUE_ACTIVATE, g.activation = FT_GELU_ERF;
@@ -141,7 +141,7 @@ TEST_F(EndsTest, WithErfAreNoneOfTheLibrarys) {
   }
 }
 
-TEST_F(LibraryGemmTest, SumsOfRowsAreTheLibrarysWhereTheyOverwrite) {
+TEST_P(LibraryGemmTest, SumsOfRowsAreTheLibrarysWhereTheyOverwrite) {
   const std::int64_t out = 7, in = 5, rows = 30;
   const Floats dy = Random(rows * out, 1), x = Random(rows * in, 2);
   Floats dw(out * in, kNan), sums(out, 1.0F);
@@ -160,7 +160,7 @@ TEST_F(LibraryGemmTest, SumsOfRowsAreTheLibrarysWhereTheyOverwrite) {
 
 // Forward has the depth along rows of both; the others are turned, in pieces where a workspace has
 // no room for all. The fake refuses what is not in the format TN.
-TEST_F(LibraryGemmTest, TurnsCodesUntilTheDepthLiesAlongRows) {
+TEST_P(LibraryGemmTest, TurnsCodesUntilTheDepthLiesAlongRows) {
   for (const int trans : {0, 1, 2, 3}) {
     const reference::GemmShape shape{48, 32, 64, (trans & 1) != 0, (trans & 2) != 0};
     Floats a = Random(48 * 64, 1, 4.4F), b = Random(64 * 32, 2, 4.4F);
@@ -180,7 +180,7 @@ TEST_F(LibraryGemmTest, TurnsCodesUntilTheDepthLiesAlongRows) {
 }
 
 // Room for 32 rows of 64 codes of each side: 80 x 48 are 3 x 2 pieces.
-TEST_F(LibraryGemmTest, TurnsCodesPieceByPiece) {
+TEST_P(LibraryGemmTest, TurnsCodesPieceByPiece) {
   QueueOf(queue_.get()).turned_bytes = 2 * 32 * 64;
   const reference::GemmShape shape{80, 48, 64, true, false};
   Floats a = Random(80 * 64, 1, 4.4F), b = Random(64 * 48, 2, 4.4F), bias = Random(48, 3, 4.4F);
@@ -198,13 +198,110 @@ TEST_F(LibraryGemmTest, TurnsCodesPieceByPiece) {
   EXPECT_EQ(FakeLibrary().ran.size(), 6U);
 }
 
-TEST_F(LibraryGemmTest, LeavesCodesOfOddSizesToItsOwnKernels) {
+TEST_P(LibraryGemmTest, LeavesCodesOfOddSizesToItsOwnKernels) {
   const Codes a(15 * 16, Fp8OfFloat(1.0F)), b(16 * 16, Fp8OfFloat(2.0F));
   Floats c(15 * 16, kNan);
   FtGemm g = Dense(a.data(), b.data(), c.data(), {15, 16, 16, false, true});
   g.dtype = FT_FP8;
   Run(g);
   EXPECT_EQ(c, Floats(15 * 16, 32.0F));
+  EXPECT_TRUE(FakeLibrary().ran.empty());
+}
+
+// ---- codes with scales of blocks
+
+constexpr int kLines = 4, kSquares = 5;  // cublasLtMatmulMatrixScale_t
+using Modes = std::vector<std::pair<int, int>>;
+
+// Whole numbers from -4 to 4, each block's with a scale of 1/2 to 4: all sums are exact.
+struct Blocks8 {
+  Blocks8(std::int64_t rows, std::int64_t cols, FtScaling by, std::uint32_t seed) {
+    for (const float x : Random(rows * cols, seed, 4.4F)) {
+      codes.push_back(Fp8OfFloat(std::round(x)));
+    }
+    for (const float x : Random(ScaleCount(by, rows, cols), seed + 1, 2.4F)) {
+      scales.push_back(std::exp2(std::round(std::abs(x)) - 1.0F));
+    }
+    for (std::int64_t i = 0; i < rows * cols; ++i) {
+      const std::int64_t place = ScalePlace(by, cols, i / cols, i % cols);
+      numbers.push_back(scales[static_cast<std::size_t>(place)] *
+                        FloatOfFp8(codes[static_cast<std::size_t>(i)]));
+    }
+  }
+  Codes codes;
+  Floats scales, numbers;
+};
+
+class BlocksTest : public LibraryGemmTest {
+ protected:
+  // The product of `shape` with scales as a program has them; c begins as 1 and is added to.
+  void Multiply(const reference::GemmShape& shape) {
+    const auto [m, n, k, trans_a, trans_b] = shape;
+    SCOPED_TRACE(testing::Message() << m << "x" << n << "x" << k << " " << trans_a << trans_b);
+    const FtScaling of_a = trans_a ? FT_SCALE_COLUMNS : FT_SCALE_ROWS,
+                    of_b = trans_a ? FT_SCALE_COLUMNS : FT_SCALE_TILES;
+    const Blocks8 a(trans_a ? k : m, trans_a ? m : k, of_a, 1),
+        b(trans_b ? n : k, trans_b ? k : n, of_b, 5);
+    Floats c(static_cast<std::size_t>(m * n), 1.0F);
+    FtGemm g = Dense(a.codes.data(), b.codes.data(), c.data(), shape);
+    g.dtype = FT_FP8, g.a_scale = a.scales.data(), g.b_scale = b.scales.data();
+    g.a_scaling = of_a, g.b_scaling = of_b, g.accumulate = 1;
+    Run(g);
+    Tensor expected = reference::Gemm(shape, ToDouble(a.numbers), ToDouble(b.numbers), {});
+    for (double& x : expected) x += 1.0;
+    ExpectClose(c, expected, {0.0}, "c");
+  }
+  const reference::GemmShape forward_{48, 272, 656, false, true},
+      input_{48, 272, 656, false, false}, weight_{272, 48, 656, true, false};
+};
+
+// The library's a is our b. 656 are five blocks of 128 and a rest: rows of squares are filled up.
+TEST_P(BlocksTest, AreTheLibrarysByLinesAndSquares) {
+  Multiply(forward_);
+  Multiply(input_);
+  Multiply(weight_);
+  Multiply({16, 128, 512, false, true});  // whose squares lie as the library wants them
+  EXPECT_EQ(FakeLibrary().scale_modes,
+            (Modes{{kSquares, kLines}, {kSquares, kLines}, {kLines, kLines}, {kSquares, kLines}}));
+}
+
+// Room for 128 rows of each side, for 256 where one is turned.
+TEST_P(BlocksTest, ComeInPiecesOfWholeSquares) {
+  QueueOf(queue_.get()).turned_bytes = 2 * 140 * 656;
+  Multiply(input_);
+  EXPECT_EQ(FakeLibrary().ran.size(), 2U);  // 256 and 16 columns
+  Multiply({272, 144, 656, true, false});
+  EXPECT_EQ(FakeLibrary().ran.size(), 2U + 3 * 2);
+}
+
+TEST_P(BlocksTest, AreOwnWhereTheLibraryHasNone) {
+  FakeLibrary().version = 120803;
+  Multiply(forward_);
+  FakeLibrary().version = 120900;
+  QueueOf(queue_.get()).capability = 89;
+  Multiply(forward_);
+  QueueOf(queue_.get()).capability = 100;
+  Multiply(weight_);
+  EXPECT_TRUE(FakeLibrary().ran.empty());
+  QueueOf(queue_.get()).capability = 90;
+  Multiply(forward_);
+  EXPECT_EQ(FakeLibrary().ran.size(), 1U);
+}
+
+// Squares of both, one scale for all of one, and lines across the depth.
+TEST_P(BlocksTest, AreOwnInOtherPairs) {
+  const Floats ones(16, 1.0F);
+  const Codes a(16 * 16, Fp8OfFloat(1.0F)), b(16 * 16, Fp8OfFloat(2.0F));
+  for (const auto& [of_a, of_b] : {std::pair(FT_SCALE_TILES, FT_SCALE_TILES),
+                                   {FT_SCALE_ROWS, FT_SCALE_TENSOR},
+                                   {FT_SCALE_COLUMNS, FT_SCALE_ROWS}}) {
+    Floats c(16 * 16, kNan);
+    FtGemm g = Dense(a.data(), b.data(), c.data(), {16, 16, 16, false, true});
+    g.dtype = FT_FP8, g.a_scale = g.b_scale = ones.data();
+    g.a_scaling = of_a, g.b_scaling = of_b;
+    Run(g);
+    EXPECT_EQ(c, Floats(16 * 16, 32.0F));
+  }
   EXPECT_TRUE(FakeLibrary().ran.empty());
 }
 
@@ -217,7 +314,7 @@ class AlgorithmTest : public LibraryGemmTest {
   const FtGemm g_ = Dense(a_.data(), b_.data(), c_.data(), {8, 8, 8});
 };
 
-TEST_F(AlgorithmTest, IsTheLibrarysOwnUntilOneIsKept) {
+TEST_P(AlgorithmTest, IsTheLibrarysOwnUntilOneIsKept) {
   FtGemmAlgorithm found[8];
   std::int32_t count = 0;
   ASSERT_EQ(FindGemmAlgorithms(queue_.get(), &g_, found, 8, &count), FT_OK);
@@ -233,7 +330,7 @@ TEST_F(AlgorithmTest, IsTheLibrarysOwnUntilOneIsKept) {
 }
 
 // More shapes than there are places for what was chosen by heuristic.
-TEST_F(AlgorithmTest, ThatIsKeptStaysThroughManyOtherShapes) {
+TEST_P(AlgorithmTest, ThatIsKeptStaysThroughManyOtherShapes) {
   const FtGemmAlgorithm third{{3}};
   ASSERT_EQ(UseGemmAlgorithm(queue_.get(), &g_, &third), FT_OK);
   Floats wide(4096, 0.0F), out(4096);
@@ -244,7 +341,7 @@ TEST_F(AlgorithmTest, ThatIsKeptStaysThroughManyOtherShapes) {
   EXPECT_EQ(FakeLibrary().ran, std::vector<std::uint64_t>{3});
 }
 
-TEST_F(AlgorithmTest, ThatTheLibraryRefusesIsNotUsed) {
+TEST_P(AlgorithmTest, ThatTheLibraryRefusesIsNotUsed) {
   FakeLibrary().not_taken = {1};
   const FtGemmAlgorithm first{{1}}, unknown{{77}};
   for (const FtGemmAlgorithm& algorithm : {first, unknown}) {
@@ -259,11 +356,21 @@ TEST_F(AlgorithmTest, ThatTheLibraryRefusesIsNotUsed) {
   EXPECT_EQ(FakeLibrary().ran, std::vector<std::uint64_t>{0});
 }
 
-TEST_F(AlgorithmTest, IsOfALibraryWithAVersion) {
+TEST_P(AlgorithmTest, IsOfALibraryWithAVersion) {
   char name[64];
   ASSERT_EQ(NameGemmLibrary(name, sizeof name), FT_OK);
   EXPECT_STREQ(name, "cublasLt-130100");
 }
+
+// The kernels beside the library's products run in each order of threads.
+#define FT_TEST_ORDERS(suite)                                                  \
+  INSTANTIATE_TEST_SUITE_P(Variants, suite, testing::ValuesIn(CudaVariants()), \
+                           [](const auto& i) { return Name(i.param); });       \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite)
+FT_TEST_ORDERS(LibraryGemmTest);
+FT_TEST_ORDERS(EndsTest);
+FT_TEST_ORDERS(BlocksTest);
+FT_TEST_ORDERS(AlgorithmTest);
 
 }  // namespace
 }  // namespace foretrain::test

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/number_formats.h"
@@ -35,6 +36,16 @@ struct Product {
   }
   cublasLtEpilogue_t Epilogue() const {
     return Get(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+  }
+  cublasLtMatmulMatrixScale_t ScaleMode(cublasLtMatmulDescAttributes_t name) const {
+    return Get(name, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F);
+  }
+  bool HasScaleModes() const {
+    return attributes.count(CUBLASLT_MATMUL_DESC_A_SCALE_MODE) > 0 ||
+           attributes.count(CUBLASLT_MATMUL_DESC_B_SCALE_MODE) > 0;
+  }
+  const float* Scales(cublasLtMatmulDescAttributes_t name) const {
+    return Get<const float*>(name, nullptr);
   }
   bool Turned(cublasLtMatmulDescAttributes_t name) const {
     return Get(name, CUBLAS_OP_N) != CUBLAS_OP_N;
@@ -77,8 +88,42 @@ double Cut(double x) {
   return foretrain::FloatOfBits(bits & 0xffffe000U);
 }
 
+// Scales of blocks of one operand, of which `rows` are multiplied over `depth`: where that of row i
+// and number k of the depth lies (cuBLAS, section "128-element 1D and 128x128 2D Block Scaling").
+struct Scaling {
+  const float* at;
+  cublasLtMatmulMatrixScale_t mode;
+  std::int64_t rows, depth;
+
+  double Of(std::int64_t i, std::int64_t k) const {
+    constexpr std::int64_t kSide = 128;
+    const std::int64_t blocks = (depth + kSide - 1) / kSide;
+    if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F) return at[k / kSide * rows + i];
+    return at[i / kSide * ((blocks + 3) / 4 * 4) + k / kSide];
+  }
+};
+
+// Codes of 8 bits with scales of 128, or of 128 x 128 for one of both.
+bool TakesScaling(const Product& p, const Matrix& a, const Matrix& b) {
+  const auto of_a = p.ScaleMode(CUBLASLT_MATMUL_DESC_A_SCALE_MODE),
+             of_b = p.ScaleMode(CUBLASLT_MATMUL_DESC_B_SCALE_MODE);
+  const auto is_line = [](auto mode) { return mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F; };
+  const auto is_square = [](auto mode) {
+    return mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  };
+  const bool taken =
+      (is_line(of_a) && (is_line(of_b) || is_square(of_b))) || (is_square(of_a) && is_line(of_b));
+  for (const auto name :
+       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER}) {
+    const auto at = reinterpret_cast<std::uintptr_t>(p.Scales(name));
+    if (at == 0 || at % 16 != 0) return false;
+  }
+  return taken && IsCode(a.type) && IsCode(b.type) && FakeLibrary().version >= 120900;
+}
+
 bool HasAlgorithm(const Product& p, const Matrix& a, const Matrix& b) {
   if (FakeLibrary().refused.count(p.Epilogue()) > 0) return false;
+  if (p.HasScaleModes() && !TakesScaling(p, a, b)) return false;
   if (!IsCode(a.type)) return true;
   const bool tn = p.Turned(CUBLASLT_MATMUL_DESC_TRANSA) && !p.Turned(CUBLASLT_MATMUL_DESC_TRANSB);
   const bool whole = (a.rows | a.cols | b.rows | b.cols | a.stride | b.stride) % 16 == 0;
@@ -199,11 +244,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   const bool turn_b = p.Turned(CUBLASLT_MATMUL_DESC_TRANSB);
   const bool tf32 = p.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   const std::int64_t depth = turn_a ? of_a.rows : of_a.cols;
-  const auto* const a_scale = p.Get<const float*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, nullptr);
-  const auto* const b_scale = p.Get<const float*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, nullptr);
-  const double scale = static_cast<double>(*static_cast<const float*>(alpha)) *
-                       (a_scale != nullptr ? *a_scale : 1.0) *
-                       (b_scale != nullptr ? *b_scale : 1.0);
+  const bool blocks = p.HasScaleModes();
+  const Scaling a_scales{p.Scales(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER),
+                         p.ScaleMode(CUBLASLT_MATMUL_DESC_A_SCALE_MODE), of_c.rows, depth};
+  const Scaling b_scales{p.Scales(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER),
+                         p.ScaleMode(CUBLASLT_MATMUL_DESC_B_SCALE_MODE), of_c.cols, depth};
+  FakeLibrary().scale_modes.push_back({a_scales.mode, b_scales.mode});
+  const auto of_all = [&](const Scaling& scales) {
+    return scales.at != nullptr && !blocks ? *scales.at : 1.0;
+  };
+  const double scale =
+      static_cast<double>(*static_cast<const float*>(alpha)) * of_all(a_scales) * of_all(b_scales);
   void* const bias = p.Get<void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr);
   const auto bias_type = static_cast<cudaDataType>(
       p.Get<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, of_c.type));
@@ -224,7 +275,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       double sum = 0;
       for (std::int64_t k = 0; k < depth; ++k) {
         sum += (turn_a ? number(a, of_a, k, row) : number(a, of_a, row, k)) *
-               (turn_b ? number(b, of_b, col, k) : number(b, of_b, k, col));
+               (turn_b ? number(b, of_b, col, k) : number(b, of_b, k, col)) *
+               (blocks ? a_scales.Of(row, k) * b_scales.Of(col, k) : 1.0);
       }
       const std::int64_t at = col * of_c.stride + row;
       double y = scale * sum;

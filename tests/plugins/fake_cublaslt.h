@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace foretrain {
@@ -13,9 +14,10 @@ struct FakeCublasLt {
   std::set<std::uint64_t> not_taken;  // algorithms that its check refuses
   std::int64_t workspace_bytes = 0;   // that an algorithm needs
   std::uint64_t version = 130100;
-  std::vector<std::uint64_t> ran;  // the algorithm of each product
-  std::vector<int> epilogues;      // and its epilogue
-  std::vector<int> compute;        // and cublasComputeType_t
+  std::vector<std::uint64_t> ran;                // the algorithm of each product
+  std::vector<int> epilogues;                    // and its epilogue
+  std::vector<int> compute;                      // and cublasComputeType_t
+  std::vector<std::pair<int, int>> scale_modes;  // and cublasLtMatmulMatrixScale_t of a and of b
 };
 FakeCublasLt& FakeLibrary();
 

@@ -258,6 +258,19 @@ TEST_F(GemmAlgorithmsTest, OfAnotherVersionAreNotUsedAndSaidToBe) {
   EXPECT_TRUE(fake.used.empty());
 }
 
+TEST_F(GemmAlgorithmsTest, LibrariesThatLackScalesOfBlocksAreNamed) {
+  fake.library = "cublasLt-130100";
+  EXPECT_EQ(WhyNoLibraryBlocks(api_, 90), "");
+  EXPECT_EQ(WhyNoLibraryBlocks(CpuDeviceApi(), 0), "");
+  EXPECT_EQ(WhyNoLibraryBlocks(api_, 89),
+            "products of codes with scales of blocks are those of own kernels: cuBLASLt has them "
+            "for compute capability 9.0 alone, this GPU has 8.9");
+  fake.library = "cublasLt-120803";
+  EXPECT_EQ(WhyNoLibraryBlocks(api_, 90),
+            "products of codes with scales of blocks are those of own kernels: cublasLt-120803 has "
+            "none, cuBLASLt has them from CUDA 12.9 on");
+}
+
 // Of the CPU's kernels, whose device says that a library computes them.
 TEST_F(GemmAlgorithmsTest, OfAProfileAreUsedByARun) {
   FtDeviceApi api = CpuDeviceApi();

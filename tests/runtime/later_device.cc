@@ -332,7 +332,7 @@ FtStatus EventWait(FtQueue* queue, FtEvent* event) {
 }
 FtStatus EventQuery(FtEvent* event, std::int32_t* done, char* why, std::size_t n) {
   *done = 0;
-  if (Fails()) return Say(why, n, FT_FAILED);
+  if (Later().queries.fetch_add(1) == Later().query_fail_at) return Say(why, n, FT_FAILED);
   if (Later().broken) {
     std::snprintf(why, n, "%s", kBroken);
     return FT_FAILED;

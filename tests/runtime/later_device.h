@@ -11,8 +11,10 @@ namespace foretrain {
 
 // What the device's entries share; static, so tests reset it.
 struct LaterDevice {
-  std::atomic<std::int64_t> calls{0};      // of any entry that can fail
-  std::atomic<std::int64_t> fail_at{-1};   // this call, counted from 0, fails; -1: none
+  std::atomic<std::int64_t> calls{0};     // of any entry that can fail, but event_query
+  std::atomic<std::int64_t> fail_at{-1};  // this call, counted from 0, fails; -1: none
+  // Of event_query, which is called as often as there is time for; likewise.
+  std::atomic<std::int64_t> queries{0}, query_fail_at{-1};
   std::atomic<std::int64_t> works{0};      // pieces of work begun
   std::atomic<std::int64_t> break_at{-1};  // this one fails, and with it the device; -1: none
   std::atomic<std::int64_t> kernels{0};    // of them kernels
@@ -37,8 +39,8 @@ struct LaterDevice {
 
   std::int64_t Live() const { return allocations + pinned + queues + events + shares + graphs; }
   void Reset() {
-    calls = works = kernels = waits = shared_queues = graph_calls = graph_launches = 0;
-    fail_at = break_at = hang_at = graph_fail_at = -1;
+    calls = queries = works = kernels = waits = shared_queues = graph_calls = graph_launches = 0;
+    fail_at = query_fail_at = break_at = hang_at = graph_fail_at = -1;
     released = broken = hang_reads = false;
     delays = 0;
     devices = 1;

@@ -3,6 +3,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace foretrain {
 
@@ -104,6 +105,19 @@ bool Shows(const ui::FrameRecord& record, std::string_view text) {
   return std::any_of(record.labels.begin(), record.labels.end(), [text](const std::string& label) {
     return label.find(text) != std::string::npos;
   });
+}
+
+bool HoldsNoNumber(std::string_view label) {
+  const auto letter = [&label](std::size_t at) {
+    return at < label.size() && std::isalpha(static_cast<unsigned char>(label[at])) != 0;
+  };
+  for (const std::string_view word : {"nan", "inf"}) {
+    for (std::size_t at = label.find(word); at != std::string_view::npos;
+         at = label.find(word, at + 1)) {
+      if (!letter(at + 3) && (at == 0 || !letter(at - 1))) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace foretrain

@@ -58,4 +58,7 @@ class HeadlessFrames : public testing::Test {
 // Whether any label contains `text`.
 bool Shows(const ui::FrameRecord& record, std::string_view text);
 
+// Whether a label holds "nan" or "inf" as a word: names of models and presets hold the letters.
+bool HoldsNoNumber(std::string_view label);
+
 }  // namespace foretrain

@@ -25,11 +25,16 @@ class FakeStores final : public StoreAccess {
  public:
   Result<std::unique_ptr<OpenedStore>> Open(const StoreRequest& request) override {
     asked_.push_back(request);
+    while (held_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (request.path == "throws.db") throw std::runtime_error("thrown while reading");
     if (request.path != "good.db") {
       return Fail(ErrorCode::kCorruptInput, request.path + ": page 3 is damaged");
     }
     return Opened(request.run == 0 ? 2 : request.run);
+  }
+  Result<std::unique_ptr<OpenedStore>> Read(
+      const std::array<std::vector<Stretch>, 2>&) override {
+    return Fail(ErrorCode::kAborted, "no long run is open");
   }
   Result<std::unique_ptr<OpenedStore>> Newer() override {
     ++newer_;
@@ -51,6 +56,7 @@ class FakeStores final : public StoreAccess {
   std::vector<StoreRequest> asked_;
   std::atomic<int> newer_ = 0;
   std::atomic<bool> gone_ = false;
+  std::atomic<bool> held_ = false;  // opening takes until this is false
 };
 
 class StorePanel : public HeadlessFrames {
@@ -117,6 +123,20 @@ TEST_F(StorePanel, SaysWhatIsWrongWithAStoreAndOpensTheNext) {
   EXPECT_EQ(desktop().store, "good.db");
   Type('o');
   EXPECT_TRUE(Shows(Frame(), "rank 0"));
+}
+
+TEST_F(StorePanel, SaysWhatItIsAtForAsLongAsItIs) {
+  stores_.held_ = true;
+  ui::StoreLoader loader(&stores_, [] { return std::string("Importing: reading a.json, 40.0 %"); });
+  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  loader.Refresh(0.0, desktop());
+  EXPECT_THAT(desktop().notices, ElementsAre("Importing: reading a.json, 40.0 %"));
+  loader.Refresh(0.0, desktop());
+  EXPECT_THAT(desktop().notices, testing::SizeIs(1));
+  stores_.held_ = false;
+  while (loader.IsBusy()) loader.Refresh(0.0, desktop());
+  EXPECT_THAT(desktop().notices, testing::IsEmpty());
+  EXPECT_EQ(desktop().store, "good.db");
 }
 
 TEST_F(StorePanel, ShowsOtherRunsOfTheStore) {

@@ -12,6 +12,7 @@
 #include "traces/store.h"
 #include "traces/store/owner.h"
 #include "traces/store/run_reader.h"
+#include "traces/store/run_sums.h"
 #include "traces/store/schema.h"
 
 namespace foretrain {
@@ -275,6 +276,14 @@ Result<StoredRun> StoreReader::LoadRun(RunId id, const LoadOptions& options) con
     FT_ASSIGN(run.timeline, store_internal::LoadTimeline(database, run.info, options));
   }
   return run;
+}
+
+Result<SpanSums> StoreReader::LoadSums(RunId id, const std::function<bool()>& cancelled) const {
+  const Database& database = connection_->database();
+  const Cancelling cancelling(database, cancelled);
+  FT_ASSIGN(const Transaction reading, Transaction::Begin(database, /*write=*/false));
+  FT_ASSIGN(const RunInfo info, connection_->FindRun(id));
+  return store_internal::ReadSums(database, info);
 }
 
 Result<std::string> StoreReader::Attachment(RunId id, std::string_view name) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -70,9 +71,12 @@ class TimelineLoader {
     FT_TRY(LoadBatches());
     FT_TRY(LoadSteps());
     FT_TRY(LoadOpNames());
-    FT_TRY(LoadTracks());
-    FT_TRY(LoadMemory());
-    KeepSelectedMemory();
+    if (options_.spans) {
+      FT_TRY(LoadTracks());
+      const bool by_levels = options_.sums != nullptr && options_.window_ns.has_value();
+      FT_TRY(by_levels ? LoadMemoryOfWindow() : LoadMemory());
+      KeepSelectedMemory();
+    }
     SortTimeline(timeline_);
     return std::move(timeline_);
   }
@@ -250,6 +254,37 @@ class TimelineLoader {
       ++sum.rows;
       timeline_.memory.push_back(sample);
     }
+  }
+
+  // The samples of the window, and those levels before it that say what is live at its start.
+  Result<void> LoadMemoryOfWindow() {
+    FT_ASSIGN(Statement select,
+              database_.Prepare("SELECT rank, time_ns, batch, category, space, bytes FROM memory "
+                                "WHERE run_id = ? AND rank = ? AND time_ns > ? AND time_ns < ? "
+                                "ORDER BY run_id, rank, time_ns, batch, seq"));
+    for (const int rank : SampledRanks()) {
+      const auto levels = options_.sums->LevelsBefore(rank, options_.window_ns->first);
+      timeline_.memory.insert(timeline_.memory.end(), levels.begin(), levels.end());
+      select.Bind(1, info_.id)
+          .Bind(2, std::int64_t{rank})
+          .Bind(3, levels.empty() ? -kAlways : levels.front().time_ns)
+          .Bind(4, options_.window_ns->second);
+      while (true) {
+        FT_ASSIGN(const bool row, select.Step());
+        if (!row) break;
+        MemorySample sample;
+        if (!ReadSample(select, sample)) return Corrupt("it holds a memory sample that cannot be");
+        timeline_.memory.push_back(sample);
+      }
+    }
+    return {};
+  }
+
+  // Of the batches that hold samples.
+  std::set<int> SampledRanks() const {
+    std::set<int> ranks;
+    for (const auto& [batch, sum] : sample_sums_) ranks.insert(static_cast<int>(sum.expected.rank));
+    return ranks;
   }
 
   bool ReadSample(const Statement& row, MemorySample& sample) const {

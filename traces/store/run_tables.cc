@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/hash.h"
+#include "traces/store/run_sums.h"
 
 namespace foretrain::store_internal {
 namespace {
@@ -302,6 +303,7 @@ Result<void> RunTables::SetLastStep(RunId run, std::int32_t step) {
 
 Result<void> RunTables::FinishRun(RunId run, RunStatus status, std::string_view message,
                                   std::int64_t now_unix_ns) {
+  FT_TRY(AttachSums(database_, run));
   return finish_.Bind(1, run)
       .Bind(2, static_cast<std::int64_t>(status))
       .BindText(3, message)

@@ -47,6 +47,7 @@ class RunTables {
                            const std::vector<MemorySample>& samples);
   Result<void> InsertSmall(RunId run, const SmallRows& rows);
   Result<void> SetLastStep(RunId run, std::int32_t step);
+  // Also sums the spans of a long run (traces/span_sums.h).
   Result<void> FinishRun(RunId run, RunStatus status, std::string_view message,
                          std::int64_t now_unix_ns);
 

@@ -22,7 +22,12 @@
 namespace foretrain::ui {
 namespace {
 
+// How long an idle window sleeps at most, how long while a thread reads for it, and how long a frame
+// takes at least while something moves: a display that does not wait for its refresh would be drawn
+// as fast as it goes.
 constexpr double kIdleSeconds = 1.0;
+constexpr double kReadingSeconds = 0.05;
+constexpr double kFrameSeconds = 1.0 / 60.0;
 
 std::string GlfwText() {
   const char* text = nullptr;
@@ -148,6 +153,41 @@ class Keeper {
   double scale_ = 0.0;
 };
 
+// Decides when a frame is drawn: two follow each event or change, for the first may change what the
+// second shows; none while nothing happens.
+class Pace {
+ public:
+  // Sleeps until there is something to look at. Returns whether an event came.
+  bool Wait(bool moving, bool reading) {
+    moving_ = moving;
+    const double now = glfwGetTime();
+    if (frames_ > 0 || moving) {
+      const double left = drawn_s_ + kFrameSeconds - now;
+      moving && left > 0.0 ? glfwWaitEventsTimeout(left) : glfwPollEvents();
+      return false;
+    }
+    const double most = reading ? kReadingSeconds : kIdleSeconds;
+    glfwWaitEventsTimeout(most);
+    return glfwGetTime() - now < 0.98 * most;
+  }
+
+  // Whether a frame is to be drawn now. `watching`: one is wanted each second.
+  bool IsDue(bool news, bool watching) {
+    if (news) frames_ = 2;
+    const double now = glfwGetTime();
+    const bool due = frames_ > 0 || moving_ || (watching && now - drawn_s_ >= 0.98 * kIdleSeconds);
+    if (!due) return false;
+    frames_ = std::max(0, frames_ - 1);
+    drawn_s_ = now;
+    return true;
+  }
+
+ private:
+  int frames_ = 2;
+  bool moving_ = false;
+  double drawn_s_ = 0.0;
+};
+
 }  // namespace
 
 Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const DesktopHooks& hooks) {
@@ -166,22 +206,16 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   state.find_live = hooks.find_live;
   state.start_training = hooks.start_training;
   if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
-  StoreLoader loader(hooks.stores);
+  StoreLoader loader(hooks.stores, hooks.doing);
   Keeper keeper(hooks, options);
-  // Two frames follow each event: the first may change what the second shows.
   const auto closes = [&] {
     return glfwWindowShouldClose(window->get()) == GLFW_TRUE || (hooks.stop && hooks.stop());
   };
-  for (int frames = 2; !closes();) {
-    if (desktop->IsMoving() || frames > 0) {
-      glfwPollEvents();
-      --frames;
-    } else {
-      glfwWaitEventsTimeout(kIdleSeconds);
-      frames = 2;
-    }
+  for (Pace pace; !closes();) {
+    const bool event = pace.Wait(desktop->IsMoving(), loader.IsBusy());
     drops.Take(state);
-    loader.Refresh(glfwGetTime(), state);
+    const bool changed = loader.Refresh(glfwGetTime(), state);
+    if (!pace.IsDue(event || changed, desktop->IsWatching())) continue;
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
     ImGui::NewFrame();
@@ -193,6 +227,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
     ShownFrame(desktop->view(), record);
     StopPoint("view.frame");
   }
+  if (hooks.close) hooks.close();
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "ui/view/input.h"
 #include "ui/view/segments.h"
 #include "ui/view/widgets.h"
+#include "ui/view_model/long_runs.h"
 
 namespace foretrain::ui {
 namespace {
@@ -40,6 +41,7 @@ void DrawMouse(const Frame& frame, const InputFrame& input) {
 CompareScreen::CompareScreen(DesktopState& desktop)
     : desktop_(desktop),
       generation_(desktop.generation),
+      runs_number_(desktop.runs_number),
       model_number_(desktop.model_number),
       options_(desktop.model->options),
       state_(StartOf(*desktop.model)) {}
@@ -47,12 +49,27 @@ CompareScreen::CompareScreen(DesktopState& desktop)
 // Takes over a model that was built anew, here or elsewhere.
 void CompareScreen::FollowModel() {
   if (model_number_ == desktop_.model_number) return;
-  const bool same_runs = generation_ == desktop_.generation;
+  const bool same_runs = runs_number_ == desktop_.runs_number;
+  const bool same_spans = generation_ == desktop_.generation;
   state_ = CarryOver(options_, same_runs, *desktop_.model, std::move(state_));
+  if (!same_spans) FindAgain();
   state_.wanted = desktop_.model->options;
   options_ = desktop_.model->options;
   generation_ = desktop_.generation;
+  runs_number_ = desktop_.runs_number;
   model_number_ = desktop_.model_number;
+}
+
+// Spans were read anew: places in the old list mean nothing.
+void CompareScreen::FindAgain() {
+  state_.worst.reset();
+  if (state_.selected.has_value() && selected_.has_value()) {
+    state_.selected = Locate(model(), state_.selected->side, *selected_);
+  } else {
+    state_.selected.reset();
+  }
+  if (!state_.found.empty()) state_.found = FindSpans(model(), search_);
+  if (state_.found_at >= state_.found.size()) state_.found_at = 0;
 }
 
 // Shows the rank and step that another view asks for.
@@ -106,6 +123,9 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
     FollowModel();
   }
   place();
+  desktop_.looked_at = state_.viewport;
+  selected_.reset();
+  if (state_.selected.has_value()) selected_ = model().SpanOf(*state_.selected);
   const InputFrame& input = screen.input;
   moving_ = input.left || input.right || input.nearer || input.farther || input.down;
 
@@ -174,6 +194,7 @@ void CompareScreen::DrawSearch(const ScreenFrame& screen) {
 
 std::vector<std::string> CompareScreen::Chips() const {
   std::vector<std::string> chips;
+  if (desktop_.reading) chips.emplace_back("reading spans");
   if (path_of_.has_value()) chips.push_back(DescribePath(path_));
   if (const OpFilter* const filter = Filter()) chips.push_back("filter: " + filter->name);
   const SideModel& shown = model().Of(model().Shown());

@@ -44,6 +44,7 @@ class CompareScreen final : public Screen {
   };
 
   void FollowModel();
+  void FindAgain();
   void GoToPlace();
   void RefreshPictures(const ScreenFrame& frame);
   void RefreshPath();
@@ -53,9 +54,11 @@ class CompareScreen final : public Screen {
   DesktopState& desktop_;
   // Of the model that state_ belongs to.
   std::uint64_t generation_;
+  std::uint64_t runs_number_;
   std::uint64_t model_number_;
   CompareOptions options_;
   ViewState state_;
+  std::optional<Span> selected_;  // what state_ has selected, to be found again in spans read anew
   Layout layout_;
   MemoryPanel memory_;
   std::optional<std::pair<std::uint64_t, std::size_t>> memory_of_;  // model number and lane

@@ -71,6 +71,11 @@ bool Desktop::IsMoving() const {
   return screens_[chosen_] != nullptr && screens_[chosen_]->IsMoving();
 }
 
+bool Desktop::IsWatching() const {
+  if (ImGui::GetIO().WantTextInput) return true;
+  return screens_[chosen_] != nullptr && screens_[chosen_]->IsWatching();
+}
+
 Colour Desktop::ground() const { return ThemeOf(state_).ground; }
 
 Desktop::Parts Desktop::PartsOf(const ViewSize& size, std::size_t notices) const {

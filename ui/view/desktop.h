@@ -26,6 +26,9 @@ class Desktop final : public WindowContent {
   const FrameRecord& Draw(const ViewSize& size, const Fonts& fonts, const InputFrame& input,
                           ImageSink& images) override;
   bool IsMoving() const override;
+  // Whether it is to be drawn about once a second: a run goes on, or a text field has the keyboard,
+  // whose cursor blinks.
+  bool IsWatching() const;
   Colour ground() const override;
 
   DesktopState& state() { return state_; }

@@ -15,6 +15,7 @@ void DesktopState::SetInput(std::unique_ptr<const CompareInput> newer, CompareFa
   model = std::make_unique<const CompareModel>(BuildCompareModel(*newer, facts, options));
   input = std::move(newer);
   ++generation;
+  ++runs_number;
   ++model_number;
 }
 
@@ -31,10 +32,17 @@ PreparedStore Prepare(OpenedStore opened, CompareOptions options, bool same_run)
 
 void DesktopState::TakeStore(PreparedStore prepared) {
   OpenedStore opened = std::move(prepared.store);
-  const bool same = store == opened.path && shown_run == opened.run;
+  const bool same =
+      store == opened.path && shown_run == opened.run && shown_against == opened.against;
+  const CompareOptions chosen = model->options;
   facts = std::move(prepared.facts);
   model = std::move(prepared.model);
   input = std::move(prepared.input);
+  // Options that were changed while it was read.
+  if (same && chosen != model->options) {
+    model = std::make_unique<const CompareModel>(BuildCompareModel(*input, facts, chosen));
+  }
+  if (!same) ++runs_number;
   ++generation;
   ++model_number;
   store = std::move(opened.path);

@@ -70,6 +70,10 @@ struct DesktopState {
 
   void Pin(PinnedPlan plan);
 
+  // What is visible of the compare view's timeline; empty where it is not shown.
+  std::optional<Viewport> looked_at{};
+  bool reading = false;  // spans of long runs are on their way
+
   std::string store{};          // path; empty: none is open
   std::vector<RunInfo> runs{};  // of the store, oldest first
   std::map<RunId, std::string> run_models{};  // names of the measured runs' models, where known
@@ -86,6 +90,7 @@ struct DesktopState {
   std::unique_ptr<const CompareInput> input;
   CompareFacts facts{};
   std::uint64_t generation = 0;
+  std::uint64_t runs_number = 0;  // grows when these are other runs, not the same read anew
   // The model of `input` with the options of the compare view, never null. It is replaced as a
   // whole too, and `model_number` grows with each.
   std::unique_ptr<const CompareModel> model;

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "ui/view_model/long_runs.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -82,11 +84,14 @@ class Painter {
         least_columns_(LeastColumns(layout.Columns(), CountTracks(model, layout), kMostSpans)) {}
 
   void PaintStrip(const LaneBox& lane, const StripBox& strip) {
-    const std::vector<Track>& tracks = RowOf(model_, lane, strip).tracks;
+    const Row& row = RowOf(model_, lane, strip);
+    const std::vector<Track>& tracks = row.tracks;
+    const TrackWindow window = WindowOf(model_.Of(strip.side), viewport_, layout_.Columns());
+    PaintColumns(FoldSums(*model_.Of(strip.side).run, row, window), colours_[Index(strip.side)],
+                 strip.box);
     for (std::size_t t = 0; t < tracks.size(); ++t) {
       const Box box = TrackBox(strip.box, t, tracks.size());
       if (box.y1 <= layout_.lanes.y0 || box.y0 >= layout_.lanes.y1) continue;
-      const TrackWindow window = WindowOf(model_.Of(strip.side), viewport_, layout_.Columns());
       TrackPicture picture = tracks[t].Fold(window, least_columns_);
       pictures_.visited += picture.visited;
       pictures_.spans += picture.rects.size();

@@ -11,10 +11,23 @@ namespace {
 
 constexpr float kMargin = 14.0F;
 
+// Those of the first blocks of each track.
+void AddHues(const SpanSums& sums, std::array<bool, kHueCount>& used) {
+  constexpr std::size_t kBlocks = 100;
+  for (const TrackSums& track : sums.tracks) {
+    for (std::size_t i = 0; i < std::min(kBlocks, track.blocks.size()); ++i) {
+      for (std::size_t hue = 0; hue < kHueCount; ++hue) {
+        used[hue] = used[hue] || track.blocks[i].busy_ns[hue] > 0.0F;
+      }
+    }
+  }
+}
+
 std::vector<Hue> HuesInUse(const CompareModel& model) {
   std::array<bool, kHueCount> used{};
   for (const Side side : kSides) {
     if (!model.Of(side).IsPresent()) continue;
+    if (const SpanSums* const sums = model.Of(side).run->sums.get()) AddHues(*sums, used);
     // A sample is enough: a class of a whole run is not rarer than this.
     const std::vector<Span>& spans = model.TimelineOf(side).spans;
     const std::size_t stride = std::max<std::size_t>(1, spans.size() / 20000);

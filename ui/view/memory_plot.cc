@@ -11,8 +11,17 @@ namespace {
 
 std::vector<MemoryColumn> ColumnsOf(const MemoryPlot& plot, Side side) {
   const SideModel& of = plot.sides.Of(side);
-  return plot.panel.curves[Index(side)].Fold(of.Own(plot.viewport.start_ns),
-                                             of.Own(plot.viewport.end_ns), plot.Columns());
+  const double start = of.Own(plot.viewport.start_ns), end = of.Own(plot.viewport.end_ns);
+  std::vector<MemoryColumn> columns =
+      plot.panel.curves[Index(side)].Fold(start, end, plot.Columns());
+  if (!of.IsPresent() || of.run->sums == nullptr) return columns;
+  // Samples lie in memory where spans do; elsewhere nothing is drawn.
+  const double width = (end - start) / std::max(1, plot.Columns());
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const double at = start + (static_cast<double>(c) + 0.5) * width;
+    if (!of.run->IsLoaded(at, at)) columns[c] = {};
+  }
+  return columns;
 }
 
 void DrawPeak(Canvas& canvas, const MemoryPlot& plot, Side side) {

@@ -95,6 +95,11 @@ void DrawBubblesOf(const Frame& frame, std::size_t lane, const StripBox& strip,
     const float x1 = frame.X(side.Displayed(row.slots[i + 1].start_ns));
     if (x1 - x0 < frame.canvas.Px(kLeastBubble)) continue;
     if (x1 < layout.plot_x0 || x0 > layout.plot_x1) continue;
+    // Between two stretches that were read something ran.
+    if (!side.run->IsLoaded(static_cast<double>(row.slots[i].end_ns),
+                            static_cast<double>(row.slots[i + 1].start_ns))) {
+      continue;
+    }
     const auto wait = WaitBefore(frame.model.TimelineOf(strip.side),
                                  track.IndexAt(row.slots[i + 1].first), side.step_start_ns);
     if (!wait.has_value()) continue;

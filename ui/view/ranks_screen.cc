@@ -38,6 +38,10 @@ void RanksScreen::Refresh() {
   const double step_ns = shown.IsPresent() ? shown.metrics->step_time_s.median * kNsPerSecond : 0.0;
   stragglers_ = StragglersOf(map_, bytes ? 0.0 : kLeastOfStep * step_ns);
   sentences_.clear();
+  if (shown.IsPresent() && shown.run->sums != nullptr && figure != RankFigure::kStepTime) {
+    sentences_.push_back("known of the steps alone whose spans are read: of a long run those that "
+                         "Compare shows");
+  }
   for (const Straggler& straggler : stragglers_) {
     if (sentences_.size() == kMostSentences) {
       sentences_.push_back(fmt::format("and {} more ranks", stragglers_.size() - kMostSentences));

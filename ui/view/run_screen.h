@@ -22,7 +22,7 @@ class RunScreen final : public Screen {
   explicit RunScreen(DesktopState& desktop);
 
   void Draw(const ScreenFrame& frame) override;
-  bool IsMoving() const override { return false; }
+  bool IsWatching() const override { return process_ != nullptr; }
   std::vector<HelpLine> Help() const override;
 
   const RunModel& run() const { return run_; }

@@ -33,6 +33,9 @@ class Screen {
   // Whether the next frame may differ from this one without new input.
   virtual bool IsMoving() const { return false; }
 
+  // Whether it shows what goes on elsewhere and is to be drawn about once a second.
+  virtual bool IsWatching() const { return false; }
+
   // What the screen is set to, in a few words each, for the top bar: "aligned at step start".
   virtual std::vector<std::string> Chips() const { return {}; }
 

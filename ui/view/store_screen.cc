@@ -58,7 +58,7 @@ void StoreScreen::DrawPath(const ScreenFrame& frame) {
   if (!desktop_.store_error.empty()) {
     Paragraph(frame, desktop_.store_error, frame.canvas.theme.amber);
   } else {
-    Paragraph(frame, "Or drop a store onto this window.");
+    Paragraph(frame, "Or drop a store or a trace onto this window.");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "traces/metrics/classes.h"
+#include "ui/view_model/long_runs.h"
 #include "ui/view_model/wait_rows.h"
 
 namespace foretrain::ui {
@@ -47,11 +48,11 @@ Lane LaneOfRankIn(const CompareModel& model, int rank) {
   std::uint32_t queues = 0;
   for (const Side side : kSides) {
     if (!model.Of(side).IsPresent()) continue;
-    queues |= QueuesOf(model.TimelineOf(side), model.RankOn(side, rank));
+    queues |= QueuesOf(*model.Of(side).run, model.RankOn(side, rank));
   }
   for (const Side side : kSides) {
     if (!model.Of(side).IsPresent()) continue;
-    lane.rows[Index(side)] = RowsOf(model.TimelineOf(side), model.RankOn(side, rank),
+    lane.rows[Index(side)] = RowsOf(*model.Of(side).run, model.RankOn(side, rank),
                                     model.options.rows, queues, lane.left_out);
   }
   if (!model.HasBoth()) return lane;
@@ -111,6 +112,12 @@ Extent ExtentOf(const CompareModel& model, bool whole) {
     for (const Span& span : side.run->timeline.spans) {
       add(side.Displayed(span.start_ns), side.Displayed(span.end_ns));
     }
+    if (side.run->sums == nullptr) continue;
+    for (const TrackSums& track : side.run->sums->tracks) {
+      if (track.blocks.empty()) continue;
+      add(side.Displayed(track.blocks.front().start_ns),
+          side.Displayed(track.blocks.back().end_ns));
+    }
   }
   return extent.end_ns >= extent.start_ns ? extent : Extent{};
 }
@@ -118,7 +125,11 @@ Extent ExtentOf(const CompareModel& model, bool whole) {
 std::string HashNotice(const CompareModel& model) {
   const std::string& predicted = model.sides[0].run->program_hash;
   const std::string& measured = model.sides[1].run->program_hash;
-  if (predicted == measured || predicted.empty() || measured.empty()) return {};
+  if (predicted == measured) return {};
+  if (predicted.empty() || measured.empty()) {
+    return "One of the runs is a trace without a program: ops are paired where both have the same "
+           "names; the time view compares classes.";
+  }
   return "The two runs executed different programs: ops are paired by what they are, not one to "
          "one.";
 }
@@ -134,7 +145,9 @@ void FillNotices(CompareModel& model) {
   if (!predicted && measured) add("No forecast for this run: the measurement alone is shown.");
   if (predicted && measured) add(HashNotice(model));
   for (const Side side : kSides) {
+    add(DescribeLoading(model.Of(side), side));
     if (!model.Of(side).IsPresent() || !model.TimelineOf(side).spans.empty()) continue;
+    if (model.Of(side).run->sums != nullptr) continue;
     add(side == Side::kPredicted ? "The forecast holds no spans."
                                  : "The measured run holds no spans.");
   }

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "traces/unknown_coordinates.h"
 #include "ui/view_model/ticks.h"
 #include "ui/view_model/wait_rows.h"
 
@@ -170,6 +171,7 @@ std::string SlotLabel(OpId op, bool wide) {
   const InstructionKey key = UnpackId(op);
   if (IsUpdate(key)) return wide ? "update" : "U";
   if (key.kind != InstructionKind::kBlock || key.pass == Pass::kNone) return {};
+  if (!IsMicroBatchKnown(key)) return std::string(wide ? Name(key.pass) : ShortPass(key.pass));
   if (wide) return fmt::format("{} mb {}", Name(key.pass), key.micro_batch);
   return fmt::format("{}{}", ShortPass(key.pass), key.micro_batch);
 }
@@ -178,6 +180,7 @@ std::string InstructionLabel(const RunView& run, OpId op) {
   if (!IsValidId(op)) return {};
   const InstructionKey key = UnpackId(op);
   if (key.kind != InstructionKind::kBlock) return std::string(Name(key.kind));
+  if (!IsBlockKnown(key)) return {};
   if (run.layers <= 0) return fmt::format("block {}", key.block);
   if (key.block == 0) return "embedding";
   return key.block <= run.layers ? fmt::format("layer {}", key.block) : "head";
@@ -192,7 +195,10 @@ HoverText HoverOfSpan(const CompareModel& model, int lane_rank, const SpanRef& r
   AddTimes(model, lane_rank, ref, text);
   const std::optional<Wait> wait =
       WaitBefore(run.timeline, ref.span, model.Of(ref.side).step_start_ns);
-  if (wait.has_value()) AddLine(text, "before it", DescribeWait(*wait));
+  if (wait.has_value() && run.IsLoaded(static_cast<double>(wait->start_ns),
+                                       static_cast<double>(wait->end_ns))) {
+    AddLine(text, "before it", DescribeWait(*wait));
+  }
   AddLine(text, "place", PlaceOf(model, lane_rank, ref));
   return text;
 }
@@ -208,7 +214,8 @@ HoverText DetailsOfSpan(const CompareModel& model, int lane_rank, const SpanRef&
   AddLine(text, "starts", since(span.start_ns) + " into the step");
   AddLine(text, "ends", since(span.end_ns));
   if (span.ready_ns > 0) {
-    AddLine(text, IsCommunication(span.op_class) ? "arrived" : "inputs ready", since(span.ready_ns));
+    AddLine(text, IsCommunication(span.op_class) ? "arrived" : "inputs ready",
+            since(span.ready_ns));
   }
   AddLine(text, "class", std::string(Name(span.op_class)));
   if (IsValidId(span.op)) AddLine(text, "op id", std::to_string(span.op));
@@ -225,9 +232,14 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
                                     double displayed_ns) {
   const std::vector<Row>& rows = model.lanes[lane].rows[Index(side)];
   const auto row = std::find_if(rows.begin(), rows.end(), [](const Row& r) { return r.compute; });
+  const double own = model.Of(side).Own(displayed_ns);
+  if (!model.Of(side).run->IsLoaded(own, own)) {
+    return HoverText{.title = "drawn from sums of spans",
+                     .subtitle = side == Side::kPredicted ? "predicted" : "measured",
+                     .lines = {{"single spans", "are read where you zoom in"}}};
+  }
   if (row == rows.end() || row->tracks.empty()) return std::nullopt;
   const Track& track = row->tracks.front();
-  const double own = model.Of(side).Own(displayed_ns);
   const std::size_t next = track.FirstEndingAfter(own);
   if (next == track.size() || static_cast<double>(track.SpanAt(next).start_ns) <= own) {
     return std::nullopt;
@@ -235,6 +247,10 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
   const std::optional<Wait> wait =
       WaitBefore(model.TimelineOf(side), track.IndexAt(next), model.Of(side).step_start_ns);
   if (!wait.has_value() || own < static_cast<double>(wait->start_ns)) return std::nullopt;
+  if (!model.Of(side).run->IsLoaded(static_cast<double>(wait->start_ns),
+                                    static_cast<double>(wait->end_ns))) {
+    return std::nullopt;
+  }
   HoverText text{.title = "nothing to compute, " + Duration(wait->LengthNs()),
                  .subtitle = side == Side::kPredicted ? "predicted" : "measured",
                  .lines = {}};

@@ -5,27 +5,18 @@
 #include <cstdint>
 #include <string_view>
 
+#include "traces/span_sums.h"
 #include "traces/timeline.h"
 
 namespace foretrain::ui {
 
 // In the order in which classes are stacked in a column, from below.
-enum class Hue : std::uint8_t {
-  kForward,
-  kBackward,
-  kUpdate,  // weight gradients that run by themselves, and the optimizer
-  kRecompute,
-  kCollective,
-  kPointToPoint,
-  kCopy,
-  kHost,
-  kUnnamed,  // compute without an op
-};
-inline constexpr int kHueCount = 9;
+using Hue = Work;
+inline constexpr int kHueCount = kWorkCount;
 
 using HueShares = std::array<float, kHueCount>;
 
-Hue HueOf(const Span& span);
+inline Hue HueOf(const Span& span) { return WorkOf(span.op, span.op_class); }
 
 // As the legend calls it: "send and receive".
 std::string_view Name(Hue hue);

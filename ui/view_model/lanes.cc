@@ -33,40 +33,52 @@ std::vector<std::uint32_t> IndicesOf(const Timeline& timeline, int rank, std::ui
   return indices;
 }
 
-Row RowOf(const Timeline& timeline, int rank, std::string name, std::uint32_t mask,
+std::span<const TrackSums> SumsOfRank(const RunView& run, int rank) {
+  if (run.sums == nullptr) return {};
+  const auto [begin, end] = std::equal_range(
+      run.sums->tracks.begin(), run.sums->tracks.end(), TrackSums{.rank = rank},
+      [](const TrackSums& a, const TrackSums& b) { return a.rank < b.rank; });
+  return {begin, end};
+}
+
+Row RowOf(const RunView& run, int rank, std::string name, std::uint32_t mask,
           std::int64_t& left_out) {
-  const std::vector<std::uint32_t> indices = IndicesOf(timeline, rank, mask);
-  PackedTracks packed = PackTracks(timeline.spans, indices);
+  const std::vector<std::uint32_t> indices = IndicesOf(run.timeline, rank, mask);
+  PackedTracks packed = PackTracks(run.timeline.spans, indices);
   left_out += packed.left_out;
   Row row{.name = std::move(name),
           .compute = mask == Bit(Queue::kCompute),
           .tracks = std::move(packed.tracks)};
   if (row.compute && !row.tracks.empty()) row.slots = row.tracks.front().Slots();
+  for (const TrackSums& sums : SumsOfRank(run, rank)) {
+    if ((mask & Bit(sums.queue)) != 0) row.sums.push_back(&sums);
+  }
   return row;
 }
 
 }  // namespace
 
-std::uint32_t QueuesOf(const Timeline& timeline, int rank) {
+std::uint32_t QueuesOf(const RunView& run, int rank) {
   std::uint32_t mask = 0;
-  for (const Span& span : SpansOfRank(timeline, rank)) mask |= Bit(span.queue);
+  for (const Span& span : SpansOfRank(run.timeline, rank)) mask |= Bit(span.queue);
+  for (const TrackSums& sums : SumsOfRank(run, rank)) mask |= Bit(sums.queue);
   return mask;
 }
 
-std::vector<Row> RowsOf(const Timeline& timeline, int rank, LaneRows rows, std::uint32_t queues,
+std::vector<Row> RowsOf(const RunView& run, int rank, LaneRows rows, std::uint32_t queues,
                         std::int64_t& left_out) {
   std::vector<Row> result;
   if (rows == LaneRows::kMerged) {
     const std::uint32_t compute = Bit(Queue::kCompute);
     const std::uint32_t moves = ~(compute | Bit(Queue::kHost));
-    result.push_back(RowOf(timeline, rank, "compute", compute, left_out));
-    result.push_back(RowOf(timeline, rank, "communication", moves, left_out));
+    result.push_back(RowOf(run, rank, "compute", compute, left_out));
+    result.push_back(RowOf(run, rank, "communication", moves, left_out));
     return result;
   }
   for (int q = 0; q < kQueueCount; ++q) {
     const auto queue = static_cast<Queue>(q);
     if ((queues & Bit(queue)) == 0) continue;
-    result.push_back(RowOf(timeline, rank, std::string(Name(queue)), Bit(queue), left_out));
+    result.push_back(RowOf(run, rank, std::string(Name(queue)), Bit(queue), left_out));
   }
   return result;
 }

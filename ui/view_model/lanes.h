@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/compare/pairing.h"
+#include "traces/span_sums.h"
 #include "traces/timeline.h"
 #include "ui/view_model/drift.h"
 #include "ui/view_model/sides.h"
@@ -33,6 +34,7 @@ struct Row {
   bool compute = false;
   std::vector<Track> tracks{};  // more than one where spans overlap
   std::vector<Slot> slots{};    // of the compute queue
+  std::vector<const TrackSums*> sums{};  // of a long run: of all spans of its queues
 };
 
 struct Lane {
@@ -44,13 +46,13 @@ struct Lane {
   std::int64_t left_out = 0;  // spans that overlap more others than are drawn
 };
 
-// The rows of `rank` of a sorted timeline. `queues`: bit q set for each queue that gets a row in
+// The rows of `rank` of a run, whose timeline is sorted. `queues`: bit q set for each queue that gets a row in
 // kQueues. O(n log n) in the spans of the rank.
-std::vector<Row> RowsOf(const Timeline& timeline, int rank, LaneRows rows, std::uint32_t queues,
+std::vector<Row> RowsOf(const RunView& run, int rank, LaneRows rows, std::uint32_t queues,
                         std::int64_t& left_out);
 
 // Bit q set for each queue on which `rank` has spans.
-std::uint32_t QueuesOf(const Timeline& timeline, int rank);
+std::uint32_t QueuesOf(const RunView& run, int rank);
 
 // By how much each span of `track` took longer than its twin; an op of several spans spreads its
 // difference over them by length. Spans of other steps, and those on the host, have no twin.

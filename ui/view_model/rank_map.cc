@@ -20,14 +20,13 @@ constexpr std::array<std::string_view, kRankFigureCount> kNames{
 
 double ValueOf(const RankStep& of, RankFigure figure) {
   switch (figure) {
-    case RankFigure::kStepTime:
-      return static_cast<double>(of.end_ns - of.start_ns);
     case RankFigure::kCompute:
       return static_cast<double>(of.classes.compute_ns);
     case RankFigure::kExposedCommunication:
       return static_cast<double>(of.classes.exposed_communication_ns);
     case RankFigure::kWait:
       return static_cast<double>(of.idle.dependency_ns + of.idle.peer_ns);
+    case RankFigure::kStepTime:
     case RankFigure::kPeakMemory:
       break;
   }
@@ -40,11 +39,18 @@ std::size_t PlaceOf(const std::vector<Value>& values, Value value) {
                                   values.begin());
 }
 
-void FillValues(const Metrics& metrics, RankMap& map) {
+void FillValues(const RunView& run, const Metrics& metrics, RankMap& map) {
   map.values.assign(map.ranks.size() * map.steps.size(), kUnknown);
   const auto at = [&map](int rank, std::int32_t step) -> double& {
     return map.values[PlaceOf(map.ranks, rank) * map.steps.size() + PlaceOf(map.steps, step)];
   };
+  if (map.figure == RankFigure::kStepTime) {
+    // Known of every step, also of those of a long run that are not read.
+    for (const StepWindow& of : run.timeline.steps) {
+      at(of.rank, of.step) = static_cast<double>(of.end_ns - of.start_ns);
+    }
+    return;
+  }
   if (map.figure != RankFigure::kPeakMemory) {
     for (const RankStep& of : metrics.rank_steps) at(of.rank, of.step) = ValueOf(of, map.figure);
     return;
@@ -99,13 +105,13 @@ RankMap MakeRankMap(const SideModel& side, RankFigure figure) {
   map.figure = figure;
   if (!side.IsPresent()) return map;
   std::set<int> ranks;
-  for (const RankStep& of : side.metrics->rank_steps) ranks.insert(of.rank);
+  for (const StepWindow& window : side.run->timeline.steps) ranks.insert(window.rank);
   map.ranks.assign(ranks.begin(), ranks.end());
   for (const StepMetrics& step : side.metrics->steps) {
     map.steps.push_back(step.step);
     map.counted.push_back(step.counted);
   }
-  FillValues(*side.metrics, map);
+  FillValues(*side.run, *side.metrics, map);
   FillRows(map);
   return map;
 }

@@ -10,7 +10,8 @@
 namespace foretrain::ui {
 
 // Spans of the chosen step of the shown run (the measured one where there is one) whose name, block,
-// pass, class or kind contains every word of `text`, in any case; by time. At most kMostFound.
+// pass, class or kind contains every word of `text`, in any case; by time; of a long run, those in
+// memory. At most kMostFound.
 // "mlp 12" finds mlp.up of layer 12. O(n).
 inline constexpr std::size_t kMostFound = 10'000;
 std::vector<SpanRef> FindSpans(const CompareModel& model, std::string_view text);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ui/view_model/long_runs.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -58,8 +60,7 @@ CompareFacts FactsOf(const CompareInput& input) {
   for (const Side side : kSides) {
     const RunView* run = RunOf(input, side);
     if (run == nullptr) continue;
-    facts.metrics[Index(side)] =
-        std::make_shared<const Metrics>(ComputeMetrics(run->timeline, run->metrics));
+    facts.metrics[Index(side)] = std::make_shared<const Metrics>(MetricsOfRun(*run));
   }
   return facts;
 }
@@ -83,6 +84,12 @@ SidePair SidesOf(const CompareInput& input, const CompareFacts& facts, const Cho
 std::vector<int> RanksOf(const SidePair& sides) {
   std::vector<int> ranks;
   if (!sides.Of(sides.Shown()).IsPresent()) return ranks;
+  if (const SpanSums* const sums = sides.Of(sides.Shown()).run->sums.get()) {
+    for (const TrackSums& track : sums->tracks) {
+      if (ranks.empty() || ranks.back() != track.rank) ranks.push_back(track.rank);
+    }
+    return ranks;
+  }
   const std::vector<Span>& spans = sides.TimelineOf(sides.Shown()).spans;
   for (auto at = spans.begin(); at != spans.end();) {
     ranks.push_back(at->rank);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "traces/unknown_coordinates.h"
 
 namespace foretrain::ui {
 namespace {
@@ -32,7 +33,7 @@ auto SlotKey(const Span& span) {
       key.kind == InstructionKind::kOptimizerStep || key.kind == InstructionKind::kNorm;
   const int kind = static_cast<int>(update ? InstructionKind::kOptimizerStep : key.kind);
   return std::tuple(span.step, kind, static_cast<int>(update ? Pass::kUpdate : key.pass),
-                    key.micro_batch);
+                    IsMicroBatchKnown(key) ? key.micro_batch : -1);
 }
 
 }  // namespace

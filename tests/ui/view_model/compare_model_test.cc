@@ -120,6 +120,8 @@ TEST(CompareModel, SaysWhatIsMissing) {
   input.predicted->program_hash = "a";
   input.measured->program_hash = "b";
   EXPECT_THAT(ModelOf(input).notices, ElementsAre(HasSubstr("different programs")));
+  input.measured->program_hash.clear();
+  EXPECT_THAT(ModelOf(input).notices, ElementsAre(HasSubstr("a trace without a program")));
   CompareInput alone = input;
   alone.measured.reset();
   EXPECT_THAT(ModelOf(alone).notices, ElementsAre(HasSubstr("forecast alone")));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/ui/hand_made.h"
+#include "traces/unknown_coordinates.h"
 
 namespace foretrain::ui {
 namespace {
@@ -108,6 +109,14 @@ TEST(Hover, NamesSlotsAndInstructions) {
   EXPECT_EQ(InstructionLabel(run, backward), "layer 3");
   EXPECT_EQ(InstructionLabel(run, IdOf({.block = 4})), "head");
   EXPECT_EQ(InstructionLabel(run, IdOf({.block = 0})), "embedding");
+}
+
+TEST(Hover, LeavesOutWhatATraceDoesNotSay) {
+  const OpId call = IdOf({.micro_batch = kUnknownMicroBatch + 7, .block = kUnknownBlock});
+  EXPECT_EQ(SlotLabel(call, false), "F");
+  EXPECT_EQ(SlotLabel(call, true), "forward");
+  EXPECT_EQ(InstructionLabel(RunView(), call), "");
+  EXPECT_EQ(Describe(call), "forward call 7");
 }
 
 TEST(Hover, IsSafeForSpansWithoutAnOp) {

@@ -1,0 +1,72 @@
+// Traces of other programs: what is read has ranks, ids and times in range, and figures that sum;
+// the rest is refused with a sentence. Text is taken as JSON or gzip, a database by its first
+// bytes.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/file_system.h"
+#include "base/result.h"
+#include "tests/fuzz/fuzz.h"
+#include "traces/import/import.h"
+#include "traces/metrics/metrics.h"
+
+namespace {
+
+using namespace foretrain;
+
+// SQLite takes a path: a file that goes with the process.
+class TempFile {
+ public:
+  TempFile() : path_((std::filesystem::temp_directory_path() / "trace-XXXXXX").string()) {
+    file_ = mkstemp(path_.data());
+    FT_CHECK(file_ >= 0);
+  }
+  ~TempFile() {
+    close(file_);
+    unlink(path_.c_str());
+  }
+  TempFile(const TempFile&) = delete;
+  TempFile& operator=(const TempFile&) = delete;
+
+  void Fill(const std::uint8_t* data, std::size_t size) const {
+    FT_CHECK(ftruncate(file_, 0) == 0);
+    FT_CHECK(pwrite(file_, data, size, 0) == static_cast<ssize_t>(size));
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+void Check(const Timeline& timeline) {
+  for (const Span& span : timeline.spans) {
+    FT_CHECK(span.end_ns >= span.start_ns);
+    FT_CHECK(span.rank >= 0 && span.rank < timeline.world);
+    FT_CHECK(span.op == kNoOp || IsValidId(span.op));
+    FT_CHECK(!Describe(span.op).empty());
+  }
+  const Metrics metrics = ComputeMetrics(timeline);
+  for (const RankStep& step : metrics.rank_steps) {
+    FT_CHECK(step.classes.Sum() == step.end_ns - step.start_ns);
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const TempFile file;
+  file.Fill(data, size);
+  PosixFileSystem files;
+  const auto runs = ReadTraces(files, std::span(&file.path(), 1), {.step_name = "batch"});
+  if (!runs.has_value()) {
+    FT_CHECK(!runs.error().message.empty());
+    return 0;
+  }
+  for (const TraceRun& run : *runs) Check(run.timeline);
+  return 0;
+}

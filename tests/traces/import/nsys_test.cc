@@ -1,0 +1,155 @@
+// Exports of Nsight Systems, made as the tool's documentation describes their tables.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "tests/traces/import/trace_text.h"
+#include "tests/traces/temp_folder.h"
+
+namespace foretrain {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+void MakeDatabase(const std::string& path, const std::string& sql) {
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
+  char* error = nullptr;
+  EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << error;
+  sqlite3_free(error);
+  sqlite3_close(database);
+}
+
+// hardware 0, machine 1, process, thread.
+std::string Global(std::int64_t process, std::int64_t thread) {
+  return std::to_string((std::int64_t{1} << 48) + (process << 24) + thread);
+}
+
+const std::string kTables =
+    "CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT NOT NULL);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INT, \"end\" INT, deviceId INT, streamId INT,"
+    " correlationId INT, globalPid INT, demangledName INT, shortName INT);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start INT, \"end\" INT, eventClass INT, globalTid "
+    "INT,"
+    " correlationId INT, nameId INT);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start INT, \"end\" INT, deviceId INT, streamId INT,"
+    " correlationId INT, globalPid INT, bytes INT, copyKind INT);"
+    "CREATE TABLE NVTX_EVENTS(start INT, \"end\" INT, eventType INT, text TEXT, globalTid INT,"
+    " textId INT);"
+    "CREATE TABLE TARGET_INFO_GPU(id INT, name TEXT, totalMemory INT);"
+    "INSERT INTO StringIds VALUES(1,'sm90_xmma_gemm_bf16'),(2,'cudaLaunchKernel_v7000'),"
+    "(3,'iteration 7'),(4,'ncclDevKernel_ReduceScatter_Sum');"
+    "INSERT INTO TARGET_INFO_GPU VALUES(0,'NVIDIA H100',85017493504);";
+
+std::string OneRank(std::int64_t process, int device) {
+  const std::string pid = Global(process, 0), tid = Global(process, 5);
+  const std::string on = "," + std::to_string(device) + ",7,";
+  return "INSERT INTO NVTX_EVENTS VALUES(1000,9000,59,NULL," + tid + ",3)," +
+         "(9000,12000,59,'iteration 8'," + tid + ",NULL),(5000,NULL,34,'mark'," + tid + ",NULL);" +
+         "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(1500,1600,0," + tid + ",11,2);" +
+         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(2000,4000" + on + "11," + pid +
+         ",1,1),(4000,5000" + on + "12," + pid + ",4,4),(7000,6000" + on + "13," + pid + ",1,1);" +
+         "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES(9500,9600" + on + "14," + pid + ",4096,2);";
+}
+
+Result<std::vector<TraceRun>> ReadFile(const std::string& path) {
+  PosixFileSystem files;
+  return ReadTraces(files, std::span(&path, 1));
+}
+
+TEST(Nsys, ReadsKernelsCopiesCallsAndRanges) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string path = folder.File("report.sqlite");
+  MakeDatabase(path, kTables + OneRank(100, 0));
+  const auto runs = ReadFile(path);
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  const TraceRun& run = runs->front();
+  const auto products = SpansNamed(run, "sm90_xmma_gemm_bf16");
+  ASSERT_EQ(products.size(), 1U);
+  EXPECT_EQ(products[0].start_ns, 1'000);  // since the first range
+  EXPECT_EQ(products[0].op_class, OpClass::kGemm);
+  EXPECT_EQ(products[0].step, 7);
+  const auto reduces = SpansNamed(run, "ncclDevKernel_ReduceScatter_Sum");
+  ASSERT_EQ(reduces.size(), 1U);
+  EXPECT_EQ(reduces[0].queue, Queue::kReduce);
+  const auto copies = SpansNamed(run, "Memcpy DtoH");
+  ASSERT_EQ(copies.size(), 1U);
+  EXPECT_EQ(copies[0].queue, Queue::kD2h);
+  EXPECT_EQ(copies[0].bytes, 4096);
+  EXPECT_EQ(copies[0].step, 8);
+  ASSERT_EQ(run.timeline.steps.size(), 2U);
+  EXPECT_EQ(run.timeline.steps[0].end_ns, 8'000);
+  EXPECT_EQ(run.totals.invalid, 1);  // ends before it starts
+  EXPECT_THAT(run.details_json, HasSubstr("NVIDIA H100"));
+}
+
+TEST(Nsys, MakesEachProcessOfADeviceARank) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string path = folder.File("report.sqlite");
+  MakeDatabase(path, kTables + OneRank(200, 1) + OneRank(100, 0) +
+                         "INSERT INTO NVTX_EVENTS VALUES(0,1,59,'launcher'," + Global(50, 1) +
+                         ",NULL);");
+  const auto runs = ReadFile(path);
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  EXPECT_EQ(runs->front().timeline.world, 2);
+  EXPECT_THAT(runs->front().notes, Contains(HasSubstr("rank 0 report.sqlite, process 100")));
+}
+
+TEST(Nsys, ReadsTablesWithoutColumnsOfOtherVersions) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string path = folder.File("report.sqlite");
+  MakeDatabase(path,
+               "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INT, \"end\" INT);"
+               "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(5,9),(NULL,3),('text',12);");
+  const auto runs = ReadFile(path);
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  EXPECT_EQ(SpansNamed(runs->front(), "kernel without a name").size(), 2U);
+  EXPECT_EQ(runs->front().totals.invalid, 1);
+}
+
+TEST(Nsys, RefusesOtherDatabasesBySayingWhatTheyAre) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string other = folder.File("other.sqlite");
+  MakeDatabase(other, "CREATE TABLE a(b);");
+  EXPECT_THAT(ReadFile(other).error().message, HasSubstr("no export of Nsight Systems"));
+  PosixFileSystem files;
+  EXPECT_FALSE(LooksLikeTrace(files, other).value());
+  const std::string store = folder.File("store.db");
+  ASSERT_TRUE(Store::Open(store).has_value());
+  EXPECT_THAT(ReadFile(store).error().message, HasSubstr("a store of foretrain; open it"));
+  EXPECT_FALSE(LooksLikeTrace(files, store).value());
+  const std::string damaged = folder.File("damaged.sqlite");
+  MakeDatabase(damaged, kTables);
+  std::filesystem::resize_file(damaged, 6000);
+  const auto runs = ReadFile(damaged);
+  ASSERT_FALSE(runs.has_value());
+  EXPECT_THAT(runs.error().message, HasSubstr("damaged.sqlite"));
+}
+
+TEST(ImportedRun, IsStoredWithItsFiguresAndNotes) {
+  const TempFolder folder(/*in_memory=*/true);
+  const std::string path = folder.File("store.db");
+  {
+    const auto store = Store::Open(path);
+    ASSERT_TRUE(store.has_value());
+    TraceRun run = ReadGood({KinetoTrace(Complete("kernel", "relu", "d1", 0, 5))});
+    run.label = "a trace";
+    const auto stored = StoreTrace(**store, std::move(run));
+    ASSERT_TRUE(stored.has_value()) << stored.error().message;
+    EXPECT_EQ(stored->spans, 1);
+  }
+  const auto reader = StoreReader::Open(path);
+  ASSERT_TRUE(reader.has_value());
+  const auto run = reader->LoadRun(1);
+  ASSERT_TRUE(run.has_value());
+  EXPECT_EQ(run->info.kind, RunKind::kImported);
+  EXPECT_EQ(run->info.label, "a trace");
+  EXPECT_EQ(run->info.status, RunStatus::kFinished);
+  EXPECT_EQ(run->timeline.spans.size(), 1U);
+  EXPECT_THAT(run->details_json, HasSubstr("NVIDIA H100"));
+  EXPECT_FALSE(run->info.figures.empty());
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,124 @@
+// Sums of spans in stores: when they are kept, and that they are those of the spans.
+#include <gtest/gtest.h>
+
+#include "tests/traces/stores.h"
+#include "traces/metrics/metrics.h"
+#include "traces/span_sums.h"
+
+namespace foretrain {
+namespace {
+
+// `count` spans on two ranks and two queues, one every 10 ns, and a memory sample beside every
+// fourth.
+Timeline LongTimeline(std::int64_t count) {
+  Timeline timeline;
+  timeline.world = 2;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto rank = static_cast<std::int16_t>(i % 2);
+    const bool sends = i % 3 == 0;
+    timeline.spans.push_back({.start_ns = 10 * i,
+                              .end_ns = 10 * i + 10 + i % 7,
+                              .op = PackId({.pass = Pass::kForward, .micro_batch = 1}, 3),
+                              .ready_ns = 10 * i,
+                              .step = static_cast<std::int32_t>(i * 10 / count),
+                              .rank = rank,
+                              .queue = sends ? Queue::kSendNext : Queue::kCompute,
+                              .op_class = sends ? OpClass::kPpComm : OpClass::kGemm});
+    if (i % 4 == 0) {
+      timeline.memory.push_back(
+          {.time_ns = 10 * i,
+           .bytes = 1000 + i,
+           .rank = static_cast<std::int16_t>(i / 4 % 2),
+           .category = i % 400 == 0 ? Category::kParameters : Category::kActivations});
+    }
+  }
+  DeriveSteps(timeline);
+  SortTimeline(timeline);
+  return timeline;
+}
+
+// What SpanSummer makes of the spans themselves.
+SpanSums SumsOf(const Timeline& timeline) {
+  SpanSummer summer(static_cast<std::int64_t>(timeline.spans.size()));
+  for (const Span& span : timeline.spans) {
+    summer.Add(span.rank, span.queue, span.start_ns, span.end_ns, WorkOf(span.op, span.op_class));
+  }
+  return summer.Take();
+}
+
+TEST(StoredSums, AreKeptWithALongRunAndAreThoseOfItsSpans) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  const Timeline timeline = LongTimeline(kLeastSummedSpans);
+  StoreTimeline(path, timeline);
+  const auto reader = StoreReader::Open(path).value();
+  const auto kept = UnpackSums(reader.Attachment(1, kSumsAttachment).value());
+  ASSERT_TRUE(kept.has_value()) << kept.error().message;
+  EXPECT_EQ(kept->tracks, SumsOf(timeline).tracks);
+  EXPECT_FALSE(kept->levels.empty());
+  EXPECT_EQ(reader.LoadSums(1)->tracks, kept->tracks);
+}
+
+TEST(StoredSums, AreMadeForARunThatHasNoneOrDamagedOnes) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  const Timeline timeline = LongTimeline(3'000);
+  StoreTimeline(path, timeline);
+  const SpanSums expected = SumsOf(timeline);
+  {
+    const auto reader = StoreReader::Open(path).value();
+    EXPECT_FALSE(reader.Attachment(1, kSumsAttachment).has_value());
+    EXPECT_EQ(reader.LoadSums(1)->tracks, expected.tracks);
+  }
+  // Of fewer spans than the run has, as after a change by hand, and no sums at all.
+  for (const std::string& body : {PackSums(SumsOf(LongTimeline(10))), std::string("no sums")}) {
+    Damage(path,
+           "INSERT OR REPLACE INTO attachment(run_id, name, body) VALUES(1, 'span_sums', "
+           "zeroblob(0))");
+    std::string hex;
+    for (const unsigned char c : body) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      hex += {kDigits[c / 16], kDigits[c % 16]};
+    }
+    Damage(path, "UPDATE attachment SET body = x'" + hex + "' WHERE name = 'span_sums'");
+    EXPECT_EQ(StoreReader::Open(path)->LoadSums(1)->tracks, expected.tracks);
+  }
+  Damage(path, "UPDATE span SET duration_ns = -5 WHERE start_ns = 0");
+  EXPECT_EQ(StoreReader::Open(path)->LoadSums(1).error().code, ErrorCode::kCorruptInput);
+  EXPECT_EQ(StoreReader::Open(path)->LoadSums(7).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(StoredSums, FindTheMemorySamplesOfAWindowAsReadingAllDoes) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  const std::int64_t count = 40'000;
+  StoreTimeline(path, LongTimeline(count));
+  const auto reader = StoreReader::Open(path).value();
+  const SpanSums sums = reader.LoadSums(1).value();
+  for (const std::int64_t start : {std::int64_t{0}, 3 * count, 5 * count + 3, 9 * count}) {
+    const std::pair window(start, start + 2'000);
+    const Timeline whole = reader.LoadRun(1, {.window_ns = window})->timeline;
+    const Timeline part = reader.LoadRun(1, {.window_ns = window, .sums = &sums})->timeline;
+    ASSERT_EQ(part.memory.size(), whole.memory.size()) << start;
+    for (std::size_t i = 0; i < part.memory.size(); ++i) {
+      EXPECT_EQ(part.memory[i].bytes, whole.memory[i].bytes);
+      EXPECT_EQ(part.memory[i].category, whole.memory[i].category);
+      // One from before may be told as of the moment of the levels.
+      EXPECT_EQ(std::max(part.memory[i].time_ns, start), std::max(whole.memory[i].time_ns, start));
+    }
+  }
+}
+
+TEST(StoredSums, LeaveWindowsAndNamesWhereNoSpansAreAskedFor) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  const Timeline timeline = LongTimeline(1'000);
+  StoreTimeline(path, timeline);
+  const Timeline read = LoadFrom(path, 1, {.spans = false})->timeline;
+  EXPECT_TRUE(read.spans.empty());
+  EXPECT_TRUE(read.memory.empty());
+  EXPECT_EQ(read.steps.size(), timeline.steps.size());
+}
+
+}  // namespace
+}  // namespace foretrain

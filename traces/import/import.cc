@@ -1,0 +1,377 @@
+#include "traces/import/import.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "traces/import/byte_source.h"
+#include "traces/import/json_events.h"
+#include "traces/import/kineto.h"
+#include "traces/import/nsys.h"
+#include "traces/import/own_trace.h"
+#include "traces/import/rank_timeline.h"
+#include "traces/store/sqlite.h"
+
+namespace foretrain {
+namespace {
+
+using namespace trace_import;
+
+constexpr std::int64_t kMostEvents = std::int64_t{1} << 26;
+constexpr std::size_t kMostRanks = 1 << 15;
+// Files of one job are written within this time; beyond it their clocks are not the same.
+constexpr std::int64_t kOneClockNs = 3600LL * 1'000'000'000;
+
+std::string FileName(const std::string& path) {
+  return Printable(std::filesystem::path(path).filename().string(), 200);
+}
+
+enum class FileType { kText, kStore, kDatabase, kNsightReport, kOther };
+
+// Whether the count that `query` makes of a database's tables is at least `least`.
+bool HasTables(const std::string& path, const char* query, std::int64_t least) {
+  const auto database = store_internal::Database::Open(path, store_internal::OpenMode::kRead, "");
+  if (!database.has_value()) return false;
+  const auto tables = (*database)->Number(query);
+  return tables.has_value() && *tables >= least;
+}
+
+bool IsStore(const std::string& path) {
+  return HasTables(path,
+                   "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('run', "
+                   "'batch', 'enum_name')",
+                   3);
+}
+
+bool IsNsightExport(const std::string& path) {
+  return HasTables(path,
+                   "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND (name = "
+                   "'NVTX_EVENTS' OR name LIKE 'CUPTI_ACTIVITY_KIND_%')",
+                   1);
+}
+
+Result<FileType> TypeOf(FileSystem& files, const std::string& path) {
+  FT_ASSIGN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  std::array<char, 64> first{};
+  FT_ASSIGN(const std::int64_t read, file->ReadAt(0, std::as_writable_bytes(std::span(first))));
+  const std::string_view text(first.data(), static_cast<std::size_t>(read));
+  if (text.starts_with("SQLite format 3"))
+    return IsStore(path) ? FileType::kStore : FileType::kDatabase;
+  if (text.starts_with("\x1f\x8b")) return FileType::kText;
+  if (text.starts_with("NVTX") || path.ends_with(".nsys-rep") || path.ends_with(".qdrep")) {
+    return FileType::kNsightReport;
+  }
+  const std::size_t at = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  const bool json = at != std::string_view::npos && (text[at] == '{' || text[at] == '[');
+  return json ? FileType::kText : FileType::kOther;
+}
+
+// All that files hold, until ranks are given.
+struct ReadFiles {
+  std::vector<RankEvents> ranks;
+  std::vector<OwnRun> own;
+  std::vector<std::string> notes;
+  std::int64_t own_invalid = 0;
+  std::int64_t events = 0;
+};
+
+class FileReader {
+ public:
+  FileReader(FileSystem& files, const ImportOptions& options) : files_(files), options_(options) {}
+
+  Result<void> Add(const std::string& path) {
+    FT_ASSIGN(const FileType type, TypeOf(files_, path));
+    const std::string where = Printable(path, 512);
+    switch (type) {
+      case FileType::kText:
+        return AddJson(path);
+      case FileType::kDatabase:
+        return AddNsys(path);
+      case FileType::kStore:
+        return Fail(ErrorCode::kInvalidArgument,
+                    where + ": a store of foretrain; open it: `foretrain view " + where + "`");
+      case FileType::kNsightReport:
+        return Fail(ErrorCode::kUnsupported,
+                    where +
+                        ": a report of Nsight Systems; import its database: `nsys export --type "
+                        "sqlite " +
+                        where + "`");
+      default:
+        return Fail(ErrorCode::kCorruptInput,
+                    where + ": neither JSON (plain or gzip) nor a database of Nsight Systems");
+    }
+  }
+
+  ReadFiles Take() { return std::move(out_); }
+
+ private:
+  bool Tell(const std::string& path, std::int64_t read, std::int64_t all) const {
+    if (!options_.progress) return true;
+    const double share = all > 0 ? static_cast<double>(read) / static_cast<double>(all) : 1.0;
+    return options_.progress({"reading " + FileName(path), std::clamp(share, 0.0, 1.0)});
+  }
+
+  Result<void> AddJson(const std::string& path) {
+    FT_ASSIGN(const std::unique_ptr<ByteSource> source, OpenBytes(files_, path));
+    KinetoReader kineto;
+    OwnTraceReader own;
+    bool too_many = false;
+    const JsonSinks sinks{
+        .event =
+            [&](const JsonEvent& event) {
+              too_many = ++out_.events > kMostEvents;
+              if (!too_many && !own.Take(event)) kineto.Take(event);
+            },
+        .note = [&kineto](const JsonNote& note) { kineto.Take(note); },
+        .go_on = [&](std::int64_t read,
+                     std::int64_t all) { return !too_many && Tell(path, read, all); }};
+    const Result<JsonReading> reading = ReadJsonEvents(*source, path, sinks);
+    if (too_many) {
+      return Fail(ErrorCode::kResourceExhausted, Printable(path, 512) + ": more than " +
+                                                     std::to_string(kMostEvents) +
+                                                     " events in all; import fewer ranks or steps");
+    }
+    if (!reading.has_value()) return Fail(reading.error().code, reading.error().message);
+    if (reading->cut_at.has_value()) {
+      out_.notes.push_back(FileName(path) + " ends too early, at byte " +
+                           std::to_string(*reading->cut_at) + ": its writer was stopped; the " +
+                           std::to_string(reading->events) + " events before it were imported");
+    }
+    std::vector<OwnRun> runs = own.Finish();
+    out_.own_invalid += own.invalid();
+    if (runs.empty()) {
+      out_.ranks.push_back(kineto.Finish());
+      out_.ranks.back().source = FileName(path);
+    }
+    for (OwnRun& run : runs) out_.own.push_back(std::move(run));
+    return {};
+  }
+
+  Result<void> AddNsys(const std::string& path) {
+    if (!Tell(path, 0, 1)) return Fail(ErrorCode::kAborted, "the import was stopped");
+    FT_ASSIGN(std::vector<RankEvents> processes, ReadNsys(path, [&] { return Tell(path, 0, 1); }));
+    for (RankEvents& process : processes) {
+      out_.events += std::ssize(process.events);
+      process.source = FileName(path) + ", " + process.source;
+      out_.ranks.push_back(std::move(process));
+    }
+    return {};
+  }
+
+  FileSystem& files_;
+  const ImportOptions& options_;
+  ReadFiles out_;
+};
+
+// The ranks that the traces say, or the order of the files.
+Result<std::vector<int>> NumberRanks(const std::vector<RankEvents>& ranks,
+                                     std::vector<std::string>& notes) {
+  std::set<int> said;
+  bool all = true;
+  for (const RankEvents& rank : ranks) all = all && rank.rank && said.insert(*rank.rank).second;
+  std::vector<int> numbers;
+  for (const RankEvents& rank : ranks) {
+    numbers.push_back(all ? *rank.rank : static_cast<int>(numbers.size()));
+    if (static_cast<std::size_t>(numbers.back()) < kMostRanks) continue;
+    return Fail(ErrorCode::kInvalidArgument, rank.source + ": rank " +
+                                                 std::to_string(numbers.back()) + "; ranks below " +
+                                                 std::to_string(kMostRanks) + " can be imported");
+  }
+  if (all || ranks.size() < 2) return numbers;
+  std::string note = said.empty()
+                         ? "the traces do not say their ranks: they are numbered in order"
+                         : "the traces do not say different ranks: they are numbered in order";
+  for (std::size_t i = 0; i < ranks.size() && i < 16; ++i) {
+    note += (i == 0 ? " (rank " : ", rank ") + std::to_string(i) + " " + ranks[i].source;
+  }
+  notes.push_back(note + (ranks.size() > 16 ? ", ...)" : ")"));
+  return numbers;
+}
+
+std::int64_t FirstNs(const RankEvents& rank) {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const RawEvent& event : rank.events) first = std::min(first, event.start_ns);
+  for (const MemorySample& sample : rank.memory) first = std::min(first, sample.time_ns);
+  return first;
+}
+
+// What to add to each rank's times, so that the first event of all is at 0.
+std::vector<std::int64_t> OffsetsOf(const std::vector<RankEvents>& ranks,
+                                    std::vector<std::string>& notes) {
+  std::vector<std::int64_t> firsts;
+  for (const RankEvents& rank : ranks) firsts.push_back(rank.base_ns + FirstNs(rank));
+  const auto [least, most] = std::minmax_element(firsts.begin(), firsts.end());
+  const bool one_clock = *most - *least <= kOneClockNs;
+  if (!one_clock) {
+    notes.push_back(
+        "the traces' clocks are more than an hour apart: each rank begins with its own first "
+        "event");
+  }
+  std::vector<std::int64_t> offsets;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    offsets.push_back(ranks[i].base_ns - (one_clock ? *least : firsts[i]));
+  }
+  return offsets;
+}
+
+void WriteRank(JsonWriter& json, int number, const RankEvents& rank, const RankTimeline& made) {
+  json.BeginObject().Field("rank", number).Field("source", rank.source);
+  json.Name("devices").BeginArray();
+  for (const RawDevice& device : rank.devices) {
+    json.BeginObject().Field("id", device.id).Field("name", Printable(device.name));
+    json.Field("memory_bytes", device.memory_bytes).EndObject();
+  }
+  json.EndArray().Name("queues").BeginArray();
+  for (const QueueUse& use : made.queues) {
+    json.BeginObject().Field("process", Printable(use.process));
+    json.Field("thread", Printable(use.thread)).Field("queue", Name(use.queue));
+    json.Field("spans", use.spans).EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
+void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
+  std::int64_t unclosed = 0;
+  bool memory = false, device = false, groups = true;
+  for (const RankEvents& rank : ranks) {
+    unclosed += rank.unclosed;
+    memory = memory || !rank.memory.empty();
+    device = device || rank.HasDevice();
+    run.totals.invalid += rank.invalid;
+  }
+  for (const Span& span : run.timeline.spans) groups = groups && span.op_class != OpClass::kDpComm;
+  if (unclosed > 0) {
+    run.notes.push_back(std::to_string(unclosed) +
+                        " events were begun and never ended: they end with the trace");
+  }
+  if (!device) {
+    run.notes.push_back("no device in the trace: the host's ops are shown as the compute");
+  }
+  if (memory) {
+    run.notes.push_back(
+        "the trace says how much memory is allocated, not what for: all of it is shown as "
+        "workspace");
+  }
+  if (!groups) {
+    run.notes.push_back(
+        "collectives whose group the trace does not say are shown as those of data parallelism");
+  }
+}
+
+Result<TraceRun> MakeRun(std::vector<RankEvents> ranks, std::vector<std::string> notes,
+                         const ImportOptions& options) {
+  TraceRun run;
+  run.notes = std::move(notes);
+  FT_ASSIGN(const std::vector<int> numbers, NumberRanks(ranks, run.notes));
+  const std::vector<std::int64_t> offsets = OffsetsOf(ranks, run.notes);
+  const OpTable table;
+  OpIds ids;
+  JsonWriter details;
+  details.BeginObject().Field("imported", true).Name("ranks").BeginArray();
+  std::set<std::string> said;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    RankTimeline made = TimelineOfRank(
+        ranks[i], table,
+        {.rank = numbers[i], .offset_ns = offsets[i], .step_name = options.step_name}, ids);
+    WriteRank(details, numbers[i], ranks[i], made);
+    Timeline& timeline = run.timeline;
+    timeline.world = std::max({timeline.world, numbers[i] + 1, ranks[i].world.value_or(0)});
+    timeline.spans.insert(timeline.spans.end(), made.spans.begin(), made.spans.end());
+    timeline.steps.insert(timeline.steps.end(), made.steps.begin(), made.steps.end());
+    timeline.memory.insert(timeline.memory.end(), made.memory.begin(), made.memory.end());
+    for (std::string& note : made.notes) {
+      if (said.insert(note).second) run.notes.push_back(std::move(note));
+    }
+  }
+  run.details_json = details.EndArray().EndObject().Take();
+  run.recorded_ranks = static_cast<int>(ranks.size());
+  run.timeline.op_names = ids.TakeNames();
+  AddNotes(ranks, run);
+  SortTimeline(run.timeline);
+  return run;
+}
+
+TraceRun RunOf(OwnRun own) {
+  TraceRun run{.label = std::move(own.title), .timeline = std::move(own.timeline)};
+  std::set<int> ranks;
+  for (const Span& span : run.timeline.spans) ranks.insert(span.rank);
+  run.recorded_ranks = static_cast<int>(ranks.size());
+  run.details_json = "{\"imported\":true,\"exported_by\":\"foretrain\"}";
+  DeriveSteps(run.timeline);
+  return run;
+}
+
+}  // namespace
+
+Result<std::vector<TraceRun>> ReadTraces(FileSystem& files, std::span<const std::string> paths,
+                                         const ImportOptions& options) {
+  FileReader reader(files, options);
+  std::string names;
+  for (const std::string& path : paths) {
+    FT_TRY(reader.Add(path));
+    if (names.size() < 200) names += (names.empty() ? "" : ", ") + FileName(path);
+  }
+  ReadFiles read = reader.Take();
+  for (RankEvents& rank : read.ranks) DropFar(rank);
+  std::erase_if(read.ranks,
+                [](const RankEvents& rank) { return rank.events.empty() && rank.memory.empty(); });
+  if (read.ranks.empty() && read.own.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                names + ": a trace of " + std::to_string(read.events) +
+                    " events, none of which is a kernel, a copy, an op or an annotation; was the "
+                    "profiler running?");
+  }
+  std::vector<TraceRun> runs;
+  for (OwnRun& own : read.own) {
+    runs.push_back(RunOf(std::move(own)));
+    runs.back().totals.invalid = std::exchange(read.own_invalid, 0);
+    if (read.ranks.empty()) runs.back().notes = read.notes;
+  }
+  if (!read.ranks.empty()) {
+    FT_ASSIGN(TraceRun run, MakeRun(std::move(read.ranks), std::move(read.notes), options));
+    run.label = names;
+    runs.push_back(std::move(run));
+  }
+  for (TraceRun& run : runs) {
+    if (!options.label.empty()) run.label = options.label;
+  }
+  return runs;
+}
+
+Result<ImportedRun> StoreTrace(Store& store, TraceRun run, const ImportOptions& options) {
+  ImportedRun out{.label = run.label, .ranks = run.recorded_ranks, .totals = run.totals};
+  out.spans = std::ssize(run.timeline.spans);
+  std::set<std::int32_t> steps;
+  for (const StepWindow& window : run.timeline.steps) steps.insert(window.step);
+  out.steps = std::ssize(steps);
+  out.notes = run.notes;
+  if (options.progress && !options.progress({"storing " + run.label, 0.0})) {
+    return Fail(ErrorCode::kAborted, "the import was stopped");
+  }
+  RunSetup setup{
+      .kind = RunKind::kImported, .label = run.label, .world = std::max(1, run.timeline.world)};
+  setup.forecast = options.forecast;
+  setup.details_json = std::move(run.details_json);
+  FT_ASSIGN(const std::unique_ptr<RunRecorder> recorder, store.BeginRun(setup));
+  out.id = recorder->id();
+  const Metrics metrics = ComputeMetrics(run.timeline);
+  FT_TRY(recorder->AddTimeline(std::move(run.timeline)));
+  FT_TRY(recorder->AddMetrics(Flatten(metrics)));
+  FT_TRY(recorder->AddTotals(run.totals));
+  for (const std::string& note : run.notes) FT_TRY(recorder->AddNote(note));
+  FT_TRY(recorder->Finish(RunStatus::kFinished));
+  return out;
+}
+
+Result<bool> LooksLikeTrace(FileSystem& files, const std::string& path) {
+  FT_ASSIGN(const FileType type, TypeOf(files, path));
+  if (type == FileType::kDatabase) return IsNsightExport(path);
+  return type == FileType::kText || type == FileType::kNsightReport;
+}
+
+}  // namespace foretrain

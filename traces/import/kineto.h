@@ -1,0 +1,53 @@
+// Chrome events as PyTorch's profiler (Kineto) writes them, and plain ones of other programs, as
+// raw events. Leaves out foretrain's own exports (own_trace.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "traces/import/json_events.h"
+#include "traces/import/raw_events.h"
+
+namespace foretrain::trace_import {
+
+// Takes the events of one file in the order of the text, which is any order of time.
+class KinetoReader {
+ public:
+  void Take(const JsonEvent& event);
+  void Take(const JsonNote& note);
+  // The events, with B and E events put together and flows joined.
+  RankEvents Finish();
+
+ private:
+  struct Flow {
+    RawPoint at{};
+    std::int64_t number = 0;
+  };
+  struct Open {
+    std::int64_t start_ns = 0;
+    std::uint32_t name = 0;
+    RawKind kind = RawKind::kRange;
+  };
+
+  void TakeComplete(const JsonEvent& event);
+  void TakeBegin(const JsonEvent& event);
+  void TakeEnd(const JsonEvent& event);
+  void TakeFlow(const JsonEvent& event);
+  void TakeInstant(const JsonEvent& event);
+  void TakeMetadata(const JsonEvent& event);
+  void CloseOpen();
+  void JoinLaunches();
+  std::int64_t NumberOf(const std::string& flow);
+
+  RankEvents out_;
+  std::map<std::uint32_t, std::vector<Open>> open_;             // by track, innermost last
+  std::vector<Flow> launches_;                                  // "ac2g"
+  std::unordered_map<std::string, std::int64_t> flow_numbers_;  // of ids that are no numbers
+  std::int64_t host_bytes_ = 0;                                 // live, summed from its changes
+  std::int64_t last_ns_ = 0;
+};
+
+}  // namespace foretrain::trace_import

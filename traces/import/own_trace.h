@@ -1,0 +1,50 @@
+// Reads back what traces/chrome_trace.h writes: runs with their own ids, exactly. Leaves out other
+// programs' traces (kineto.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "traces/import/json_events.h"
+#include "traces/timeline.h"
+
+namespace foretrain::trace_import {
+
+struct OwnRun {
+  std::string title{};  // "measured 3 (8b-dp4)"
+  Timeline timeline{};
+};
+
+class OwnTraceReader {
+ public:
+  // Whether the event was one of ours, and was taken. Processes are told by their titles, which
+  // come before their events.
+  bool Take(const JsonEvent& event);
+
+  std::vector<OwnRun> Finish();  // timelines sorted
+  std::int64_t invalid() const { return invalid_; }
+
+ private:
+  static constexpr int kSteps = kQueueCount;  // the thread of step windows
+  struct Process {
+    std::size_t run = 0;
+    std::int16_t rank = 0;
+    std::map<std::string, int> threads{};  // by number: a queue or kSteps
+    std::map<std::pair<Space, Category>, std::int64_t> live{};
+  };
+
+  bool TakeTitle(const JsonEvent& event);
+  void TakeSpan(const JsonEvent& event, const Process& process);
+  void TakeMemory(const JsonEvent& event, Process& process);
+
+  std::vector<OwnRun> runs_;
+  std::map<std::string, Process> processes_;
+  std::int64_t invalid_ = 0;
+};
+
+}  // namespace foretrain::trace_import

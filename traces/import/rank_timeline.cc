@@ -1,0 +1,285 @@
+#include "traces/import/rank_timeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text.h"
+#include "traces/import/host_context.h"
+
+namespace foretrain::trace_import {
+namespace {
+
+// A kernel that starts so long after its launch and after the one before it on its stream waited
+// for something else: an event, a peer.
+constexpr std::int64_t kLaunchNs = 10'000;
+// A stream runs one thing at a time: what begins so little before the one before it ends was
+// rounded, and begins with that end.
+constexpr std::int64_t kRoundingNs = 1'000;
+constexpr std::int32_t kNoStep = -1;
+
+class Builder {
+ public:
+  Builder(const RankEvents& events, const OpTable& table, const RankOptions& options, OpIds& ids)
+      : events_(events),
+        table_(table),
+        options_(options),
+        ids_(ids),
+        context_(ContextOf(events, table, options.step_name)),
+        meanings_(events.names.size()) {
+    has_device_ = events.HasDevice();
+  }
+
+  RankTimeline Build() {
+    FindCalls();
+    FindSteps();
+    AddDevice();
+    AddHost();
+    EndLastStep();
+    AddMemory();
+    for (const auto& [place, spans] : uses_) {
+      const RawTrack& track = events_.tracks[place.first];
+      out_.queues.push_back({track.process, track.thread, place.second, spans});
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::int64_t Moved(std::int64_t time_ns) const { return time_ns + options_.offset_ns; }
+
+  void FindCalls() {
+    for (std::uint32_t i = 0; i < events_.events.size(); ++i) {
+      const RawEvent& event = events_.events[i];
+      if (event.kind == RawKind::kCall && event.correlation >= 0) {
+        calls_.try_emplace(event.correlation, i);
+      }
+    }
+  }
+
+  const RawEvent* CallOf(const RawEvent& event) const {
+    const auto found = calls_.find(event.correlation);
+    return event.correlation < 0 || found == calls_.end() ? nullptr
+                                                          : &events_.events[found->second];
+  }
+
+  // Steps' numbers as the ranges say them where they rise, else in order from 0.
+  void FindSteps() {
+    if (context_.steps.empty()) return AddOnlyStep();
+    std::vector<std::pair<int, const RawEvent*>> found;
+    bool rise = true;
+    for (const std::uint32_t i : context_.steps) {
+      const RawEvent& event = events_.events[i];
+      const std::string& name = events_.names.Text(event.name);
+      const std::optional<int> number = options_.step_name.empty()
+                                            ? table_.FindRange(name).step
+                                            : NumberBehind(name, options_.step_name);
+      // The same range of another thread.
+      if (!found.empty() && event.start_ns < found.back().second->end_ns) continue;
+      rise = rise && number.has_value() && (found.empty() || *number > found.back().first);
+      found.emplace_back(number.value_or(0), &event);
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::int64_t end =
+          i + 1 < found.size() ? found[i + 1].second->start_ns : found[i].second->end_ns;
+      AddStep(rise ? found[i].first : static_cast<int>(i), found[i].second->start_ns, end);
+    }
+    if (!rise)
+      out_.notes.push_back("steps are numbered in order: their ranges have no rising ones");
+  }
+
+  void AddOnlyStep() {
+    std::int64_t start = std::numeric_limits<std::int64_t>::max();
+    std::int64_t end = std::numeric_limits<std::int64_t>::min();
+    for (const RawEvent& event : events_.events) {
+      start = std::min(start, event.start_ns);
+      end = std::max(end, event.end_ns);
+    }
+    if (start <= end) AddStep(0, start, end);
+  }
+
+  void AddStep(int number, std::int64_t start_ns, std::int64_t end_ns) {
+    out_.steps.push_back({.start_ns = Moved(start_ns),
+                          .end_ns = Moved(end_ns),
+                          .step = number,
+                          .rank = static_cast<std::int16_t>(options_.rank)});
+  }
+
+  // Of moved time.
+  std::int32_t StepAt(std::int64_t time_ns) const {
+    auto at = std::upper_bound(
+        out_.steps.begin(), out_.steps.end(), time_ns,
+        [](std::int64_t time, const StepWindow& step) { return time < step.start_ns; });
+    if (at == out_.steps.begin()) return kNoStep;
+    --at;
+    return time_ns <= at->end_ns ? at->step : kNoStep;
+  }
+
+  // Kernels by time: calls of a name are numbered in the order in which the device ran them.
+  std::vector<std::uint32_t> DeviceOrder() const {
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t i = 0; i < events_.events.size(); ++i) {
+      if (IsOnDevice(events_.events[i].kind)) order.push_back(i);
+    }
+    const auto key = [this](std::uint32_t i) {
+      const RawEvent& event = events_.events[i];
+      return std::tuple(event.start_ns, event.track, event.end_ns, i);
+    };
+    std::sort(order.begin(), order.end(),
+              [&key](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); });
+    return order;
+  }
+
+  void AddDevice() {
+    std::unordered_map<std::uint32_t, std::int64_t> stream_ends;
+    for (const std::uint32_t i : DeviceOrder()) {
+      const RawEvent& event = events_.events[i];
+      const RawEvent* const call = CallOf(event);
+      const NameMeaning meaning = MeaningOf(event);
+      Surroundings around;
+      if (call != nullptr) around = context_.of[calls_.at(event.correlation)];
+      if (meaning.pass != Pass::kNone) around.pass = meaning.pass;
+      const std::int64_t issued = call != nullptr ? call->start_ns : event.start_ns;
+      const OpId id = IdOf(event, meaning, around, StepAt(Moved(issued)));
+      if (call != nullptr) launched_.try_emplace(event.correlation, id);
+
+      const auto [stream_end, is_first] =
+          stream_ends.try_emplace(event.track, std::numeric_limits<std::int64_t>::min());
+      const std::int64_t before = stream_end->second;
+      const bool rounded = !is_first && event.start_ns < before &&
+                           before - event.start_ns <= kRoundingNs && before <= event.end_ns;
+      const std::int64_t start = rounded ? before : event.start_ns;
+      const bool waited = start - (is_first ? issued : std::max(issued, before)) > kLaunchNs;
+      stream_end->second = std::max(before, event.end_ns);
+      AddSpan(event, start, event.end_ns,
+              {.op = id,
+               .bytes = event.bytes,
+               .ready_ns = Moved(waited ? start : std::min(issued, start)),
+               .step = StepAt(Moved(issued)),
+               .queue = QueueOfDevice(event, meaning),
+               .op_class = meaning.op_class});
+    }
+  }
+
+  void AddHost() {
+    std::unordered_map<std::uint32_t, OpId> ids;  // by event
+    for (const Stretch& stretch : context_.stretches) {
+      const RawEvent& event = events_.events[stretch.event];
+      NameMeaning meaning = MeaningOf(event);
+      if (has_device_ || event.kind == RawKind::kCall) meaning = {.op_class = OpClass::kHost};
+      const std::int32_t step = StepAt(Moved(event.start_ns));
+      const auto [id, is_new] = ids.try_emplace(stretch.event, kNoOp);
+      if (is_new) id->second = HostId(event, meaning, context_.of[stretch.event], step);
+      AddSpan(event, stretch.start_ns, stretch.end_ns,
+              {.op = id->second,
+               .ready_ns = Moved(stretch.start_ns),
+               .step = step,
+               .queue = QueueOf(meaning),
+               .op_class = meaning.op_class});
+    }
+  }
+
+  OpId HostId(const RawEvent& event, const NameMeaning& meaning, Surroundings around,
+              std::int32_t step) {
+    const auto launched = launched_.find(event.correlation);
+    if (event.correlation >= 0 && launched != launched_.end()) return launched->second;
+    if (meaning.pass == Pass::kUpdate) around.pass = meaning.pass;
+    return IdOf(event, meaning, around, step);
+  }
+
+  OpId IdOf(const RawEvent& event, const NameMeaning& meaning, const Surroundings& around,
+            std::int32_t step) {
+    CallKey key{.pass = around.pass, .layer = around.layer, .micro_batch = around.micro_batch};
+    if (meaning.kind.has_value()) key.kind = *meaning.kind;
+    if (around.pass == Pass::kUpdate && IsCompute(meaning.op_class)) {
+      key.kind = InstructionKind::kOptimizerStep;
+    }
+    if (meaning.op_class == OpClass::kCopy) {
+      key.kind = QueueOfDevice(event, meaning) == Queue::kD2h ? InstructionKind::kCopyOut
+                                                              : InstructionKind::kCopyIn;
+    }
+    return ids_.Next(key, events_.names.Text(event.name), options_.rank, step);
+  }
+
+  NameMeaning MeaningOf(const RawEvent& event) {
+    std::optional<NameMeaning>& known = meanings_[event.name];
+    const std::string& name = events_.names.Text(event.name);
+    if (event.kind == RawKind::kSet) return {};
+    if (event.kind == RawKind::kCopy) {
+      const bool host = Crosses(name, "HtoD") || Crosses(name, "DtoH");
+      return {.op_class = host ? OpClass::kCopy : OpClass::kMemoryBound};
+    }
+    if (event.kind == RawKind::kCall) return {.op_class = OpClass::kHost};
+    if (!known.has_value()) {
+      const NamePlace place = event.kind == RawKind::kKernel ? NamePlace::kKernel : NamePlace::kOp;
+      known = table_.Find(place, name).value_or(NameMeaning{});
+    }
+    NameMeaning meaning = *known;
+    if (event.group > 0 && IsCommunication(meaning.op_class)) {
+      const auto group = table_.Find(NamePlace::kGroup, events_.names.Text(event.group - 1));
+      if (group.has_value()) meaning.op_class = group->op_class;
+    }
+    return meaning;
+  }
+
+  static bool Crosses(std::string_view name, std::string_view way) {
+    return name.find(way) != std::string_view::npos;
+  }
+
+  Queue QueueOfDevice(const RawEvent& event, const NameMeaning& meaning) const {
+    if (meaning.op_class != OpClass::kCopy) return QueueOf(meaning);
+    return Crosses(events_.names.Text(event.name), "DtoH") ? Queue::kD2h : Queue::kH2d;
+  }
+
+  void AddSpan(const RawEvent& event, std::int64_t start_ns, std::int64_t end_ns, Span span) {
+    span.start_ns = Moved(start_ns);
+    span.end_ns = Moved(end_ns);
+    span.rank = static_cast<std::int16_t>(options_.rank);
+    out_.spans.push_back(span);
+    ++uses_[{event.track, span.queue}];
+  }
+
+  // What the last step launched may run on after its range.
+  void EndLastStep() {
+    if (out_.steps.empty()) return;
+    StepWindow& last = out_.steps.back();
+    for (const Span& span : out_.spans) {
+      if (span.step == last.step) last.end_ns = std::max(last.end_ns, span.end_ns);
+    }
+  }
+
+  void AddMemory() {
+    for (MemorySample sample : events_.memory) {
+      sample.time_ns = Moved(sample.time_ns);
+      sample.rank = static_cast<std::int16_t>(options_.rank);
+      // Of a training on the host, whose memory is that of its device.
+      if (!has_device_) sample.space = Space::kDevice;
+      out_.memory.push_back(sample);
+    }
+  }
+
+  const RankEvents& events_;
+  const OpTable& table_;
+  const RankOptions& options_;
+  OpIds& ids_;
+  HostContext context_;
+  std::vector<std::optional<NameMeaning>> meanings_;       // by name, of kernels and ops
+  std::unordered_map<std::int64_t, std::uint32_t> calls_;  // by correlation
+  std::unordered_map<std::int64_t, OpId> launched_;        // by correlation: the first of them
+  std::map<std::pair<std::uint32_t, Queue>, std::int64_t> uses_;
+  bool has_device_ = false;
+  RankTimeline out_;
+};
+
+}  // namespace
+
+RankTimeline TimelineOfRank(const RankEvents& events, const OpTable& table,
+                            const RankOptions& options, OpIds& ids) {
+  return Builder(events, table, options, ids).Build();
+}
+
+}  // namespace foretrain::trace_import

@@ -1,0 +1,51 @@
+#include "traces/import/raw_events.h"
+
+#include <algorithm>
+
+namespace foretrain::trace_import {
+
+std::uint32_t NameTable::Of(std::string_view name) {
+  const auto found = numbers_.find(name);
+  if (found != numbers_.end()) return found->second;
+  texts_.emplace_back(name);
+  const auto number = static_cast<std::uint32_t>(texts_.size() - 1);
+  numbers_.emplace(texts_.back(), number);
+  return number;
+}
+
+std::uint32_t RankEvents::TrackOf(std::string_view process, std::string_view thread) {
+  key_.assign(process);
+  key_ += '\0';
+  key_ += thread;
+  const auto [at, is_new] =
+      track_numbers_.try_emplace(key_, static_cast<std::uint32_t>(tracks.size()));
+  if (is_new) tracks.push_back({std::string(process), std::string(thread)});
+  return at->second;
+}
+
+bool RankEvents::HasDevice() const {
+  return std::any_of(events.begin(), events.end(),
+                     [](const RawEvent& event) { return IsOnDevice(event.kind); });
+}
+
+void DropFar(RankEvents& events) {
+  std::vector<std::int64_t> starts;
+  for (const RawEvent& event : events.events) starts.push_back(event.start_ns);
+  if (starts.empty()) {
+    for (const MemorySample& sample : events.memory) starts.push_back(sample.time_ns);
+  }
+  if (starts.empty()) return;
+  const auto middle = starts.begin() + std::ssize(starts) / 2;
+  std::nth_element(starts.begin(), middle, starts.end());
+  const auto is_far = [median = *middle](std::int64_t time_ns) {
+    return time_ns < median - kFarNs || time_ns > median + kFarNs;
+  };
+  events.invalid +=
+      static_cast<std::int64_t>(std::erase_if(events.events, [&is_far](const RawEvent& event) {
+        return is_far(event.start_ns) || event.end_ns - event.start_ns > kFarNs;
+      }));
+  std::erase_if(events.memory,
+                [&is_far](const MemorySample& sample) { return is_far(sample.time_ns); });
+}
+
+}  // namespace foretrain::trace_import

@@ -1,0 +1,137 @@
+#include "traces/metrics/stored_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "base/units.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double kMostBytes = 9e15;  // beyond this a double is not a whole number of bytes
+
+// Sets the field of a step that `name` stands for; false: of none.
+bool SetOfStep(std::string_view name, double value, StepMetrics& step) {
+  const std::map<std::string_view, std::optional<double> StepMetrics::*> ratios{
+      {"tokens_per_s", &StepMetrics::tokens_per_s},
+      {"mfu", &StepMetrics::mfu},
+      {"hfu", &StepMetrics::hfu},
+      {"bubble", &StepMetrics::bubble},
+      {"bubble_overhead", &StepMetrics::bubble_overhead},
+      {"overlap", &StepMetrics::overlap},
+  };
+  const std::map<std::string_view, double ClassSeconds::*> seconds{
+      {"window_s", &ClassSeconds::window_s},
+      {"compute_s", &ClassSeconds::compute_s},
+      {"exposed_communication_s", &ClassSeconds::exposed_communication_s},
+      {"exposed_copy_s", &ClassSeconds::exposed_copy_s},
+      {"host_s", &ClassSeconds::host_s},
+      {"idle_s", &ClassSeconds::idle_s},
+      {"dependency_wait_s", &ClassSeconds::dependency_wait_s},
+      {"peer_wait_s", &ClassSeconds::peer_wait_s},
+      {"host_wait_s", &ClassSeconds::host_wait_s},
+      {"drain_s", &ClassSeconds::drain_s},
+  };
+  if (const auto at = ratios.find(name); at != ratios.end()) {
+    step.*(at->second) = value;
+    return true;
+  }
+  if (const auto at = seconds.find(name); at != seconds.end()) {
+    step.classes.*(at->second) = value;
+    return true;
+  }
+  return false;
+}
+
+// "peak_SPACE_bytes" and "peak_SPACE_CATEGORY_bytes" of a rank.
+void AddToPeak(const MetricValue& figure, std::map<std::pair<int, Space>, MemoryPeak>& peaks) {
+  constexpr std::string_view kBegin = "peak_", kEnd = "_bytes";
+  std::string_view name = figure.name;
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return;
+  name = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+  const std::size_t under = name.find('_');
+  const auto space = ParseSpace(name.substr(0, under));
+  if (!space.has_value() || !(figure.value >= 0.0 && figure.value <= kMostBytes)) return;
+  MemoryPeak& peak = peaks[{figure.rank, *space}];
+  peak.rank = figure.rank;
+  peak.space = *space;
+  const auto bytes = static_cast<std::int64_t>(std::llround(figure.value));
+  if (under == std::string_view::npos) {
+    peak.bytes = bytes;
+  } else if (const auto category = ParseCategory(name.substr(under + 1))) {
+    peak.parts[static_cast<std::size_t>(*category)] = bytes;
+  }
+}
+
+std::vector<StepMetrics> StepsOf(std::span<const StepWindow> windows,
+                                 const MetricOptions& options) {
+  std::map<std::int32_t, std::int64_t> longest;
+  for (const StepWindow& window : windows) {
+    std::int64_t& most = longest[window.step];
+    most = std::max(most, window.end_ns - window.start_ns);
+  }
+  std::vector<StepMetrics> steps;
+  for (const auto& [step, length_ns] : longest) {
+    steps.push_back({.step = step, .time_s = SecondsFromNs(length_ns)});
+  }
+  const auto warmup = static_cast<std::size_t>(std::max(0, options.warmup_steps));
+  for (std::size_t i = 0; warmup < steps.size() && i < warmup; ++i) steps[i].counted = false;
+  return steps;
+}
+
+// The counted step whose time is the lower median; `steps` has one.
+const StepMetrics& MiddleOf(const std::vector<StepMetrics>& steps) {
+  std::vector<const StepMetrics*> counted;
+  for (const StepMetrics& step : steps) {
+    if (step.counted) counted.push_back(&step);
+  }
+  std::sort(counted.begin(), counted.end(), [](const StepMetrics* a, const StepMetrics* b) {
+    return std::tie(a->time_s, a->step) < std::tie(b->time_s, b->step);
+  });
+  return *counted[(counted.size() - 1) / 2];
+}
+
+}  // namespace
+
+Metrics MetricsOfFigures(std::span<const MetricValue> figures, std::span<const StepWindow> windows,
+                         const MetricOptions& options) {
+  Metrics metrics;
+  metrics.steps = StepsOf(windows, options);
+  std::map<std::pair<int, Space>, MemoryPeak> peaks;
+  for (const MetricValue& figure : figures) {
+    if (!std::isfinite(figure.value)) continue;
+    if (figure.rank >= 0 && figure.step == -1) AddToPeak(figure, peaks);
+    if (figure.rank != -1 || figure.step == -1) continue;
+    const auto at = std::lower_bound(
+        metrics.steps.begin(), metrics.steps.end(), figure.step,
+        [](const StepMetrics& step, std::int32_t wanted) { return step.step < wanted; });
+    if (at != metrics.steps.end() && at->step == figure.step) {
+      SetOfStep(figure.name, figure.value, *at);
+    }
+  }
+  for (const auto& [place, peak] : peaks) {
+    metrics.memory.push_back(peak);
+    std::int64_t& most = metrics.peak_bytes[static_cast<std::size_t>(peak.space)];
+    most = std::max(most, peak.bytes);
+  }
+  if (metrics.steps.empty()) return metrics;
+  std::vector<double> times;
+  for (const StepMetrics& step : metrics.steps) {
+    if (step.counted) times.push_back(step.time_s);
+  }
+  metrics.step_time_s = StatisticsOf(times);
+  metrics.overall = MiddleOf(metrics.steps);
+  metrics.overall->time_s = metrics.step_time_s.median;
+  for (const MetricValue& figure : figures) {
+    if (figure.rank != -1 || figure.step != -1 || !std::isfinite(figure.value)) continue;
+    if (SetOfStep(figure.name, figure.value, *metrics.overall)) continue;
+    if (figure.name == "coverage") metrics.coverage = figure.value;
+  }
+  return metrics;
+}
+
+}  // namespace foretrain
