@@ -57,7 +57,7 @@ ShownWindow::ShownWindow(const TemporaryFolder& folder, const std::string& argum
     return Ended() || !window_.empty();
   });
   EXPECT_TRUE(found && !window_.empty()) << "no window of that name; " << errors();
-  Hand("windowfocus " + window_);
+  RunCommand(folder_.path(), ". ./display; xdotool windowfocus " + window_);
 }
 
 ShownWindow::~ShownWindow() {
@@ -88,50 +88,48 @@ bool ShownWindow::UntilLabel(const std::string& part) {
   return Until(part, [&part](const json& shown) { return HasLabel(shown, part); });
 }
 
+// An idle window draws two frames for each event and none without: waits until these are drawn and,
+// where it draws without pause, a moment longer, in which the event gets there.
 void ShownWindow::Hand(const std::string& command) {
-  RunCommand(folder_.path(), ". ./display; exec xdotool " + command);
-}
-
-// An idle window draws two frames for each event, and one a second without any.
-void ShownWindow::WaitForFrames(int count) {
   const json before = Shown();
   const int first = before.is_null() ? 0 : before["frame"].get<int>();
-  Until("another frame",
-        [&](const json& shown) { return shown["frame"].get<int>() >= first + count; });
+  RunCommand(folder_.path(), ". ./display; exec xdotool " + command);
+  Until("the frames that follow " + command,
+        [&](const json& shown) { return shown["frame"].get<int>() >= first + 2; });
+  int last = -1;
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(kPause);
+    const int now = Shown()["frame"].get<int>();
+    if (now == last) return;
+    last = now;
+  }
 }
 
 void ShownWindow::MoveTo(int x, int y) {
   Hand("mousemove --window " + window_ + " " + std::to_string(x) + " " + std::to_string(y));
-  WaitForFrames(2);
 }
 
 void ShownWindow::Press() {
   Hand("mousedown 1");
-  WaitForFrames(2);
 }
 
 void ShownWindow::Release() {
   Hand("mouseup 1");
-  WaitForFrames(2);
 }
 
 void ShownWindow::Wheel(int notches) {
   for (int i = 0; i < std::abs(notches); ++i) {
     Hand(notches > 0 ? "click 4" : "click 5");
-    WaitForFrames(2);
-  }
+    }
 }
 
 void ShownWindow::Key(const std::string& name) {
   Hand("keydown " + name);
-  WaitForFrames(2);
   Hand("keyup " + name);
-  WaitForFrames(2);
 }
 
 void ShownWindow::TypeText(const std::string& text) {
   Hand("type --delay 60 -- '" + text + "'");
-  WaitForFrames(2);
 }
 
 std::array<int, 4> ShownWindow::BoxOf(const std::string& label) {

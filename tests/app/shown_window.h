@@ -43,8 +43,7 @@ class ShownWindow {
   std::string errors() const;  // of the program, all that it said
 
  private:
-  void Hand(const std::string& command);  // xdotool's
-  void WaitForFrames(int count);
+  void Hand(const std::string& command);  // xdotool's; waits for the frames that follow
   bool Ended() const;
 
   const TemporaryFolder& folder_;

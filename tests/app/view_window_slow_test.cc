@@ -70,7 +70,8 @@ bool FindSpan(ShownWindow& window) {
   for (int y = 200; y < 500; y += 23) {
     for (int x = 300; x < 900; x += 67) {
       window.MoveTo(x, y);
-      for (const nlohmann::json& line : window.Shown()["tooltip"]) {
+      const nlohmann::json shown = window.Shown();
+      for (const nlohmann::json& line : shown["tooltip"]) {
         if (line.get<std::string>().rfind("place", 0) == 0) return true;
       }
     }
