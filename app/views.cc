@@ -6,13 +6,16 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "app/long_run.h"
+#include "app/run_models.h"
 #include "app/trace_store.h"
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "sim/cost/communication_groups.h"
 #include "ui/stored_run.h"
 
 namespace foretrain {
@@ -27,6 +30,7 @@ Result<RunView> ViewOf(const StoreReader& reader, StoredRun run) {
   const RunId id = run.info.id;
   const int warmup = forecast ? steps : WarmupSteps(run.timeline);
   RunView view = RunViewOf(std::move(run), MetricOptionsFor(stored.context, stored.plan, warmup));
+  view.groups = CommunicationGroupsOf(stored.plan);
   view.model = stored.context.model.name;
   view.label =
       "run " + std::to_string(id) + ": " + stored.context.model.name + " " + Describe(stored.plan);
@@ -74,6 +78,7 @@ struct DesktopStores::Current {
   std::int64_t version = 0;  // of the data, when they were read
   StoreRequest request{};    // with the run that is shown
   std::vector<RunInfo> runs{};
+  std::map<RunId, std::string> models{};              // of the runs, as far as they are known
   std::array<std::optional<LongRun>, 2> long_runs{};  // [side]; none where they are read whole
   std::array<std::vector<Stretch>, 2> stretches{};    // of the long runs, as last read
 
@@ -94,6 +99,7 @@ std::unique_ptr<OpenedStore> DesktopStores::Current::Opened() const {
   const auto path = std::filesystem::absolute(request.path, error);
   opened->path = error ? request.path : path.lexically_normal().string();
   opened->runs = runs;
+  opened->models = models;
   opened->run = request.run;
   opened->against = request.against;
   return opened;
@@ -112,6 +118,7 @@ Result<void> DesktopStores::Current::LoadLong(std::size_t side, RunId id) {
 
 Result<std::unique_ptr<OpenedStore>> DesktopStores::Current::Load() {
   FT_ASSIGN(runs, reader.ListRuns());
+  FT_TRY(AddModelNames(reader, runs, models));
   FT_ASSIGN(const RunChoice choice, ChoosePair(reader, request.run, request.against));
   // The run that is shown stays the same when newer ones come.
   request.run = choice.measured.has_value() ? choice.measured->id : choice.predicted->id;

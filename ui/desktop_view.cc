@@ -97,6 +97,7 @@ Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptio
   state.light = options.light;
   state.store = std::move(opened.path);
   state.runs = std::move(opened.runs);
+  state.run_models = std::move(opened.models);
   state.shown_run = opened.run;
   state.shown_against = opened.against;
   state.store_error = options.store_error;
@@ -112,7 +113,7 @@ Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptio
 
 Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
                                const std::string& path, const ExplainRuns& explain,
-                               StoreAccess* stores) {
+                               const FindLive& find_live, StoreAccess* stores) {
   FT_TRY(ui::CheckOptions(options));
   const ui::ViewSize size{static_cast<float>(options.width), static_cast<float>(options.height),
                           options.scale > 0.0 ? static_cast<float>(options.scale) : 1.0F};
@@ -121,6 +122,8 @@ Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
   FT_ASSIGN(const std::unique_ptr<ui::Desktop> desktop,
             ui::OpenDesktop(std::move(opened), options));
   desktop->state().explain = explain;
+  desktop->state().find_live = find_live;
+  desktop->state().still = true;
   // Widgets take their sizes in the first frame and their places in the next; work on other threads
   // is waited for.
   ui::StoreLoader loader(stores, {}, /*follows=*/false);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "traces/metrics/metrics.h"
+#include "traces/metrics/skew.h"
 #include "traces/span_sums.h"
 #include "traces/timeline.h"
 
@@ -34,6 +35,8 @@ struct RunView {
   // [rank]: the rank of this timeline whose spans stand for it. A simulation holds one rank a
   // class. Empty: every rank stands for itself.
   std::vector<int> stands_for_rank{};
+
+  CommunicationGroups groups{};  // which ranks communicate with one another
 
   std::string program_hash{};                    // runs of equal programs pair op by op
   std::optional<std::int64_t> device_bytes{};    // memory of one device

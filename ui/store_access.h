@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct OpenedStore {
   RunId against = 0;  // as asked
   CompareInput input{};
   std::vector<RunInfo> runs{};  // of the store, oldest first
+  std::map<RunId, std::string> models{};  // names of the measured runs' models, where known
 };
 
 class StoreAccess {

@@ -9,6 +9,8 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "sim/compare/join.h"
+#include "sim/cost/communication_groups.h"
+#include "traces/metrics/bubble_causes.h"
 
 namespace foretrain {
 namespace {
@@ -77,6 +79,7 @@ class Analyze final : public Command {
                   FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
                   FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
     }
+    if (spans) PrintWaits(run, stored, metrics);
     std::printf("  step time of %zu steps: median %s, least %s, most %s\n\n", metrics.steps.size(),
                 FormatSeconds(metrics.step_time_s.median).c_str(),
                 FormatSeconds(metrics.step_time_s.least).c_str(),
@@ -92,6 +95,31 @@ class Analyze final : public Command {
     std::puts("");
     const int step = step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
+  }
+
+  // The bubble by cause and exposed communication in two, of the step that is drawn.
+  void PrintWaits(const StoredRun& run, const StoredContext& stored, const Metrics& metrics) const {
+    const auto step = static_cast<std::int32_t>(step_ >= 0 ? step_ : metrics.overall->step);
+    const auto pipelines = PipelinesOf(stored.plan.World(), stored.plan.pp);
+    if (const auto c = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, step)) {
+      std::printf("  bubble by cause: schedule %s (warm-up %s, steady %s, cool-down %s), imbalance "
+                  "%s, transfers %s, variation %s, rest %s\n",
+                  FormatSeconds(c->ScheduleSeconds()).c_str(), FormatSeconds(c->warm_up_s).c_str(),
+                  FormatSeconds(c->steady_s).c_str(), FormatSeconds(c->cool_down_s).c_str(),
+                  FormatSeconds(c->imbalance_s).c_str(), FormatSeconds(c->transfers_s).c_str(),
+                  FormatSeconds(c->variation_s).c_str(), FormatSeconds(c->rest_s).c_str());
+    }
+    const bool together = run.info.kind != RunKind::kMeasured;
+    const ExposedParts exposed =
+        ExposedPartsOf(run.timeline, CommunicationGroupsOf(stored.plan), step, together);
+    if (exposed.Sum() == 0) return;
+    const auto ranks = static_cast<double>(
+        std::count_if(run.timeline.steps.begin(), run.timeline.steps.end(),
+                      [step](const StepWindow& window) { return window.step == step; }));
+    std::printf("  exposed communication: on the wire %s, for the last rank %s, not split %s\n",
+                FormatSeconds(SecondsFromNs(exposed.wire_ns) / ranks).c_str(),
+                FormatSeconds(SecondsFromNs(exposed.skew_ns) / ranks).c_str(),
+                FormatSeconds(SecondsFromNs(exposed.unknown_ns) / ranks).c_str());
   }
 
   static void PrintJson(const StoredRun& run, const Metrics& metrics) {

@@ -11,6 +11,7 @@
 #if FORETRAIN_HAVE_UI
 #include "app/child_run.h"
 #include "app/explained_runs.h"
+#include "app/live_runs.h"
 #include "app/stop_signal.h"
 #include "app/views.h"
 #endif
@@ -149,7 +150,7 @@ class ViewCommand final : public Command {
       opened.path = Request().path;
     }
     FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns,
-                             &stores));
+                             LiveOfStoredRun, &stores));
     json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
     return Exit::kDone;
   }
@@ -183,6 +184,7 @@ class ViewCommand final : public Command {
       }
     };
     hooks.explain = ExplainStoredRuns;
+    hooks.find_live = LiveOfStoredRun;
     hooks.start_training = StartsOwnExecutable();
     hooks.stop = [] { return StopSignal() != 0; };
     const StopSignals signals;

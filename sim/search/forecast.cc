@@ -1,3 +1,4 @@
+#include <functional>
 #include <future>
 #include <utility>
 
@@ -5,7 +6,8 @@
 #include "sim/program/compile_unverified.h"
 #include "sim/program/wait_for_sends.h"
 #include "sim/program/wait_for_sums.h"
-#include "sim/search/search.h"
+#include "sim/search/forecast_until.h"
+#include "sim/simulate/simulate_until.h"
 
 namespace foretrain {
 namespace {
@@ -17,9 +19,10 @@ std::vector<PeakMemory> PeaksOf(const Program& program) {
 }
 
 // Fills in what the costs of out.program give.
-Result<void> Play(const CostModel& costs, const SimulateOptions& options, Forecast& out) {
+Result<void> Play(const CostModel& costs, const SimulateOptions& options,
+                  const std::function<bool()>& cancelled, Forecast& out) {
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
-  FT_ASSIGN(out.simulation, Simulate(out.program, out.costs, options));
+  FT_ASSIGN(out.simulation, SimulateUntil(out.program, out.costs, options, cancelled));
   out.relative_error = QualityOf(out.costs).error;
   return {};
 }
@@ -40,13 +43,21 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
 
 Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                               RankChoice ranks, const SimulateOptions& options) {
+  return MakeForecastUntil(model, plan, costs, ranks, options, {});
+}
+
+Result<Forecast> MakeForecastUntil(const ModelSpec& model, const Plan& plan,
+                                   const CostModel& costs, RankChoice ranks,
+                                   const SimulateOptions& options,
+                                   const std::function<bool()>& cancelled) {
   Forecast out;
   FT_ASSIGN(out.program, CompileUnverified(model, plan, {.ranks = ranks}, options.threads));
+  if (cancelled && cancelled()) return Fail(ErrorCode::kAborted, "the forecast was cancelled");
   const SystemOptions& system = costs.profile().system;
   if (options.threads == 1 || system.blocking_sends || system.blocking_tp) {
     FT_TRY(Verify(out.program));
     WaitWhereTheSystemDoes(costs, out.program);
-    FT_TRY(Play(costs, options, out));
+    FT_TRY(Play(costs, options, cancelled, out));
     out.memory = PeaksOf(out.program);
     return out;
   }
@@ -54,7 +65,7 @@ Result<Forecast> MakeForecast(const ModelSpec& model, const Plan& plan, const Co
     out.memory = PeaksOf(out.program);
     return Verify(out.program);
   });
-  const Result<void> played = Play(costs, options, out);
+  const Result<void> played = Play(costs, options, cancelled, out);
   FT_TRY(verified.get());
   FT_TRY(played);
   return out;
@@ -65,7 +76,7 @@ Result<Forecast> ForecastOf(Program program, const CostModel& costs,
   Forecast out;
   out.program = std::move(program);
   WaitWhereTheSystemDoes(costs, out.program);
-  FT_TRY(Play(costs, options, out));
+  FT_TRY(Play(costs, options, {}, out));
   out.memory = PeaksOf(out.program);
   return out;
 }

@@ -43,7 +43,8 @@ Engine::Engine(const StepGraph& graph, const ProgramCosts& costs, const Simulate
   }
 }
 
-void Engine::Run() {
+bool Engine::Run(const std::function<bool()>& cancelled) {
+  cancelled_ = &cancelled;
   for (std::size_t s = 0; s < slots_.size(); ++s) {
     Slot& slot = slots_[s];
     slot.rank = static_cast<std::int32_t>(s / kQueueCount);
@@ -71,6 +72,13 @@ void Engine::Run() {
     Handle(event);
   }
   deadlocked_ = !stopped_ && rounds_done_ < rounds_ && graph_.ops() > 0;
+  return was_cancelled_;
+}
+
+// Ends the play where nobody wants it any more.
+void Engine::AskWhetherCancelled() {
+  until_asking_ = kPlaysBetweenAsking;
+  if (*cancelled_ && (*cancelled_)()) stopped_ = was_cancelled_ = true;
 }
 
 void Engine::Push(double time_s, Kind kind, std::int32_t index, std::int32_t version) {
@@ -152,6 +160,7 @@ void Engine::Drain() {
 void Engine::Advance(int rank) {
   Pending& pending = pending_[At(rank)];
   const std::int32_t end = graph_.first_op[At(rank) + 1];
+  if (--until_asking_ <= 0) AskWhetherCancelled();
   while (pending.idle != 0 && !stopped_) {
     std::int32_t slot_number = rank * kQueueCount + std::countr_zero(pending.idle);
     for (;;) {
@@ -166,6 +175,7 @@ void Engine::Advance(int rank) {
       } else if (!Play(slot_number)) {
         break;
       }
+      --until_asking_;
       if (next == end || stopped_) break;
       slot_number = graph_.nodes[At(next)].slot;
       if (slots_[At(slot_number)].op != next || slots_[At(slot_number)].state != State::kIdle) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct LaunchRecord {
   double end_s = 0;
 };
 
+inline constexpr int kPlaysBetweenAsking = 4096;  // about a millisecond
+
 // Plays every rank's list round after round. Where steps overlap the first round fills the
 // pipeline: it plays the ops that work ahead, for step 0, and round r + 1 plays step r.
 //
@@ -43,8 +46,10 @@ class Engine {
  public:
   Engine(const StepGraph& graph, const ProgramCosts& costs, const SimulateOptions& options);
 
-  // Plays until the period is stable, the last step has ended, or nothing can go on.
-  void Run();
+  // Plays until the period is stable, the last step has ended, or nothing can go on. `cancelled`,
+  // where it is not empty, is asked first and about every kPlaysBetweenAsking ops; true ends it and
+  // is returned.
+  bool Run(const std::function<bool()>& cancelled = {});
 
   bool deadlocked() const { return deadlocked_; }
   int steps() const { return rounds_done_ - fill_; }
@@ -155,6 +160,7 @@ class Engine {
   void TouchMachine(std::int32_t domain);
 
   void MarkIdle(std::int32_t slot_number);
+  void AskWhetherCancelled();
   void Drain();
   void Advance(int rank);
   bool Play(std::int32_t slot_number);
@@ -217,6 +223,9 @@ class Engine {
 
   double now_s_ = 0;
   bool stopped_ = false;
+  const std::function<bool()>* cancelled_ = nullptr;  // borrowed by Run
+  bool was_cancelled_ = false;
+  int until_asking_ = 0;
   bool stable_ = false;
   int cycle_ = 1;
   bool deadlocked_ = false;

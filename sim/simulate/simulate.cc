@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/simulate/engine.h"
+#include "sim/simulate/simulate_until.h"
 #include "sim/simulate/step_graph.h"
 #include "sim/simulate/timeline.h"
 #include "sim/spec/refuse.h"
@@ -141,24 +142,17 @@ std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph
   return ranks;
 }
 
-}  // namespace
+Error Cancelled() { return {ErrorCode::kAborted, "the simulation was cancelled"}; }
 
-Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
-                            const SimulateOptions& options) {
-  FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
-  return Simulate(program, graph, costs, options);
-}
-
-Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
-                            const ProgramCosts& costs, const SimulateOptions& options) {
-  FT_TRY(CheckOptions(program, options));
+Result<Simulation> Play(const Program& program, const StepGraph& graph, const ProgramCosts& costs,
+                        const SimulateOptions& options, const std::function<bool()>& cancelled) {
   Simulation simulation;
   if (graph.ops() == 0) {
     simulation.stable = true;
     return simulation;
   }
   Engine engine(graph, costs, options);
-  engine.Run();
+  if (engine.Run(cancelled)) return tl::unexpected(Cancelled());
   if (engine.deadlocked()) {
     return Fail(ErrorCode::kInfeasible, DescribeDeadlock(program, graph, engine));
   }
@@ -176,6 +170,28 @@ Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
         MakeTimeline(program, graph, engine, options.last_step ? last : 0, options.threads);
   }
   return simulation;
+}
+
+}  // namespace
+
+Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
+                            const SimulateOptions& options) {
+  return SimulateUntil(program, costs, options, {});
+}
+
+Result<Simulation> SimulateUntil(const Program& program, const ProgramCosts& costs,
+                                 const SimulateOptions& options,
+                                 const std::function<bool()>& cancelled) {
+  FT_TRY(CheckOptions(program, options));
+  if (cancelled && cancelled()) return tl::unexpected(Cancelled());
+  FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
+  return Play(program, graph, costs, options, cancelled);
+}
+
+Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
+                            const ProgramCosts& costs, const SimulateOptions& options) {
+  FT_TRY(CheckOptions(program, options));
+  return Play(program, graph, costs, options, {});
 }
 
 }  // namespace foretrain

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
 
+#include "tests/app/shown_window.h"
 #include "tests/app/small_run.h"
 #include "tests/paths.h"
 
@@ -54,37 +57,98 @@ INSTANTIATE_TEST_SUITE_P(Signals, ViewWindowSignals,
                          testing::Values(std::pair{"interrupt", 130}, std::pair{"terminate", 143}),
                          [](const auto& at) { return std::string(at.param.first); });
 
-// Moves and types as a hand does, with rests that a slow frame fits into, and asks the program to
-// stop in the end. What it did is read from what the desktop keeps.
-constexpr const char* kHand = R"(
-rest() { sleep 0.7; }
-env LIBGL_ALWAYS_SOFTWARE=1 "$FORETRAIN" view --size 1000x700 --scale 1 2>view.errors &
-program=$!
-window=
-for i in $(seq 60); do
-  window=$(xdotool search --onlyvisible --name '^foretrain$' 2>/dev/null | head -n 1)
-  [ -n "$window" ] && break
-  sleep 0.5
-done
-[ -n "$window" ] || { kill "$program"; wait "$program"; echo "$?" >view.code; exit; }
-rest; xdotool windowfocus "$window"; rest
-xdotool mousemove 600 330; rest
-for i in 1 2 3; do xdotool click 4; rest; done
-xdotool click 1; rest
-for key in m c bracketright slash; do xdotool key "$key"; rest; done
-xdotool type --delay 120 mlp; rest
-xdotool key Escape; rest
-xdotool key Escape; rest
-xdotool key t; rest
-xdotool key o; rest
-xdotool mousemove 300 183; rest; xdotool click 1; rest
-xdotool type --delay 120 other.db; rest
-xdotool key Return; rest; rest; rest
-for key in 7 6 5 4 2 1 3; do xdotool key "$key"; rest; done
-kill -INT "$program"; wait "$program"; echo "$?" >view.code
-)";
+// The label that starts with `start` in a frame; empty without one.
+std::string LabelOf(const nlohmann::json& shown, const std::string& start) {
+  for (const nlohmann::json& label : shown["labels"]) {
+    if (label.get<std::string>().rfind(start, 0) == 0) return label;
+  }
+  return {};
+}
 
-TEST(ViewWindow, TakesMouseAndKeys) {
+// Moves over the lanes until a span lies under the mouse.
+bool FindSpan(ShownWindow& window) {
+  for (int y = 200; y < 500; y += 23) {
+    for (int x = 300; x < 900; x += 67) {
+      window.MoveTo(x, y);
+      for (const nlohmann::json& line : window.Shown()["tooltip"]) {
+        if (line.get<std::string>().rfind("place", 0) == 0) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void ZoomsAndReadsASpan(ShownWindow& window) {
+  ASSERT_TRUE(window.UntilLabel("rank 1"));
+  const auto marks = [](const nlohmann::json& shown) { return HasLabel(shown, "measured "); };
+  ASSERT_TRUE(window.Until("the end of the step", marks));
+  window.MoveTo(300, 250);
+  window.Wheel(4);
+  ASSERT_TRUE(window.Until("no end of the step after zooming in", [&](const nlohmann::json& shown) {
+    return LabelOf(shown, "measured 1").empty() && !HasLabel(shown, "predicted 1");
+  }));
+  window.Key("f");
+  ASSERT_TRUE(FindSpan(window));
+  window.Press();
+  window.Release();
+  ASSERT_TRUE(window.UntilLabel("op id"));
+  ASSERT_TRUE(window.UntilLabel("into the step"));
+  window.Key("Escape");
+  ASSERT_TRUE(window.Until("no details after Esc",
+                           [](const nlohmann::json& shown) { return !HasLabel(shown, "op id"); }));
+}
+
+void OpensAnotherStore(ShownWindow& window) {
+  window.Key("t");  // light
+  window.Key("o");
+  ASSERT_TRUE(window.UntilLabel("Open a store"));
+  window.ClickOn("store path");
+  window.TypeText("other.db");
+  window.Key("Return");
+  ASSERT_TRUE(window.UntilLabel("other.db"));
+  ASSERT_TRUE(window.Until("Compare", [](const nlohmann::json& shown) {
+    return shown["view"] == "compare" && HasLabel(shown, "rank 1");
+  }));
+}
+
+void TurnsASlider(ShownWindow& window) {
+  window.Key("2");
+  ASSERT_TRUE(window.UntilLabel("timeline"));
+  const std::string before = LabelOf(window.Shown(), "timeline");
+  const std::array<int, 4> slider = window.BoxOf("global batch");
+  const int y = (slider[1] + slider[3]) / 2;
+  window.MoveTo((slider[0] + slider[2]) / 2, y);
+  window.Press();
+  window.MoveTo(slider[2] - 4, y);
+  window.Release();
+  const auto plan = [](const std::string& text) { return text.substr(text.rfind(": ") + 1); };
+  ASSERT_TRUE(window.Until("another plan's timeline", [&](const nlohmann::json& shown) {
+    const std::string now = LabelOf(shown, "timeline");
+    return !now.empty() && plan(now) != plan(before);
+  }));
+}
+
+void StartsAndStopsARun(ShownWindow& window) {
+  window.Key("7");
+  ASSERT_TRUE(window.UntilLabel("not started"));
+  window.ClickOn("data");
+  window.TypeText("text.txt");
+  window.ClickOn("steps");
+  window.TypeText("0000");  // behind what stands there
+  window.ClickOn("options");
+  window.TypeText("--layers 1 --hidden 64 --heads 4 --sequence 16 --global-batch 4 --ranks 2 --dp 2");
+  ASSERT_TRUE(window.UntilLabel("--dp 2 --json"));
+  window.ClickOn("Start");
+  ASSERT_TRUE(window.UntilLabel("training"));
+  ASSERT_TRUE(window.Until("a step", [](const nlohmann::json& shown) {
+    const std::string step = LabelOf(shown, "step ");
+    return step.find(" of ") != std::string::npos && step.rfind("step 0 ", 0) != 0;
+  }));
+  window.ClickOn("Stop");
+  ASSERT_TRUE(window.UntilLabel("stopped"));
+}
+
+TEST(ViewWindow, OpensAStoreReadsASpanTurnsASliderAndTrains) {
   const TemporaryFolder folder;
   if (RunCommand(folder.path(), "command -v xvfb-run && command -v xauth && command -v xdotool")
           .code != 0) {
@@ -93,15 +157,18 @@ TEST(ViewWindow, TakesMouseAndKeys) {
   }
   ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder) + "--steps 3").code, 0);
   ASSERT_EQ(RunCommand(folder.path(), "cp foretrain.db other.db").code, 0);
-  folder.Write("hand.sh", kHand);
-  RunCommand(folder.path(),
-             "export XDG_CONFIG_HOME=\"$PWD/config\"; "
-             "exec xvfb-run -a -s '-screen 0 1024x768x24' sh hand.sh");
-  const std::string errors = folder.Read("view.errors");
-  if (errors.find("window with OpenGL") != std::string::npos)
-    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << errors;
-  EXPECT_EQ(errors, "");
-  EXPECT_EQ(folder.Read("view.code"), "130\n");
+  ShownWindow window(folder, "view --view compare --size 1000x700 --scale 1");
+  if (window.errors().find("window with OpenGL") != std::string::npos)
+    GTEST_SKIP() << "needs an X server with OpenGL, as Xvfb with Mesa has: " << window.errors();
+  for (const auto& part : {ZoomsAndReadsASpan, OpensAnotherStore, TurnsASlider, StartsAndStopsARun}) {
+    part(window);
+    if (HasFatalFailure()) return;
+  }
+  window.Key("ctrl+3");  // the keyboard may be in a field
+  ASSERT_TRUE(window.Until("Compare",
+                           [](const nlohmann::json& shown) { return shown["view"] == "compare"; }));
+  EXPECT_EQ(window.Interrupt(), 130);
+  EXPECT_EQ(window.errors(), "");
   const std::string kept = folder.Read("config/foretrain/desktop.json");
   EXPECT_THAT(kept, HasSubstr("\"theme\": \"light\""));
   EXPECT_THAT(kept, HasSubstr("/other.db\""));

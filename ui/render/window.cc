@@ -14,6 +14,7 @@
 #include "ui/open_desktop.h"
 #include "ui/render/gl.h"
 #include "ui/render/gl_images.h"
+#include "ui/render/shown_frame.h"
 #include "ui/render/ui_context.h"
 #include "ui/store_loader.h"
 #include "ui/view/input.h"
@@ -202,6 +203,7 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
   DesktopState& state = desktop->state();
   state.recent = recent.recent;
   state.explain = hooks.explain;
+  state.find_live = hooks.find_live;
   state.start_training = hooks.start_training;
   if (!hooks.notice.empty()) state.notices.push_back(hooks.notice);
   StoreLoader loader(hooks.stores, hooks.doing);
@@ -218,10 +220,11 @@ Result<void> RunWindow(OpenedStore opened, const ViewOptions& options, const Des
     ImGui_ImplGlfw_NewFrame();
     ImGui::NewFrame();
     const ViewSize size = window->SizeAt(scale);
-    desktop->Draw(size, ui.fonts(), ReadInput(), images);
+    const FrameRecord& record = desktop->Draw(size, ui.fonts(), ReadInput(), images);
     ui.Render(size, desktop->ground());
     glfwSwapBuffers(window->get());
     keeper.Keep(*desktop, size);
+    ShownFrame(desktop->view(), record);
     StopPoint("view.frame");
   }
   if (hooks.close) hooks.close();

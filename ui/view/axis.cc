@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,11 +56,16 @@ float FlagWidth(const Frame& frame, const StepEnd& end) {
   return frame.canvas.WidthOf(frame.canvas.fonts.mono_small, end.label) + frame.canvas.Px(12);
 }
 
-void DrawFlag(const Frame& frame, const StepEnd& end, float x0) {
+struct Flag {
+  StepEnd end;
+  Box box;
+};
+
+void DrawFlag(const Frame& frame, const Flag& flag) {
   Canvas& canvas = frame.canvas;
-  const Box& axis = frame.layout.axis;
-  const Box box{x0, axis.y0 + canvas.Px(4), x0 + FlagWidth(frame, end), axis.y1 - canvas.Px(3)};
-  canvas.Fill({box.x0 - canvas.Px(8), axis.y0, box.x1 + canvas.Px(8), axis.y1},
+  const auto& [end, box] = flag;
+  canvas.Fill({box.x0 - canvas.Px(4), frame.layout.axis.y0, box.x1 + canvas.Px(4),
+               frame.layout.axis.y1},
               canvas.theme.ground);
   if (end.side == Side::kMeasured) {
     canvas.Fill(box, canvas.theme.text, canvas.Px(2));
@@ -75,18 +79,33 @@ void DrawFlag(const Frame& frame, const StepEnd& end, float x0) {
 
 // Flags on the axis: the last end's to the right of its line where there is room, the others to the
 // left of theirs, none over another.
-void DrawFlags(const Frame& frame, std::vector<StepEnd> ends) {
+std::vector<Flag> FlagsOf(const Frame& frame) {
+  if (frame.model.options.alignment != Alignment::kStepStart) return {};
+  const Box column = PlotColumn(frame);
+  std::vector<StepEnd> ends = StepEndsOf(frame);
+  std::erase_if(ends, [&](const StepEnd& end) { return end.x < column.x0 || end.x > column.x1; });
   std::stable_sort(ends.begin(), ends.end(),
                    [](const StepEnd& a, const StepEnd& b) { return a.x < b.x; });
+  const Box& axis = frame.layout.axis;
+  std::vector<Flag> flags;
   float right = frame.layout.window.x1;
   for (std::size_t i = ends.size(); i-- > 0;) {
     const float width = FlagWidth(frame, ends[i]);
     const bool last = i + 1 == ends.size();
     float x0 = std::min(ends[i].x, right) - width;
     if (last && ends[i].x + width <= right) x0 = ends[i].x;
-    DrawFlag(frame, ends[i], x0);
+    flags.push_back({ends[i], {x0, axis.y0 + frame.canvas.Px(4), x0 + width,
+                               axis.y1 - frame.canvas.Px(3)}});
     right = x0 - frame.canvas.Px(4);
   }
+  return flags;
+}
+
+// A label that a flag would cover in part says something else than the whole one.
+bool IsUnderFlag(const std::vector<Flag>& flags, float x0, float x1, float gap) {
+  return std::any_of(flags.begin(), flags.end(), [&](const Flag& flag) {
+    return x1 > flag.box.x0 - gap && x0 < flag.box.x1 + gap;
+  });
 }
 
 void DrawMeasure(const Frame& frame) {
@@ -118,11 +137,16 @@ void DrawAxis(const Frame& frame) {
   canvas.TextIn(canvas.fonts.small, {axis.x0 + canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1},
                 Align::kLeft, canvas.theme.faint, "time");
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), axis.y0, axis.x1, axis.y1});
+  const std::vector<Flag> flags = FlagsOf(frame);
   for (const Tick& tick : TicksOf(frame)) {
     const float x = std::round(frame.X(tick.value));
     canvas.Line({x, axis.y1 - canvas.Px(5)}, {x, axis.y1}, canvas.theme.faint);
-    canvas.Text(canvas.fonts.mono_small, {x + canvas.Px(4), axis.y0 + canvas.Px(7)},
-                canvas.theme.muted, tick.label);
+    const float width = canvas.WidthOf(canvas.fonts.mono_small, tick.label);
+    const float x0 = x + canvas.Px(4);
+    // Nor one that the window's edge cuts.
+    if (x0 + width > axis.x1 || IsUnderFlag(flags, x0, x0 + width, canvas.Px(4))) continue;
+    canvas.Text(canvas.fonts.mono_small, {x0, axis.y0 + canvas.Px(7)}, canvas.theme.muted,
+                tick.label);
   }
   canvas.PopClip();
 }
@@ -160,10 +184,7 @@ void DrawStepEnds(const Frame& frame) {
   }
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), frame.layout.axis.y0,
                    frame.layout.window.x1, frame.layout.axis.y1});
-  std::vector<StepEnd> shown;
-  std::copy_if(ends.begin(), ends.end(), std::back_inserter(shown),
-               [&](const StepEnd& end) { return visible(end.x); });
-  DrawFlags(frame, std::move(shown));
+  for (const Flag& flag : FlagsOf(frame)) DrawFlag(frame, flag);
   canvas.PopClip();
 }
 

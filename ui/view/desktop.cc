@@ -23,6 +23,7 @@ constexpr float kStrip = 68.0F;
 constexpr float kNotice = 24.0F;
 constexpr float kStatus = 26.0F;
 constexpr float kStore = 180.0F;
+constexpr float kHelp = 54.0F;
 constexpr std::size_t kMostNotices = 4;
 
 // `icon` as UTF-8, three bytes as all of the icons' range takes.
@@ -95,6 +96,9 @@ Desktop::Parts Desktop::PartsOf(const ViewSize& size, std::size_t notices) const
   const float bottom = std::max(top, parts.window.y1 - px(kStatus));
   parts.screen = {parts.rail.x1, top, parts.window.x1, bottom};
   parts.status = {parts.rail.x1, bottom, parts.window.x1, parts.window.y1};
+  const float middle = std::round((parts.bar.y0 + parts.bar.y1) / 2);
+  const float right = parts.bar.x1 - px(14.0F);
+  parts.help = {right - px(kHelp), middle - px(11.0F), right, middle + px(11.0F)};
   parts.store = {parts.rail.x1, bottom, parts.rail.x1 + px(kStore), parts.window.y1};
   return parts;
 }
@@ -160,6 +164,12 @@ void Desktop::OnKeys(InputFrame& input) {
 InputFrame Desktop::Handle(const InputFrame& input, const Parts& parts,
                            const std::vector<Box>& items) {
   InputFrame own = ForScreen(input);
+  // The sheet goes with the next click, wherever it is.
+  if (own.pressed && help_) {
+    help_ = false;
+    return WithoutMouse(own);
+  }
+  if (own.pressed && parts.help.Contains(own.x, own.y)) help_ = true;
   // With Ctrl, a number key chooses a view wherever the keyboard is.
   for (std::size_t i = 0; i < items.size(); ++i) {
     const int key = static_cast<int>(ViewTable()[i].key);
@@ -180,7 +190,7 @@ InputFrame Desktop::Handle(const InputFrame& input, const Parts& parts,
 
 std::vector<HelpLine> Desktop::HelpOf() {
   std::vector<HelpLine> lines = screen().Help();
-  lines.push_back({"1 to 8", "views of the left rail; with Ctrl in a text field too"});
+  lines.push_back({"1 to 7", "views of the left rail; with Ctrl in a text field too"});
   lines.push_back({"O", "open another store, or another run of this one"});
   lines.push_back({"T", "dark or light"});
   lines.push_back({"? or H", "this sheet"});
@@ -197,7 +207,7 @@ void Desktop::DrawShell(Canvas& canvas, const Parts& parts, const std::vector<Bo
                     i == chosen_, items[i].Contains(input.x, input.y)});
   }
   DrawRail(canvas, parts.rail, rail);
-  DrawTopBar(canvas, parts.bar, state_, screen().Chips());
+  DrawTopBar(canvas, parts.bar, parts.help, state_, screen().Chips());
   if (!parts.strip.IsEmpty()) DrawStrip(canvas, parts.strip, state_.model->numbers);
   canvas.Fill({parts.bar.x0, parts.notices.y0 - 1.0F, parts.bar.x1, parts.notices.y0},
               canvas.theme.line);

@@ -52,6 +52,7 @@ class Desktop final : public WindowContent {
     Box screen{};
     Box status{};
     Box store{};  // its name in the status line, a button
+    Box help{};   // in the bar, a button
   };
 
   Parts PartsOf(const ViewSize& size, std::size_t notices) const;

@@ -47,6 +47,7 @@ void DesktopState::TakeStore(PreparedStore prepared) {
   ++model_number;
   store = std::move(opened.path);
   runs = std::move(opened.runs);
+  run_models = std::move(opened.models);
   shown_run = opened.run;
   shown_against = opened.against;
   store_error.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,6 +76,7 @@ struct DesktopState {
 
   std::string store{};          // path; empty: none is open
   std::vector<RunInfo> runs{};  // of the store, oldest first
+  std::map<RunId, std::string> run_models{};  // names of the measured runs' models, where known
   RunId shown_run = 0;          // of those; 0: none
   RunId shown_against = 0;      // what it was asked to be held against; 0: its forecast
   std::optional<StoreRequest> wanted_store{};  // to be opened; whoever opens it empties this
@@ -107,11 +109,15 @@ struct DesktopState {
 
   // What takes the program to know; empty: cannot be made. Called on a thread of its own.
   ExplainRuns explain{};
+  FindLive find_live{};
   // Starts training in a process of its own; empty: cannot be.
   StartTraining start_training{};
   std::string go_to{};                 // name of a view: it is shown from the next frame on
   std::vector<std::string> notices{};  // sentences shown under the top bar until they are erased
   bool light = false;
+  // Drawn once into a file: how long the drawing's own work took is left out, so that the same
+  // runs give the same picture.
+  bool still = false;
 };
 
 }  // namespace foretrain::ui

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "ui/view/memory_plot.h"
 #include "ui/view/panels.h"
+#include "ui/view_model/ticks.h"
 
 namespace foretrain::ui {
 namespace {
@@ -51,7 +52,7 @@ void DrawCategories(const Frame& frame, const Box& plot, const MemoryPanel& pane
   const float y = plot.y0 + canvas.Px(6);
   float x = DrawPeakText(frame, panel, {plot.x0 + canvas.Px(8), y});
   for (const std::size_t c : order) {
-    const std::string name(Name(static_cast<Category>(c)));
+    const std::string name = InWords(Name(static_cast<Category>(c)));
     const std::string bytes = FormatBytes(parts[c]);
     const float width = canvas.WidthOf(canvas.fonts.small, name) +
                         canvas.WidthOf(canvas.fonts.mono_small, bytes) + canvas.Px(38);

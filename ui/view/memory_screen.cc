@@ -23,12 +23,6 @@ constexpr float kFigures = 430.0F;
 constexpr double kRoom = 1.12;            // above the highest curve
 constexpr double kCapacityInSight = 1.6;  // times the highest curve: the scale then reaches to it
 
-std::string WithSpaces(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
-
 // A size below zero too.
 std::string SignedBytes(std::int64_t bytes) {
   if (bytes == 0) return "0";
@@ -57,13 +51,14 @@ Viewport StepOf(const SidePair& sides) {
 void MemoryScreen::Refresh() {
   if (model_number_ == desktop_.model_number) return;
   model_number_ = desktop_.model_number;
-  model_ = BuildMemoryModel(*desktop_.model, rank_, space_);
-  viewport_ = StepOf(*desktop_.model);
+  model_ = BuildMemoryModel(desktop_.model->recorded, rank_, space_);
+  viewport_ = StepOf(desktop_.model->recorded);
   ++made_;
 }
 
 void MemoryScreen::Draw(const ScreenFrame& frame) {
   Refresh();
+  live_.Ask(desktop_, model_.panel.space);
   Canvas& canvas = frame.canvas;
   const float margin = canvas.Px(kMargin);
   const Box box{frame.box.x0 + margin, frame.box.y0 + canvas.Px(12), frame.box.x1 - margin,
@@ -90,7 +85,7 @@ void MemoryScreen::DrawChoices(const ScreenFrame& frame, const Box& box) {
     std::vector<std::string> names;
     int chosen = 0;
     for (std::size_t i = 0; i < model_.spaces.size(); ++i) {
-      names.push_back(WithSpaces(Name(model_.spaces[i])));
+      names.push_back(InWords(Name(model_.spaces[i])));
       if (model_.spaces[i] == model_.panel.space) chosen = static_cast<int>(i);
     }
     const int before = chosen;
@@ -102,7 +97,7 @@ void MemoryScreen::DrawChoices(const ScreenFrame& frame, const Box& box) {
     }
   } else {
     x += canvas.Text(canvas.fonts.small, {x, box.y0 + canvas.Px(6)}, canvas.theme.muted,
-                     WithSpaces(Name(model_.panel.space))) +
+                     InWords(Name(model_.panel.space))) +
          canvas.Px(20);
   }
   std::vector<std::string> ranks;
@@ -122,7 +117,7 @@ void MemoryScreen::DrawChoices(const ScreenFrame& frame, const Box& box) {
     model_number_.reset();
   }
   EndPanel();
-  DrawKey(canvas, {choices, box.y0, box.x1, box.y0 + canvas.Px(24)});
+  DrawKey(canvas, {choices, box.y0, box.x1 - canvas.Px(8), box.y0 + canvas.Px(24)});
 }
 
 // What areas and line are, at the right end of the box where there is room.
@@ -140,7 +135,7 @@ void MemoryScreen::DrawPlot(const ScreenFrame& frame, const Box& box) {
   const Theme& theme = canvas.theme;
   const Box area{box.x0 + canvas.Px(kGutter), box.y0, box.x1, box.y1 - canvas.Px(kAxis)};
   if (area.Width() < canvas.Px(40) || area.Height() < canvas.Px(30)) return;
-  const MemoryPlot plot{*desktop_.model, model_.panel, viewport_, area, TopOf(model_)};
+  const MemoryPlot plot{desktop_.model->recorded, model_.panel, viewport_, area, TopOf(model_)};
   const PictureKey key{area, viewport_, plot.top_bytes, theme.ground, made_};
   if (key_ != key) {
     texture_ = frame.images.Keep("memory.area", StackedAreas(plot, theme));
@@ -175,18 +170,18 @@ void MemoryScreen::DrawPlot(const ScreenFrame& frame, const Box& box) {
   HoverText hover{PreciseTime(at), "since the step began", {}};
   for (const Side side : kSides) {
     if (!model_.Has(side)) continue;
-    const SideModel& of = desktop_.model->Of(side);
+    const SideModel& of = desktop_.model->recorded.Of(side);
     const MemoryLevel level = model_.panel.curves[Index(side)].At(of.Own(at));
     hover.lines.push_back(
         {side == Side::kPredicted ? "predicted" : "measured", FormatBytes(level.total_bytes)});
     if (side != model_.panel.Stacked()) continue;
     const std::string runs =
-        WhatRuns(*of.run, desktop_.model->RankOn(side, model_.rank), std::llround(of.Own(at)));
+        WhatRuns(*of.run, desktop_.model->recorded.RankOn(side, model_.rank), std::llround(of.Own(at)));
     if (!runs.empty()) hover.lines.push_back({"while", runs});
     for (std::size_t c = 0; c < kCategoryCount; ++c) {
       if (level.parts[c] == 0) continue;
       hover.lines.push_back(
-          {WithSpaces(Name(static_cast<Category>(c))), FormatBytes(level.parts[c])});
+          {InWords(Name(static_cast<Category>(c))), FormatBytes(level.parts[c])});
     }
   }
   DrawTooltipOnTop(frame, hover);
@@ -206,7 +201,7 @@ float MemoryScreen::DrawPeakLine(Canvas& canvas, const Box& box, float y, Side s
   const std::string& where = model_.at_peak[Index(side)];
   const float x = box.x0 + canvas.Px(150);
   canvas.Text(canvas.fonts.small, {x, y}, theme.muted,
-              "at " + PreciseTime(desktop_.model->Of(side).Displayed(model_.Peak(side).time_ns)));
+              "at " + PreciseTime(desktop_.model->recorded.Of(side).Displayed(model_.Peak(side).time_ns)));
   canvas.Text(canvas.fonts.small, {x, y + canvas.Px(20)}, theme.text,
               Shortened(canvas, canvas.fonts.small, where, box.x1 - x));
   return y + canvas.Px(48);
@@ -242,11 +237,12 @@ void MemoryScreen::DrawFigures(const ScreenFrame& frame, const Box& box) {
                 Shortened(canvas, canvas.fonts.small, notice, box.Width()));
     y += canvas.Px(20);
   }
-  DrawRows(frame, box, y + canvas.Px(4));
+  y = DrawRows(frame, box, y + canvas.Px(4));
+  live_.Draw(frame, {box.x0, y + canvas.Px(14), box.x1, box.y1}, model_.rank);
   canvas.PopClip();
 }
 
-void MemoryScreen::DrawRows(const ScreenFrame& frame, const Box& box, float y) {
+float MemoryScreen::DrawRows(const ScreenFrame& frame, const Box& box, float y) {
   Canvas& canvas = frame.canvas;
   const Theme& theme = canvas.theme;
   const bool both = model_.Has(Side::kPredicted) && model_.Has(Side::kMeasured);
@@ -272,7 +268,7 @@ void MemoryScreen::DrawRows(const ScreenFrame& frame, const Box& box, float y) {
         canvas, row.category,
         {box.x0, middle - canvas.Px(5), box.x0 + canvas.Px(10), middle + canvas.Px(5)});
     canvas.TextIn(canvas.fonts.small, {box.x0 + canvas.Px(18), y, box.x1, y + canvas.Px(kRow)},
-                  Align::kLeft, theme.text, WithSpaces(Name(row.category)));
+                  Align::kLeft, theme.text, InWords(Name(row.category)));
     columns = 0;
     if (both) {
       const std::int64_t error = row.ErrorBytes().value_or(0);
@@ -289,6 +285,7 @@ void MemoryScreen::DrawRows(const ScreenFrame& frame, const Box& box, float y) {
     }
     y += canvas.Px(kRow);
   }
+  return y;
 }
 
 std::vector<HelpLine> MemoryScreen::Help() const {

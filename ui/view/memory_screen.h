@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ui/view/desktop_state.h"
+#include "ui/view/live_panel.h"
 #include "ui/view/memory_plot.h"
 #include "ui/view/screen.h"
 #include "ui/view_model/memory_model.h"
@@ -20,6 +21,7 @@ class MemoryScreen final : public Screen {
   explicit MemoryScreen(DesktopState& desktop) : desktop_(desktop) {}
 
   void Draw(const ScreenFrame& frame) override;
+  bool IsMoving() const override { return live_.IsBusy(); }
   std::vector<HelpLine> Help() const override;
 
   const MemoryModel& model() const { return model_; }
@@ -41,7 +43,8 @@ class MemoryScreen final : public Screen {
   void DrawPlot(const ScreenFrame& frame, const Box& box);
   void DrawFigures(const ScreenFrame& frame, const Box& box);
   float DrawPeakLine(Canvas& canvas, const Box& box, float y, Side side);
-  void DrawRows(const ScreenFrame& frame, const Box& box, float y);
+  // Returns where they end.
+  float DrawRows(const ScreenFrame& frame, const Box& box, float y);
 
   DesktopState& desktop_;
   std::optional<std::uint64_t> model_number_;
@@ -52,6 +55,7 @@ class MemoryScreen final : public Screen {
   Viewport viewport_;
   std::optional<PictureKey> key_;
   void* texture_ = nullptr;
+  LivePanel live_;
 };
 
 }  // namespace foretrain::ui

@@ -25,26 +25,7 @@ int ThreadsOfSearch() {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-std::optional<MeasuredPlan> MeasuredOf(const DesktopState& desktop) {
-  const auto& run = desktop.input->measured;
-  const Metrics* measured = desktop.facts.metrics[Index(Side::kMeasured)].get();
-  if (!run || measured == nullptr || !measured->overall || !measured->overall->tokens_per_s) {
-    return std::nullopt;
-  }
-  constexpr auto kDevice = static_cast<std::size_t>(Space::kDevice);
-  MeasuredPlan out;
-  out.label = run->label;
-  out.model = run->model;
-  out.tokens_per_s = *measured->overall->tokens_per_s;
-  out.memory_bytes = measured->peak_bytes[kDevice];
-  const Metrics* forecast = desktop.facts.metrics[Index(Side::kPredicted)].get();
-  if (forecast == nullptr || !forecast->overall || !forecast->overall->tokens_per_s) return out;
-  out.forecast_tokens_per_s = *forecast->overall->tokens_per_s;
-  out.forecast_memory_bytes = forecast->peak_bytes[kDevice];
-  return out;
-}
-
-void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& found) {
+void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& found, bool still) {
   Canvas& canvas = frame.canvas;
   const PlanRequest& request = *found.request;
   const std::string what =
@@ -59,9 +40,10 @@ void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& fou
   canvas.TextIn(
       canvas.fonts.small, {box.x0 + pad + width + canvas.Px(18), box.y0, box.x1 - pad, box.y1},
       Align::kLeft, canvas.theme.muted,
-      fmt::format("{} plans compared, {} dropped, in {}; none takes less than {}; rates {}",
+      fmt::format("{} plans compared, {} dropped{}; none takes less than {}; rates {}",
                   CountText(found.evaluated), CountText(found.pruned),
-                  FormatSeconds(found.seconds), FormatSeconds(found.bound_s), request.origin));
+                  still ? "" : ", in " + FormatSeconds(found.seconds),
+                  FormatSeconds(found.bound_s), request.origin));
   canvas.PopClip();
 }
 
@@ -102,15 +84,10 @@ void PlanScreen::Refresh() {
   view_.rows.clear();
   if (search_.found() == nullptr) return;
   const FoundPlans& found = *search_.found();
-  view_.scatter = ScatterOf(found, Measured());
+  view_.scatter = ScatterOf(found, MeasuredPlansOf(desktop_.runs, desktop_.run_models));
   generation_ = desktop_.generation;
   view_.rows = Sorted(found, view_.order);
   if (!found.plans.empty()) view_.selected = 0;
-}
-
-std::vector<MeasuredPlan> PlanScreen::Measured() const {
-  const auto run = MeasuredOf(desktop_);
-  return run ? std::vector<MeasuredPlan>{*run} : std::vector<MeasuredPlan>{};
 }
 
 void PlanScreen::OnKeys(const InputFrame& input) {
@@ -124,7 +101,7 @@ void PlanScreen::OnKeys(const InputFrame& input) {
 void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
   const FoundPlans& found = *search_.found();
   if (generation_ != desktop_.generation) {
-    view_.scatter = ScatterOf(found, Measured());
+    view_.scatter = ScatterOf(found, MeasuredPlansOf(desktop_.runs, desktop_.run_models));
     generation_ = desktop_.generation;
   }
   Canvas& canvas = frame.canvas;
@@ -136,7 +113,7 @@ void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
   const bool both = room >= canvas.Px(kLeastTable + kLeastUpper);
   upper.y1 = both ? box.y1 - lower : upper.y0;
   table.y0 = upper.y1;
-  DrawSummary(frame, summary, found);
+  DrawSummary(frame, summary, found, desktop_.still);
   view_.hovered.reset();
   if (both) {
     Box scatter = upper, details = upper;

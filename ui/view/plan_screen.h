@@ -24,7 +24,6 @@ class PlanScreen final : public Screen {
  private:
   void Start();
   void Refresh();
-  std::vector<MeasuredPlan> Measured() const;
   void DrawFound(const ScreenFrame& frame, const Box& box);
   void OnKeys(const InputFrame& input);
 

@@ -109,7 +109,7 @@ class StageBars {
       const bool any = std::any_of(stages_.begin(), stages_.end(), [c](const StageMemory& stage) {
         return stage.tensors.bytes[c] > 0;
       });
-      if (any) name(canvas_.theme.categories[c], Name(static_cast<Category>(c)));
+      if (any) name(canvas_.theme.categories[c], InWords(Name(static_cast<Category>(c))));
     }
     name(canvas_.theme.faint, "outside");
   }
@@ -121,7 +121,8 @@ class StageBars {
     lines.emplace_back("headroom", FormatPercent(left));
     for (std::size_t c = 0; c < kCategoryCount; ++c) {
       if (stage.tensors.bytes[c] == 0) continue;
-      lines.emplace_back(Name(static_cast<Category>(c)), FormatBytes(stage.tensors.bytes[c]));
+      lines.emplace_back(InWords(Name(static_cast<Category>(c))),
+                         FormatBytes(stage.tensors.bytes[c]));
     }
     lines.emplace_back("outside the program", FormatBytes(stage.device.outside.Total()));
     const float height = canvas_.Px(12.0F + 17.0F * static_cast<float>(lines.size()));

@@ -80,7 +80,7 @@ float WidthOfRuns(const Canvas& canvas, const CompareModel& model) {
 
 }  // namespace
 
-void DrawTopBar(Canvas& canvas, const Box& box, const DesktopState& state,
+void DrawTopBar(Canvas& canvas, const Box& box, const Box& help, const DesktopState& state,
                 const std::vector<std::string>& chips) {
   const Theme& theme = canvas.theme;
   const CompareModel& model = *state.model;
@@ -88,8 +88,10 @@ void DrawTopBar(Canvas& canvas, const Box& box, const DesktopState& state,
   const float middle = (box.y0 + box.y1) / 2;
   const float y = middle - canvas.HeightOf(canvas.fonts.text) / 2;
   float x = box.x0 + canvas.Px(kMargin);
-  float right = box.x1 - canvas.Px(kMargin);
-  right = Chip(canvas, box, right, "? help", theme.muted) - canvas.Px(8);
+  canvas.Outline(help, Faded(theme.muted, 0.45F), 1.0F, help.Height() / 2);
+  canvas.TextIn(canvas.fonts.small, help, Align::kCentre, theme.muted, "? help");
+  canvas.record.widgets.push_back({"? help", help});
+  float right = help.x0 - canvas.Px(8);
   for (auto chip = chips.rbegin(); chip != chips.rend(); ++chip) {
     right = Chip(canvas, box, right, *chip, theme.muted) - canvas.Px(8);
   }

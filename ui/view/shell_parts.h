@@ -21,8 +21,8 @@ struct RailItem {
 
 void DrawRail(Canvas& canvas, const Box& box, const std::vector<RailItem>& items);
 
-// Which runs are shown, and `chips` at the right.
-void DrawTopBar(Canvas& canvas, const Box& box, const DesktopState& state,
+// Which runs are shown, and `chips` at the right, before the button `help`.
+void DrawTopBar(Canvas& canvas, const Box& box, const Box& help, const DesktopState& state,
                 const std::vector<std::string>& chips);
 
 // The numbers that matter; those on their quality are the status line's.

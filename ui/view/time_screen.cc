@@ -13,6 +13,7 @@
 #include "ui/view/histogram_panel.h"
 #include "ui/view/segments.h"
 #include "ui/view/waterfall_panel.h"
+#include "ui/view/waits_panel.h"
 #include "ui/view/widgets.h"
 #include "ui/view_model/ticks.h"
 
@@ -90,11 +91,14 @@ std::vector<ColumnShape> ColumnsFor(bool both, bool measured, float width) {
 
 void TimeScreen::Refresh() {
   if (model_number_ == desktop_.model_number) return;
-  const CompareModel& model = *desktop_.model;
+  const SidePair& runs = desktop_.model->recorded;
   model_number_ = desktop_.model_number;
-  pairs_ = model.HasBoth() ? model.pairs : PairsOf(model);
-  groups_ = GroupOps(model, pairs_, explanation_ ? explanation_->flops : std::map<OpId, double>{});
-  parts_ = PartsOf(model, RanksOf(model));
+  const bool warped = desktop_.model->warped != nullptr;
+  pairs_ = runs.HasBoth() && !warped ? desktop_.model->pairs : PairsOf(runs);
+  groups_ = GroupOps(runs, pairs_, explanation_ ? explanation_->flops : std::map<OpId, double>{});
+  parts_ = PartsOf(runs, RanksOf(runs));
+  bubble_rows_ = BubbleRows(desktop_.model->bubble_causes);
+  exposed_rows_ = ExposedRows(runs);
   order_.clear();
   chosen_.reset();
   histogram_of_.reset();
@@ -322,11 +326,7 @@ void TimeScreen::DrawCell(const ScreenFrame& frame, const OpGroup& group, GroupC
 
 void TimeScreen::DrawDetails(const ScreenFrame& frame, const Box& box) {
   Canvas& canvas = frame.canvas;
-  if (!chosen_.has_value() || *chosen_ >= groups_.groups.size()) {
-    DrawEmpty(canvas, {box.x0, box.y0, box.x1, box.y1 - canvas.Px(44)},
-              groups_.groups.empty() ? "No ops were recorded." : "Choose an op to see its times.");
-    return;
-  }
+  if (!chosen_.has_value() || *chosen_ >= groups_.groups.size()) return DrawStill(frame, box);
   const OpGroup& group = groups_.groups[*chosen_];
   Heading(canvas, {box.x0, box.y0 + canvas.Px(8)},
           Shortened(canvas, canvas.fonts.bold, TitleOf(group), box.Width()));
@@ -342,6 +342,23 @@ void TimeScreen::DrawDetails(const ScreenFrame& frame, const Box& box) {
     chosen_.reset();
   }
   EndPanel();
+}
+
+// What stands still, while no op is chosen.
+void TimeScreen::DrawStill(const ScreenFrame& frame, const Box& box) {
+  float y = box.y0 + frame.canvas.Px(6);
+  auto over = DrawWaits(frame, box, "bubble by cause",
+                        "of the pipeline in this step, mean over stages", bubble_rows_, y);
+  if (!bubble_rows_.empty()) y += frame.canvas.Px(14);
+  const auto exposed =
+      DrawWaits(frame, box, "exposed comm",
+                "nothing computes beside it; mean over ranks", exposed_rows_, y);
+  if (exposed.has_value()) over = exposed;
+  if (over.has_value()) DrawTooltipOnTop(frame, *over);
+  const std::string text =
+      groups_.groups.empty() ? "No ops were recorded." : "Choose an op to see its times.";
+  const Box rest{box.x0, y, box.x1, box.y1 - frame.canvas.Px(8)};
+  if (rest.Height() > frame.canvas.Px(24)) DrawEmpty(frame.canvas, rest, text);
 }
 
 void TimeScreen::DrawTimes(const ScreenFrame& frame, const Box& box) {

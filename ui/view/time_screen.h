@@ -12,6 +12,7 @@
 #include "ui/view/screen.h"
 #include "ui/view_model/op_groups.h"
 #include "ui/view_model/time_parts.h"
+#include "ui/view_model/wait_rows.h"
 
 namespace foretrain::ui {
 
@@ -39,6 +40,7 @@ class TimeScreen final : public Screen {
                const std::vector<GroupColumn>& shown);
   void DrawCell(const ScreenFrame& frame, const OpGroup& group, GroupColumn column);
   void DrawDetails(const ScreenFrame& frame, const Box& box);
+  void DrawStill(const ScreenFrame& frame, const Box& box);
   void DrawTimes(const ScreenFrame& frame, const Box& box);
   void ShowInCompare();
 
@@ -47,6 +49,8 @@ class TimeScreen final : public Screen {
   std::vector<PairedOp> pairs_;
   OpGroups groups_;
   std::array<std::optional<StepParts>, 2> parts_;
+  std::vector<WaitRow> bubble_rows_;
+  std::vector<WaitRow> exposed_rows_;
   std::vector<std::uint32_t> order_;
   std::optional<std::uint32_t> chosen_;
   Histogram histogram_;

@@ -28,6 +28,8 @@ class WhatIfScreen final : public Screen {
   const std::optional<Scenario>& scenario() const { return scenario_; }
   const ViewState& state() const { return state_; }
   const Layout& layout() const { return layout_; }
+  // Whether what was asked for last is drawn by the next frame, by passes at least.
+  bool IsAnswered() const { return what_if_.asked() > 0 && what_if_.answered() == what_if_.asked(); }
 
  private:
   struct PictureKey {

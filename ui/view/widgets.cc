@@ -69,8 +69,9 @@ void ApplyStyle(const Theme& theme, float scale) {
        {ImGuiCol_FrameBgActive, ImGuiCol_ButtonActive, ImGuiCol_HeaderActive}) {
     set(which, held);
   }
-  set(ImGuiCol_SliderGrab, theme.muted);
-  set(ImGuiCol_SliderGrabActive, theme.text);
+  // The value is written over the grab and has to be readable there.
+  set(ImGuiCol_SliderGrab, Mixed(theme.panel, theme.text, 0.30F));
+  set(ImGuiCol_SliderGrabActive, Mixed(theme.panel, theme.text, 0.42F));
   set(ImGuiCol_CheckMark, theme.text);
   set(ImGuiCol_ScrollbarBg, 0);
   set(ImGuiCol_ScrollbarGrab, theme.line);

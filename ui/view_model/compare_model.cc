@@ -9,6 +9,7 @@
 
 #include "traces/metrics/classes.h"
 #include "ui/view_model/long_runs.h"
+#include "ui/view_model/wait_rows.h"
 
 namespace foretrain::ui {
 namespace {
@@ -166,7 +167,9 @@ CompareModel BuildCompareModel(const CompareInput& input, const CompareFacts& fa
   static_cast<SidePair&>(model) =
       SidesOf(input, facts, {{options.predicted_step, options.measured_step}});
   model.options = options;
+  model.recorded = model;
   FillPairs(model);
+  for (const Side side : kSides) model.bubble_causes[Index(side)] = BubbleCausesOf(model.Of(side));
   AlignSides(options.alignment, options.anchor, model.pairs, model);
   if (options.alignment == Alignment::kWarp && model.HasBoth()) {
     model.warped = Warped(model, model.pairs);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "traces/metrics/bubble_causes.h"
 #include "ui/run_view.h"
 #include "ui/view_model/alignment.h"
 #include "ui/view_model/lanes.h"
@@ -31,11 +32,15 @@ struct CompareOptions {
 
 struct CompareModel : SidePair {
   CompareOptions options{};
+  // Both runs with their own times from the start of the step on, whatever the alignment: what the
+  // other views show.
+  SidePair recorded{};
   std::unique_ptr<const RunView> warped{};  // the forecast of kWarp, in place of the input's
   std::vector<Lane> lanes{};           // by rank
   std::vector<PairedOp> pairs{};       // of the chosen steps, sorted by (rank, op)
   std::vector<std::uint32_t> worst{};  // pairs by falling |error|, at most kMostWorst
   std::vector<Number> numbers{};
+  std::array<std::optional<BubbleCauses>, 2> bubble_causes{};  // [side], of the chosen step
   std::vector<std::string> notices{};  // sentences on what is missing or doubtful
   Extent extent{};  // of the chosen steps, in displayed time: what fits the screen
   Extent all{};     // of everything

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "traces/unknown_coordinates.h"
 #include "ui/view_model/ticks.h"
+#include "ui/view_model/wait_rows.h"
 
 namespace foretrain::ui {
 namespace {
@@ -254,6 +255,9 @@ std::optional<HoverText> HoverOfGap(const CompareModel& model, std::size_t lane,
                  .subtitle = side == Side::kPredicted ? "predicted" : "measured",
                  .lines = {}};
   AddLine(text, "cause", DescribeWait(*wait));
+  if (const auto& causes = model.bubble_causes[Index(side)]; causes.has_value()) {
+    AddLine(text, "bubble of the step", DescribeBubble(*causes));
+  }
   const Span& ends = track.SpanAt(next);
   AddLine(text, "ended by",
           OpTitle(*model.Of(side).run, ends.op) +

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/units.h"
 #include "sim/spec/plan_fields.h"
@@ -76,6 +77,13 @@ void AddWords(std::string name, const std::string& first, const std::string& sec
   if (first != second) lines.push_back({std::move(name), first, second, {}, 0});
 }
 
+std::optional<double> FigureOf(const RunInfo& run, std::string_view name) {
+  for (const MetricValue& figure : run.figures) {
+    if (figure.name == name) return figure.value;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string_view Title(PlanColumn column) {
@@ -123,7 +131,7 @@ std::string Cell(const FoundPlans& found, std::size_t number, PlanColumn column)
     case PlanColumn::kHost:
       return ranked.host_bytes > 0 ? FormatBytes(ranked.host_bytes) : "";
     case PlanColumn::kBet:
-      return ranked.bet;
+      return ranked.bet.substr(0, ranked.bet.find(':'));  // the sheet beside the plot has the rest
   }
   return {};
 }
@@ -131,6 +139,32 @@ std::string Cell(const FoundPlans& found, std::size_t number, PlanColumn column)
 double HeadroomOf(const PlanRequest& request, const DeviceUse& use) {
   const auto has = static_cast<double>(request.cluster.device.memory_bytes);
   return has > 0 ? 1 - static_cast<double>(use.Total()) / has : 0;
+}
+
+std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
+                                          const std::map<RunId, std::string>& models) {
+  std::vector<MeasuredPlan> plans;
+  for (const RunInfo& run : runs) {
+    const auto model = models.find(run.id);
+    if (run.kind != RunKind::kMeasured || model == models.end()) continue;
+    const std::optional<double> rate = FigureOf(run, "tokens_per_s");
+    const std::optional<double> bytes = FigureOf(run, "peak_device_bytes");
+    if (!rate || !bytes) continue;
+    MeasuredPlan plan{.label = fmt::format("run {}: {}", run.id, run.label),
+                      .model = model->second,
+                      .tokens_per_s = *rate,
+                      .memory_bytes = static_cast<std::int64_t>(*bytes)};
+    const auto forecast = std::find_if(runs.begin(), runs.end(), [&run](const RunInfo& other) {
+      return run.forecast && other.id == *run.forecast;
+    });
+    if (forecast != runs.end()) {
+      const std::optional<double> forecast_bytes = FigureOf(*forecast, "peak_device_bytes");
+      plan.forecast_tokens_per_s = FigureOf(*forecast, "tokens_per_s").value_or(0);
+      plan.forecast_memory_bytes = static_cast<std::int64_t>(forecast_bytes.value_or(0));
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 PlanScatter ScatterOf(const FoundPlans& found, const std::vector<MeasuredPlan>& measured) {

@@ -5,12 +5,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "traces/run.h"
 #include "ui/view_model/plan_search.h"
 
 namespace foretrain::ui {
@@ -54,6 +56,14 @@ struct MeasuredPlan {
   double forecast_tokens_per_s = 0;  // 0: none
   std::int64_t forecast_memory_bytes = 0;
 };
+
+// The measured runs of a store that know their throughput and memory, oldest first, each with its
+// forecast of the same store.
+//
+//   runs    of the store, with their figures
+//   models  names of the runs' models; one that is missing leaves its run out
+std::vector<MeasuredPlan> MeasuredPlansOf(const std::vector<RunInfo>& runs,
+                                          const std::map<RunId, std::string>& models);
 
 // One mark of the scatter.
 struct PlanPoint {

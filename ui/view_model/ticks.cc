@@ -117,10 +117,17 @@ std::string SignedTime(double time_ns) {
 }
 
 std::string SignedPercent(double fraction) {
-  const double percent = 100.0 * fraction;
+  double percent = 100.0 * fraction;
   if (!std::isfinite(percent)) return "no base";
+  if (std::abs(percent) < 0.05) percent = 0.0;  // nothing is less than forecast by 0.0 %
   const int decimals = std::abs(percent) < 99.95 ? 1 : 0;
   return fmt::format("{:+.{}f} %", percent, decimals);
+}
+
+std::string InWords(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
 }
 
 }  // namespace foretrain::ui

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace foretrain::ui {
@@ -34,5 +35,8 @@ std::string SignedTime(double time_ns);
 
 // "+3.9 %", always with its sign.
 std::string SignedPercent(double fraction);
+
+// A name of the store as words: "optimizer state" for "optimizer_state".
+std::string InWords(std::string_view name);
 
 }  // namespace foretrain::ui

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "sim/cost/metric_options.h"
+#include "sim/search/forecast_until.h"
 #include "ui/view_model/ticks.h"
 
 namespace foretrain::ui {
@@ -118,13 +119,15 @@ Result<WhatIfStep> StepMaker::Make(const WhatIfRequest& request) {
   return out;
 }
 
-Result<SimulatedStep> SimulateStep(const WhatIfRequest& request) {
+Result<SimulatedStep> SimulateStep(const WhatIfRequest& request,
+                                   const std::function<bool()>& cancelled) {
   const Scenario& scenario = request.scenario;
   FT_ASSIGN(const CostModel costs, CostsOfTurned(scenario.machine, scenario.cluster));
   SimulateOptions options;
   options.last_step = true;
   const RankChoice ranks = scenario.cluster.is_cpu ? RankChoice::kAll : RankChoice::kFirst;
-  FT_ASSIGN(Forecast forecast, MakeForecast(scenario.model, scenario.plan, costs, ranks, options));
+  FT_ASSIGN(Forecast forecast, MakeForecastUntil(scenario.model, scenario.plan, costs, ranks,
+                                                 options, cancelled));
   SimulatedStep out;
   out.request = request;
   out.step_s = forecast.simulation.step_s;
@@ -138,9 +141,9 @@ WhatIf::WhatIf(Clock& clock)
                                                            const auto&) {
         return maker->Make(request);
       }),
-      ops_([](const auto& numbered, const auto&)
+      ops_([](const auto& numbered, const auto& outdated)
                -> Result<std::pair<std::uint64_t, SimulatedStep>> {
-        FT_ASSIGN(SimulatedStep step, SimulateStep(numbered.second));
+        FT_ASSIGN(SimulatedStep step, SimulateStep(numbered.second, outdated));
         return std::pair{numbered.first, std::move(step)};
       }) {}
 

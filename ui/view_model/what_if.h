@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -95,8 +96,9 @@ class StepMaker {
   std::unique_ptr<Kept> kept_;
 };
 
-// Compiles and simulates. Errors: as above; those of MakeForecast.
-Result<SimulatedStep> SimulateStep(const WhatIfRequest& request);
+// Compiles and simulates. Errors: as above; those of MakeForecastUntil.
+Result<SimulatedStep> SimulateStep(const WhatIfRequest& request,
+                                   const std::function<bool()>& cancelled = {});
 
 // The view's side: asks threads, and keeps what is shown.
 class WhatIf {

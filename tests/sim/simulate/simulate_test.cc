@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/simulate/simulate_until.h"
 #include "tests/sim/simulate/play.h"
 
 namespace foretrain {
@@ -30,6 +31,14 @@ TEST(Simulate, RunsAQueueInOrderAndQueuesBesideOneAnother) {
   EXPECT_DOUBLE_EQ(simulation.step_s, 5.0);
   EXPECT_DOUBLE_EQ(simulation.ranks[0].compute_s, 3.0);
   EXPECT_DOUBLE_EQ(simulation.ranks[0].idle_s, 2.0);
+}
+
+TEST(Simulate, EndsWhenItIsCancelled) {
+  HandMade made(1);
+  made.Add(0, Queue::kCompute, 2.0);
+  const auto simulation = SimulateUntil(made.program, made.costs, kOneStep, [] { return true; });
+  ASSERT_FALSE(simulation.has_value());
+  EXPECT_EQ(simulation.error().code, ErrorCode::kAborted);
 }
 
 TEST(Simulate, StartsAnOpWhenItsEdgesAreMet) {

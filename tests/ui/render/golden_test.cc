@@ -1,5 +1,6 @@
-// A picture of a small made-up run against the one that was looked at. To make it anew:
-//   FORETRAIN_UPDATE_GOLDEN=1 build/dev/tests/ui_tests --gtest_filter='Golden.*'
+// Pictures of all views of a small made-up run, drawn as --screenshot draws them: each twice alike,
+// and like the one that was looked at. To make those anew:
+//   FORETRAIN_UPDATE_GOLDEN=1 build/release/tests/ui_tests --gtest_filter='*Golden*'
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,21 +26,59 @@ int Difference(ui::Colour a, ui::Colour b) {
   return most;
 }
 
-TEST(Golden, CompareViewLooksAsItDid) {
-  const CompareInput input =
-      SampleInput({.stages = 2, .replicas = 2, .layers = 4, .micro_batches = 4, .steps = 2});
-  const std::string drawn = testing::TempDir() + "/compare_small.png";
-  ViewOptions options{.width = 960, .height = 640};
-  options.font_folders.emplace();  // the built-in font
-  const auto done = ScreenshotDesktop({.input = input}, options, drawn);
-  if (!done.has_value() && done.error().code == ErrorCode::kUnsupported) {
-    GTEST_SKIP() << done.error().message;
+// Every pixel in which the two differ in purple, and how many these are.
+std::size_t Compare(const ui::Image& now, const ui::Image& then, ui::Image& difference) {
+  difference = then;
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < now.pixels.size(); ++i) {
+    const bool differs = Difference(now.pixels[i], then.pixels[i]) > kMostDifference;
+    difference.pixels[i] = differs ? ui::Rgb(0xff00ff) : ui::Rgb(0x202020);
+    differ += differs;
   }
-  ASSERT_TRUE(done.has_value()) << done.error().message;
-  const auto now = ui::ReadPng(drawn);
-  ASSERT_TRUE(now.has_value()) << now.error().message;
+  return differ;
+}
 
-  const std::string golden = SourcePath("tests/ui/golden/compare_small.png");
+class GoldenView : public testing::TestWithParam<const char*> {
+ protected:
+  // The view drawn with the built-in font. Compare has the size that it always had.
+  Result<ui::Image> Drawn(const std::string& path) {
+    const std::string view = GetParam();
+    ViewOptions options{.width = view == "compare" ? 960 : 800,
+                        .height = view == "compare" ? 640 : 500};
+    options.view = view;
+    options.font_folders.emplace();
+    if (view == "plan" || view == "what-if") {
+      options.plan_setup.model = "gpt2-124m";
+      options.plan_setup.gpu = "h100-80gb-sxm";
+      options.plan_setup.nodes = 1;
+      options.plan_setup.devices_per_node = 2;
+      options.plan_setup.sequence = 1024;
+      options.plan_setup.global_batch = 64;
+      options.search = view == "plan";
+    }
+    const CompareInput input =
+        SampleInput({.stages = 2, .replicas = 2, .layers = 4, .micro_batches = 4, .steps = 2});
+    FT_TRY(ScreenshotDesktop({.input = input}, options, path));
+    return ui::ReadPng(path);
+  }
+
+  std::string PathOf(const std::string& what) const {
+    return testing::TempDir() + "/" + GetParam() + "_" + what + ".png";
+  }
+};
+
+TEST_P(GoldenView, LooksAsItDidAndTwiceTheSame) {
+  const std::string drawn = PathOf("small");
+  const auto now = Drawn(drawn);
+  if (!now.has_value() && now.error().code == ErrorCode::kUnsupported) {
+    GTEST_SKIP() << now.error().message;
+  }
+  ASSERT_TRUE(now.has_value()) << now.error().message;
+  const auto again = Drawn(PathOf("again"));
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_TRUE(now->pixels == again->pixels) << "see " << drawn << " and " << PathOf("again");
+
+  const std::string golden = SourcePath(std::string("tests/ui/golden/") + GetParam() + "_small.png");
   if (std::getenv("FORETRAIN_UPDATE_GOLDEN") != nullptr) {
     ASSERT_TRUE(ui::WritePng(*now, golden).has_value());
   }
@@ -47,20 +86,21 @@ TEST(Golden, CompareViewLooksAsItDid) {
   ASSERT_TRUE(then.has_value()) << then.error().message;
   ASSERT_EQ(now->width, then->width);
   ASSERT_EQ(now->height, then->height);
-  ui::Image difference = *then;
-  std::size_t differ = 0;
-  for (std::size_t i = 0; i < now->pixels.size(); ++i) {
-    const bool differs = Difference(now->pixels[i], then->pixels[i]) > kMostDifference;
-    difference.pixels[i] = differs ? ui::Rgb(0xff00ff) : ui::Rgb(0x202020);
-    differ += differs;
-  }
-  const double share = static_cast<double>(differ) / static_cast<double>(now->pixels.size());
-  if (share > kMostPixels) {
-    const std::string shown = testing::TempDir() + "/compare_small_difference.png";
-    ASSERT_TRUE(ui::WritePng(difference, shown).has_value());
-    ADD_FAILURE() << differ << " pixels differ: see " << drawn << " and " << shown;
-  }
+  ui::Image difference;
+  const std::size_t differ = Compare(*now, *then, difference);
+  if (static_cast<double>(differ) <= kMostPixels * static_cast<double>(now->pixels.size())) return;
+  ASSERT_TRUE(ui::WritePng(difference, PathOf("difference")).has_value());
+  ADD_FAILURE() << differ << " pixels differ: see " << drawn << " and " << PathOf("difference");
 }
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenView,
+                         testing::Values("plan", "what-if", "compare", "time", "memory", "ranks",
+                                         "run"),
+                         [](const auto& at) {
+                           std::string name = at.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace foretrain

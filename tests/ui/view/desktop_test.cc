@@ -47,6 +47,8 @@ TEST_F(DesktopFrames, ShowsTheHelpSheetAndChangesTheme) {
   OpenDesktop(TwoRanks());
   EXPECT_TRUE(Shows(Type('?'), "Keys and mouse"));
   EXPECT_FALSE(Shows(Type('?'), "Keys and mouse"));
+  EXPECT_TRUE(Shows(ClickOn("? help"), "Keys and mouse"));
+  EXPECT_FALSE(Shows(ClickOn("? help"), "Keys and mouse"));
   const ui::Colour dark = whole_->ground();
   Type('t');
   EXPECT_NE(whole_->ground(), dark);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <imgui.h>
 
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
@@ -87,6 +89,56 @@ TEST_F(RunViews, RanksNamesStragglersAndGoesToCompare) {
   EXPECT_EQ(whole_->view(), "compare");
   EXPECT_EQ(whole_->state().model->Of(ui::Side::kMeasured).step, 3);
   EXPECT_EQ(state().memory_lane, 1U);
+}
+
+// Warped to the measured run's starts the forecast has no memory of its own in Compare.
+TEST_F(RunViews, MemoryShowsTheForecastHoweverCompareIsAligned) {
+  Show(SampleInput({.layers = 4, .micro_batches = 4}), "compare");
+  Type('x');
+  Type('5');
+  const auto& screen = dynamic_cast<const ui::MemoryScreen&>(whole_->screen());
+  EXPECT_EQ(whole_->state().model->options.alignment, ui::Alignment::kWarp);
+  EXPECT_TRUE(screen.model().Has(ui::Side::kPredicted));
+  EXPECT_TRUE(Shows(Frame(), "predicted peak"));
+}
+
+class LiveViews : public RunViews {
+ protected:
+  // The memory view of a stored run whose program is found by `find`.
+  void ShowLive(FindLive find) {
+    Show(SampleInput({.layers = 4, .micro_batches = 4}), "memory");
+    whole_->state().store = "runs.db";
+    whole_->state().shown_run = 2;
+    whole_->state().find_live = std::move(find);
+    Frame();
+    for (int i = 0; i < 1000 && whole_->IsMoving(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      Frame();
+    }
+    Frame();
+  }
+};
+
+TEST_F(LiveViews, MemoryListsTheLargestTensorsAtThePeak) {
+  ShowLive([](const StoreRequest& runs, Space space) -> Result<LiveRanks> {
+    EXPECT_EQ(runs.run, 2);
+    EXPECT_EQ(space, Space::kDevice);
+    LiveAtPeak first{0, 1 << 21, "loss", {}};
+    first.tensors = {{"logits of head", Category::kLogits, 4, 1 << 20, "head of forward", "loss"},
+                     {"first moment", Category::kOptimizerState, 1, 1 << 18, "", ""}};
+    return LiveRanks{{first}, {0, 0}};  // rank 1 holds what rank 0 does
+  });
+  for (const char* text : {"largest at the predicted peak", "logits of head", "1.00 MiB",
+                           "256 KiB x 4", "since head of forward until loss", "for the whole run"}) {
+    EXPECT_TRUE(Shows(Frame(), text)) << text;
+  }
+}
+
+TEST_F(LiveViews, MemorySaysWhyTensorsAreNotKnown) {
+  ShowLive([](const StoreRequest&, Space) -> Result<LiveRanks> {
+    return Fail(ErrorCode::kUnsupported, "run 2 has no plan");
+  });
+  EXPECT_TRUE(Shows(Frame(), "Not known: run 2 has no plan"));
 }
 
 TEST_F(RunViews, RanksChangesTheFigure) {

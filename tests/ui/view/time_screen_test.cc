@@ -69,6 +69,17 @@ TEST_F(TimeView, ShowsOneRunAloneByItsParts) {
   EXPECT_TRUE(Shows(Frame(), "attn.core"));
 }
 
+TEST_F(TimeView, TellsTheBubbleByCauseWhileNoOpIsChosen) {
+  Show(SampleInput({.stages = 2, .layers = 4, .micro_batches = 4}));
+  for (const char* text : {"bubble by cause", "warm-up", "cool-down", "imbalance", "transfers"}) {
+    EXPECT_TRUE(Shows(Frame(), text)) << text;
+  }
+  ClickOn("attn.core  forward");
+  EXPECT_FALSE(Shows(Frame(), "bubble by cause"));
+  ClickOn("Clear filter");
+  EXPECT_TRUE(Shows(Frame(), "bubble by cause"));
+}
+
 TEST_F(TimeView, SaysWhereThereIsNothing) {
   CompareInput input;
   input.measured = RunView{};

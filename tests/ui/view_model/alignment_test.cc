@@ -70,6 +70,18 @@ TEST(Alignment, WarpsEachOpToItsTwinsStartAndKeepsItsLength) {
   EXPECT_EQ(model.SpanOf(*twin).start_ns, 240);
 }
 
+// Whatever the alignment, other views find the forecast's own times and memory.
+TEST(Alignment, LeavesWhatOtherViewsShowAsItWasRecorded) {
+  const CompareInput input = TwoRanks();
+  for (int i = 0; i < kAlignmentCount; ++i) {
+    const CompareModel model = ModelOf(input, {.alignment = static_cast<Alignment>(i)});
+    for (const Side side : kSides) {
+      EXPECT_EQ(model.recorded.Of(side).offset_ns, model.Of(side).step_start_ns);
+    }
+    EXPECT_EQ(model.recorded.Of(Side::kPredicted).run, &*input.predicted);
+  }
+}
+
 TEST(Alignment, NeedsNoForecast) {
   CompareInput input = TwoRanks();
   input.predicted.reset();

@@ -57,6 +57,34 @@ TEST(PlanList, WritesCellsWithUnits) {
   EXPECT_EQ(Cell(found, 1, PlanColumn::kHost), "");
 }
 
+TEST(MeasuredPlansTest, AreAllMeasuredRunsOfTheStoreEachWithItsForecast) {
+  const auto run = [](RunId id, RunKind kind, double rate, double bytes) {
+    RunInfo info;
+    info.id = id;
+    info.kind = kind;
+    info.label = "dp2";
+    info.figures = {{-1, -1, "tokens_per_s", rate}, {-1, -1, "peak_device_bytes", bytes}};
+    return info;
+  };
+  std::vector<RunInfo> runs = {run(1, RunKind::kPredicted, 18, 1100),
+                               run(2, RunKind::kMeasured, 20, 1000),
+                               run(3, RunKind::kMeasured, 30, 2000),
+                               run(4, RunKind::kMeasured, 40, 3000),
+                               run(5, RunKind::kMeasured, 50, 4000)};
+  runs[1].forecast = 1;
+  runs[3].figures.clear();  // recorded without spans or memory: no place in the plot
+  const auto plans = MeasuredPlansOf(runs, {{2, "a"}, {3, "b"}, {4, "a"}});  // of 5 none is known
+  ASSERT_EQ(plans.size(), 2U);
+  EXPECT_EQ(plans[0].label, "run 2: dp2");
+  EXPECT_EQ(plans[0].model, "a");
+  EXPECT_EQ(plans[0].tokens_per_s, 20);
+  EXPECT_EQ(plans[0].memory_bytes, 1000);
+  EXPECT_EQ(plans[0].forecast_tokens_per_s, 18);
+  EXPECT_EQ(plans[0].forecast_memory_bytes, 1100);
+  EXPECT_EQ(plans[1].label, "run 3: dp2");
+  EXPECT_EQ(plans[1].forecast_tokens_per_s, 0);
+}
+
 TEST(PlanScatterTest, HoldsAllPlansAndRunsOfTheSameModel) {
   const FoundPlans found = Three();
   const MeasuredPlan run{"run 2", "gpt2-124m", 20.0, std::int64_t{10} << 30, 18.0,

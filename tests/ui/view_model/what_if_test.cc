@@ -105,6 +105,17 @@ TEST(StepMakerTest, GivesTheSameWhateverItMadeBefore) {
   EXPECT_DOUBLE_EQ(after->figures.step_s, Make(scenario)->figures.step_s);
 }
 
+TEST(SimulateStepTest, StopsWhereNobodyWantsItAnyMore) {
+  for (const int last : {1, 2, 3}) {  // after compiling, before playing, while playing
+    int asked = 0;
+    const auto step =
+        SimulateStep({Sample(), -1}, [&asked, last] { return ++asked >= last; });
+    ASSERT_FALSE(step.has_value());
+    EXPECT_EQ(step.error().code, ErrorCode::kAborted);
+    EXPECT_EQ(asked, last);
+  }
+}
+
 // By passes against the whole program.
 TEST(SimulateStepTest, EndsNearWhatPassesSay) {
   for (const int zero : {0, 1, 3}) {

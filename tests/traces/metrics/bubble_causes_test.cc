@@ -1,0 +1,114 @@
+#include "traces/metrics/bubble_causes.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/traces/timelines.h"
+
+namespace foretrain {
+namespace {
+
+// One pass of a stage's only block, in nanoseconds.
+Span PassOf(int stage, Pass pass, int micro_batch, std::int64_t start_ns, std::int64_t end_ns) {
+  const InstructionKey key{.pass = pass, .block = stage + 1, .micro_batch = micro_batch};
+  return SpanOf(Queue::kCompute, OpClass::kGemm, start_ns, end_ns, PackId(key, 0), stage);
+}
+
+BubbleCauses CausesOfOnly(Timeline timeline, int stages) {
+  SortTimeline(timeline);
+  const auto pipelines = PipelinesOf(stages, stages);
+  const auto bubbles = PipelineBubbles(timeline, pipelines);
+  EXPECT_EQ(bubbles.size(), 1U);
+  const auto causes = CausesOfBubbles(timeline, pipelines, bubbles, 0);
+  EXPECT_TRUE(causes.has_value());
+  if (!causes.has_value()) return {};
+  // The whole bubble, whatever its parts.
+  const auto period_ns = static_cast<double>(bubbles[0].end_ns - bubbles[0].start_ns);
+  EXPECT_NEAR(causes->Sum(), bubbles[0].bubble * period_ns * 1e-9, 1e-15);
+  return *causes;
+}
+
+// Two stages, four micro-batches, F = 10, B = 20: a period of 150, 120 of work. Stage 0 waits 30
+// between its passes, stage 1 10 before the first and 20 behind the last: means of 15, 5 and 10.
+TEST(BubbleCauses, OfUniform1F1BAreTheScheduleAlone) {
+  const BubbleCauses causes = CausesOfOnly(Uniform1F1B(2, 4, 10, 20), 2);
+  EXPECT_NEAR(causes.warm_up_s, 5e-9, 1e-15);
+  EXPECT_NEAR(causes.steady_s, 15e-9, 1e-15);
+  EXPECT_NEAR(causes.cool_down_s, 10e-9, 1e-15);
+  EXPECT_NEAR(causes.imbalance_s, 0, 1e-15);
+  EXPECT_NEAR(causes.transfers_s, 0, 1e-15);
+  EXPECT_NEAR(causes.rest_s, 0, 1e-15);
+}
+
+// Stage 0 takes 10 and 20 for a forward and a backward, stage 1 20 and 40; two micro-batches.
+//   as they are:     0 F0 0-10, F1 10-20, B0 70-90, B1 130-150   period 150, work 60 and 120
+//                    1 F0 10-30, B0 30-70, F1 70-90, B1 90-130
+//   15 and 30 each:  0 F0 0-15, F1 15-30, B0 60-90, B1 105-135   period 135, work 90 each
+//                    1 F0 15-30, B0 30-60, F1 60-75, B1 75-105
+// So the schedule takes 135 - 90 = 45, of which (0 + 15) / 2 before and (0 + 30) / 2 behind, and
+// unlike stages 150 - 135 = 15.
+Timeline Uneven() {
+  Timeline timeline;
+  timeline.world = 2;
+  timeline.spans = {PassOf(0, Pass::kForward, 0, 0, 10),    PassOf(0, Pass::kForward, 1, 10, 20),
+                    PassOf(0, Pass::kBackward, 0, 70, 90),  PassOf(0, Pass::kBackward, 1, 130, 150),
+                    PassOf(1, Pass::kForward, 0, 10, 30),   PassOf(1, Pass::kBackward, 0, 30, 70),
+                    PassOf(1, Pass::kForward, 1, 70, 90),   PassOf(1, Pass::kBackward, 1, 90, 130)};
+  return timeline;
+}
+
+TEST(BubbleCauses, OfUnlikeStagesAreImbalance) {
+  const BubbleCauses causes = CausesOfOnly(Uneven(), 2);
+  EXPECT_NEAR(causes.warm_up_s, 7.5e-9, 1e-15);
+  EXPECT_NEAR(causes.steady_s, 22.5e-9, 1e-15);
+  EXPECT_NEAR(causes.cool_down_s, 15e-9, 1e-15);
+  EXPECT_NEAR(causes.imbalance_s, 15e-9, 1e-15);
+  EXPECT_NEAR(causes.transfers_s, 0, 1e-15);
+  EXPECT_NEAR(causes.rest_s, 0, 1e-15);
+}
+
+// One micro-batch: F 10, a transfer of 5, F 10, B 10, a transfer of 7 whose receiver was there 40
+// earlier, B 10, of which 3 begin late: 0-10, 15-25, 25-35, 45-55 with the last held up by 3.
+//   period 55, work 20, schedule 40 - 20, transfers 12, rest 3
+TEST(BubbleCauses, OfTransfersAreTheirTimeOnTheWire) {
+  Timeline timeline;
+  timeline.world = 2;
+  timeline.spans = {PassOf(0, Pass::kForward, 0, 0, 10), PassOf(1, Pass::kForward, 0, 15, 25),
+                    PassOf(1, Pass::kBackward, 0, 25, 35), PassOf(0, Pass::kBackward, 0, 45, 55)};
+  const auto move = [&timeline](InstructionKind kind, Queue queue, Pass pass, int block, int rank,
+                                std::int64_t start_ns, std::int64_t end_ns) {
+    const InstructionKey key{.kind = kind, .pass = pass, .block = block};
+    timeline.spans.push_back(
+        SpanOf(queue, OpClass::kPpComm, start_ns, end_ns, PackId(key, 0), rank));
+  };
+  move(InstructionKind::kSend, Queue::kSendNext, Pass::kForward, 1, 0, 10, 15);
+  move(InstructionKind::kRecv, Queue::kRecvPrev, Pass::kForward, 1, 1, 0, 15);
+  move(InstructionKind::kSend, Queue::kSendPrev, Pass::kBackward, 2, 1, 35, 42);
+  move(InstructionKind::kRecv, Queue::kRecvNext, Pass::kBackward, 2, 0, 15, 42);
+  const BubbleCauses causes = CausesOfOnly(timeline, 2);
+  EXPECT_NEAR(causes.ScheduleSeconds(), 20e-9, 1e-15);
+  EXPECT_NEAR(causes.imbalance_s, 0, 1e-15);
+  EXPECT_NEAR(causes.transfers_s, 12e-9, 1e-15);
+  EXPECT_NEAR(causes.rest_s, 3e-9, 1e-15);
+}
+
+// The second forward of stage 0 takes 15 in place of 10 and still ends before stage 1 asks for it:
+// the period stays 150. With the mean of 12.5 the first would end 2.5 later, and with it everything.
+TEST(BubbleCauses, OfPassesOfOneStageThatTakeUnlikeLongAreVariation) {
+  Timeline timeline = Uneven();
+  timeline.spans[1].end_ns += 5;
+  const BubbleCauses before = CausesOfOnly(Uneven(), 2), after = CausesOfOnly(timeline, 2);
+  EXPECT_NEAR(after.Sum(), before.Sum() - 2.5e-9, 1e-15);  // 5 of one of two stages' waits
+  EXPECT_NEAR(before.variation_s, 0, 1e-15);
+  EXPECT_NEAR(after.variation_s, -2.5e-9, 1e-15);
+  EXPECT_NEAR(after.rest_s, 0, 1e-15);
+}
+
+TEST(BubbleCauses, AreNoneOfAStageAlone) {
+  const Timeline timeline = Uniform1F1B(1, 3, 10, 20);
+  const auto pipelines = PipelinesOf(1, 1);
+  EXPECT_FALSE(
+      CausesOfBubbles(timeline, pipelines, PipelineBubbles(timeline, pipelines), 0).has_value());
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,272 @@
+#include "traces/metrics/bubble_causes.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "base/units.h"
+#include "traces/metrics/classes.h"
+
+namespace foretrain {
+namespace {
+
+constexpr std::array<double BubbleCauses::*, 7> kParts{
+    &BubbleCauses::warm_up_s,   &BubbleCauses::steady_s,    &BubbleCauses::cool_down_s,
+    &BubbleCauses::imbalance_s, &BubbleCauses::transfers_s, &BubbleCauses::variation_s,
+    &BubbleCauses::rest_s};
+
+bool IsBackward(Pass pass) { return pass == Pass::kBackward || pass == Pass::kBackwardInput; }
+
+bool IsWork(const Span& span, const InstructionKey& key) {
+  const bool in_block = IsCompute(span.op_class) || span.op_class == OpClass::kTpComm ||
+                        span.op_class == OpClass::kCpComm || span.op_class == OpClass::kEpComm;
+  return key.kind == InstructionKind::kBlock && in_block && key.pass != Pass::kNone &&
+         key.pass != Pass::kUpdate;
+}
+
+// One pass of one block for one micro-batch on one stage.
+struct Play {
+  std::int64_t start_ns = 0;
+  double length_ns = 0;  // the part of the stage's working time that is its own
+  std::size_t stage = 0;
+  InstructionKey key{};
+  std::ptrdiff_t before = -1;  // the play on another stage whose output it takes
+  double transfer_ns = 0;      // of that output
+};
+
+// A block's output: {backward, block, micro-batch}.
+using Output = std::tuple<bool, int, int>;
+
+// A transfer between two stages, as far as both sides are known.
+struct Transfer {
+  std::int64_t later_start_ns = 0;
+  std::int64_t end_ns = 0;
+  double LengthNs() const {
+    return static_cast<double>(std::max<std::int64_t>(0, end_ns - later_start_ns));
+  }
+};
+
+class Plays {
+ public:
+  Plays(const Timeline& timeline, const std::vector<int>& ranks, std::int32_t step)
+      : stages_(ranks.size()) {
+    for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+      AddStage(SpansOfRank(timeline, ranks[stage]), step, stage);
+    }
+    std::stable_sort(plays_.begin(), plays_.end(),
+                     [](const Play& a, const Play& b) { return a.start_ns < b.start_ns; });
+    Connect();
+  }
+
+  // Whether spans of every stage are there.
+  bool AllWork() const {
+    std::vector<bool> works(stages_, false);
+    for (const Play& play : plays_) works[play.stage] = true;
+    return std::find(works.begin(), works.end(), false) == works.end();
+  }
+
+  double WorkNs() const {
+    double work = 0;
+    for (const Play& play : plays_) work += play.length_ns;
+    return work / static_cast<double>(stages_);
+  }
+
+  std::vector<double> Lengths() const {
+    std::vector<double> lengths;
+    for (const Play& play : plays_) lengths.push_back(play.length_ns);
+    return lengths;
+  }
+
+  // Each block's mean over micro-batches.
+  std::vector<double> MeanLengths() const {
+    std::map<std::tuple<std::size_t, Pass, int>, std::pair<double, int>> sums;
+    const auto of = [](const Play& play) {
+      return std::tuple(play.stage, play.key.pass, play.key.block);
+    };
+    for (const Play& play : plays_) {
+      auto& [sum, count] = sums[of(play)];
+      sum += play.length_ns;
+      ++count;
+    }
+    std::vector<double> lengths;
+    for (const Play& play : plays_) {
+      const auto& [sum, count] = sums[of(play)];
+      lengths.push_back(sum / count);
+    }
+    return lengths;
+  }
+
+  // `lengths` scaled so that in each kind of pass every stage that has it computes as long.
+  std::vector<double> EvenLengths(std::vector<double> lengths) const {
+    std::array<std::vector<double>, kPassCount> work;
+    for (auto& of : work) of.resize(stages_, 0.0);
+    for (std::size_t i = 0; i < plays_.size(); ++i) {
+      work[PassOf(plays_[i])][plays_[i].stage] += lengths[i];
+    }
+    for (std::size_t i = 0; i < plays_.size(); ++i) {
+      const std::vector<double>& of = work[PassOf(plays_[i])];
+      double sum = 0;
+      int stages = 0;
+      for (const double stage : of) sum += stage, stages += stage > 0 ? 1 : 0;
+      const double own = of[plays_[i].stage];
+      if (own > 0) lengths[i] *= sum / stages / own;
+    }
+    return lengths;
+  }
+
+  struct Played {
+    double period_ns = 0;
+    double warm_up_ns = 0;    // mean over stages
+    double cool_down_ns = 0;  // likewise
+  };
+
+  // In the order of their starts, in which whatever a play waits for comes before it.
+  Played Replay(const std::vector<double>& lengths, bool transfers) const {
+    std::vector<double> end(plays_.size(), 0.0), free_at(stages_, 0.0), first(stages_, -1.0);
+    Played played;
+    for (std::size_t i = 0; i < plays_.size(); ++i) {
+      const Play& play = plays_[i];
+      double start = free_at[play.stage];
+      if (play.before >= 0) {
+        start = std::max(start, end[static_cast<std::size_t>(play.before)] +
+                                    (transfers ? play.transfer_ns : 0.0));
+      }
+      if (first[play.stage] < 0) first[play.stage] = start;
+      end[i] = free_at[play.stage] = start + lengths[i];
+      played.period_ns = std::max(played.period_ns, end[i]);
+    }
+    for (std::size_t stage = 0; stage < stages_; ++stage) {
+      played.warm_up_ns += std::max(0.0, first[stage]);
+      played.cool_down_ns += played.period_ns - free_at[stage];
+    }
+    played.warm_up_ns /= static_cast<double>(stages_);
+    played.cool_down_ns /= static_cast<double>(stages_);
+    return played;
+  }
+
+ private:
+  static std::size_t PassOf(const Play& play) { return static_cast<std::size_t>(play.key.pass); }
+
+  void AddStage(std::span<const Span> spans, std::int32_t step, std::size_t stage) {
+    std::vector<const Span*> work;
+    for (const Span& span : spans) {
+      if (span.step != step || !IsValidId(span.op)) continue;
+      const InstructionKey key = UnpackId(span.op);
+      if (IsWork(span, key)) work.push_back(&span);
+      AddTransfer(span, key);
+    }
+    std::stable_sort(work.begin(), work.end(),
+                     [](const Span* a, const Span* b) { return a->start_ns < b->start_ns; });
+    // Where spans run beside one another, time belongs to the one that began first.
+    std::map<std::tuple<Pass, int, int>, std::size_t> known;
+    std::int64_t until_ns = work.empty() ? 0 : work.front()->start_ns;
+    for (const Span* span : work) {
+      const InstructionKey key = UnpackId(span->op);
+      const auto [at, is_new] =
+          known.try_emplace({key.pass, key.block, key.micro_batch}, plays_.size());
+      if (is_new) plays_.push_back({.start_ns = span->start_ns, .stage = stage, .key = key});
+      const std::int64_t from = std::max(until_ns, span->start_ns);
+      plays_[at->second].length_ns +=
+          static_cast<double>(std::max<std::int64_t>(0, span->end_ns - from));
+      until_ns = std::max(until_ns, span->end_ns);
+    }
+  }
+
+  void AddTransfer(const Span& span, const InstructionKey& key) {
+    const bool transfer =
+        key.kind == InstructionKind::kSend || key.kind == InstructionKind::kRecv;
+    if (!transfer || span.op_class != OpClass::kPpComm) return;
+    const auto [at, is_new] =
+        transfers_.try_emplace({key.pass != Pass::kForward, key.block, key.micro_batch},
+                               Transfer{span.start_ns, span.end_ns});
+    if (is_new) return;
+    at->second.later_start_ns = std::max(at->second.later_start_ns, span.start_ns);
+    at->second.end_ns = std::max(at->second.end_ns, span.end_ns);
+  }
+
+  // Ties each play to the one on another stage whose output it takes.
+  void Connect() {
+    std::map<Output, std::size_t> makers;
+    for (std::size_t i = 0; i < plays_.size(); ++i) {
+      Play& play = plays_[i];
+      const InstructionKey& key = play.key;
+      const bool backward = IsBackward(key.pass);
+      if (!backward && key.pass != Pass::kForward) continue;
+      const int from = backward ? key.block + 1 : key.block - 1;
+      const auto maker = makers.find({backward, from, key.micro_batch});
+      if (maker != makers.end() && plays_[maker->second].stage != play.stage) {
+        play.before = static_cast<std::ptrdiff_t>(maker->second);
+        play.transfer_ns = TransferNs(backward, from, key.block, key.micro_batch);
+      }
+      makers[{backward, key.block, key.micro_batch}] = i;
+    }
+  }
+
+  // A transfer is called by the block that made what it moves, or by the one that takes it.
+  double TransferNs(bool backward, int from, int to, int micro_batch) const {
+    for (const int block : {from, to}) {
+      const auto at = transfers_.find({backward, block, micro_batch});
+      if (at != transfers_.end()) return at->second.LengthNs();
+    }
+    return 0.0;
+  }
+
+  std::size_t stages_;
+  std::vector<Play> plays_;
+  std::map<Output, Transfer> transfers_;
+};
+
+}  // namespace
+
+std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipeline& ranks,
+                                           const PipelineBubble& bubble) {
+  std::vector<int> working;
+  for (const int rank : ranks) {
+    if (std::find(bubble.ranks.begin(), bubble.ranks.end(), rank) != bubble.ranks.end()) {
+      working.push_back(rank);
+    }
+  }
+  if (working.size() < 2) return std::nullopt;
+  const Plays plays(timeline, working, bubble.step);
+  if (!plays.AllWork()) return std::nullopt;
+  const std::vector<double> mean = plays.MeanLengths();
+  const Plays::Played schedule = plays.Replay(plays.EvenLengths(mean), /*transfers=*/false);
+  const double uneven_ns = plays.Replay(mean, /*transfers=*/false).period_ns;
+  const double moved_ns = plays.Replay(mean, /*transfers=*/true).period_ns;
+  const double unlike_ns = plays.Replay(plays.Lengths(), /*transfers=*/true).period_ns;
+  const auto period_ns = static_cast<double>(bubble.end_ns - bubble.start_ns);
+  BubbleCauses causes;
+  causes.warm_up_s = schedule.warm_up_ns / kNsPerSecond;
+  causes.cool_down_s = schedule.cool_down_ns / kNsPerSecond;
+  causes.steady_s = (schedule.period_ns - plays.WorkNs()) / kNsPerSecond - causes.warm_up_s -
+                    causes.cool_down_s;
+  causes.imbalance_s = (uneven_ns - schedule.period_ns) / kNsPerSecond;
+  causes.transfers_s = (moved_ns - uneven_ns) / kNsPerSecond;
+  causes.variation_s = (unlike_ns - moved_ns) / kNsPerSecond;
+  causes.rest_s = (period_ns - unlike_ns) / kNsPerSecond;
+  return causes;
+}
+
+std::optional<BubbleCauses> CausesOfBubbles(const Timeline& timeline,
+                                            std::span<const Pipeline> pipelines,
+                                            std::span<const PipelineBubble> bubbles,
+                                            std::int32_t step) {
+  BubbleCauses mean;
+  int count = 0;
+  for (const PipelineBubble& bubble : bubbles) {
+    if (bubble.step != step) continue;
+    const Pipeline& ranks = pipelines[static_cast<std::size_t>(bubble.pipeline)];
+    const auto causes = CausesOfBubble(timeline, ranks, bubble);
+    if (!causes.has_value()) continue;
+    for (const auto part : kParts) mean.*part += (*causes).*part;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  for (const auto part : kParts) mean.*part /= count;
+  return mean;
+}
+
+}  // namespace foretrain

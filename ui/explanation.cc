@@ -1,0 +1,15 @@
+#include "ui/explanation.h"
+
+#include <algorithm>
+
+namespace foretrain {
+
+const LiveAtPeak* LiveRanks::Of(int rank) const {
+  const auto place = static_cast<std::size_t>(rank);
+  const int wanted = rank >= 0 && place < stands_for.size() ? stands_for[place] : rank;
+  const auto at = std::find_if(ranks.begin(), ranks.end(),
+                               [wanted](const LiveAtPeak& of) { return of.rank == wanted; });
+  return at == ranks.end() ? nullptr : &*at;
+}
+
+}  // namespace foretrain

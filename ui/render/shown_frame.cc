@@ -1,0 +1,8 @@
+#include "ui/render/shown_frame.h"
+
+namespace foretrain::ui {
+
+// Nothing else may be defined here: see the header.
+void ShownFrame(std::string_view /*view*/, const FrameRecord& /*record*/) {}
+
+}  // namespace foretrain::ui
