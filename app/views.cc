@@ -78,7 +78,7 @@ struct DesktopStores::Current {
   std::int64_t version = 0;  // of the data, when they were read
   StoreRequest request{};    // with the run that is shown
   std::vector<RunInfo> runs{};
-  std::map<RunId, std::string> models{};              // of the runs, as far as they are known
+  std::map<RunId, std::string> models{};  // OpenedStore::models of `runs`
   std::array<std::optional<LongRun>, 2> long_runs{};  // [side]; none where they are read whole
   std::array<std::vector<Stretch>, 2> stretches{};    // of the long runs, as last read
 

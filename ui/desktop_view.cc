@@ -113,7 +113,7 @@ Result<std::unique_ptr<Desktop>> OpenDesktop(OpenedStore opened, const ViewOptio
 
 Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
                                const std::string& path, const ExplainRuns& explain,
-                               const FindLive& find_live, StoreAccess* stores) {
+                               StoreAccess* stores, const FindLive& find_live) {
   FT_TRY(ui::CheckOptions(options));
   const ui::ViewSize size{static_cast<float>(options.width), static_cast<float>(options.height),
                           options.scale > 0.0 ? static_cast<float>(options.scale) : 1.0F};

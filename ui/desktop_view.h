@@ -37,15 +37,15 @@ struct ViewOptions {
                                                            // empty: the built-in font
 };
 
-// Draws a view without a display into the PNG `path`. `explain` and `find_live` may be empty;
-// `stores`, which `opened` came from, may be null where its runs are read whole.
+// Draws a view without a display into the PNG `path`. `explain` and `find_live` may be empty; `stores`, which
+// `opened` came from, may be null where its runs are read whole.
 //
 // Errors: kInvalidArgument, no such view, a size that is not 1 to 16384 pixels, a window that is empty, a step or
 // rank that the runs do not have; kUnsupported, no driver draws without a display; kIo.
 // The same runs and options give the same pixels on one machine.
 Result<void> ScreenshotDesktop(OpenedStore opened, const ViewOptions& options,
                                const std::string& path, const ExplainRuns& explain = {},
-                               const FindLive& find_live = {}, StoreAccess* stores = nullptr);
+                               StoreAccess* stores = nullptr, const FindLive& find_live = {});
 
 // Whether a view shows stored runs; else it is of use without a store.
 // Errors: kInvalidArgument, no such view.

@@ -150,7 +150,7 @@ class ViewCommand final : public Command {
       opened.path = Request().path;
     }
     FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns,
-                             LiveOfStoredRun, &stores));
+                             &stores, LiveOfStoredRun));
     json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
     return Exit::kDone;
   }

@@ -142,17 +142,19 @@ std::vector<RankSummary> LastStep(const Program& program, const StepGraph& graph
   return ranks;
 }
 
-Error Cancelled() { return {ErrorCode::kAborted, "the simulation was cancelled"}; }
+auto WasCancelled() { return Fail(ErrorCode::kAborted, "the simulation was cancelled"); }
 
-Result<Simulation> Play(const Program& program, const StepGraph& graph, const ProgramCosts& costs,
-                        const SimulateOptions& options, const std::function<bool()>& cancelled) {
+Result<Simulation> PlayGraph(const Program& program, const StepGraph& graph,
+                             const ProgramCosts& costs, const SimulateOptions& options,
+                             const std::function<bool()>& cancelled) {
+  FT_TRY(CheckOptions(program, options));
   Simulation simulation;
   if (graph.ops() == 0) {
     simulation.stable = true;
     return simulation;
   }
   Engine engine(graph, costs, options);
-  if (engine.Run(cancelled)) return tl::unexpected(Cancelled());
+  if (engine.Run(cancelled)) return WasCancelled();
   if (engine.deadlocked()) {
     return Fail(ErrorCode::kInfeasible, DescribeDeadlock(program, graph, engine));
   }
@@ -182,16 +184,14 @@ Result<Simulation> Simulate(const Program& program, const ProgramCosts& costs,
 Result<Simulation> SimulateUntil(const Program& program, const ProgramCosts& costs,
                                  const SimulateOptions& options,
                                  const std::function<bool()>& cancelled) {
-  FT_TRY(CheckOptions(program, options));
-  if (cancelled && cancelled()) return tl::unexpected(Cancelled());
+  if (cancelled && cancelled()) return WasCancelled();
   FT_ASSIGN(const StepGraph graph, BuildStepGraph(program, costs));
-  return Play(program, graph, costs, options, cancelled);
+  return PlayGraph(program, graph, costs, options, cancelled);
 }
 
 Result<Simulation> Simulate(const Program& program, const StepGraph& graph,
                             const ProgramCosts& costs, const SimulateOptions& options) {
-  FT_TRY(CheckOptions(program, options));
-  return Play(program, graph, costs, options, {});
+  return PlayGraph(program, graph, costs, options, {});
 }
 
 }  // namespace foretrain
