@@ -98,7 +98,10 @@ void Engine::Handle(const Event& event) {
     return;
   }
   now_s_ = event.time_s;
-  if (event.kind == Kind::kTimer) return Arrive(event.index, now_s_);
+  if (event.kind == Kind::kTimer) {
+    Arrive(event.index, now_s_);
+    return;
+  }
   if (event.kind == Kind::kBegin) return BeginContending(event.index);
   const int rank = slots_[At(event.index)].rank;
   const std::int32_t row = graph_.nodes[At(slots_[At(event.index)].op)].row;

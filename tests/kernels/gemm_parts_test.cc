@@ -304,9 +304,10 @@ TEST_P(GemmPartsTest, MultipliesCodesAndScalesOfBothFormats) {
   }
 }
 
+// The last shape is one that a GPU's library takes.
 TEST_P(GemmPartsTest, MultipliesCodesWithScalesOfBlocks) {
   for (const auto& [m, n, k] :
-       {std::array<std::int64_t, 3>{5, 7, 1}, {1, 130, 9}, {130, 140, 270}}) {
+       {std::array<std::int64_t, 3>{5, 7, 1}, {1, 130, 9}, {130, 140, 270}, {48, 144, 528}}) {
     for (const int trans : {0, 1, 2, 3}) {
       SCOPED_TRACE(testing::Message() << m << "x" << n << "x" << k << " " << trans);
       const reference::GemmShape shape{m, n, k, (trans & 1) != 0, (trans & 2) != 0};
