@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "app/commands/commands.h"
 #include "app/recording_notes.h"
@@ -37,12 +38,14 @@ class Analyze final : public Command {
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
     std::string title = run.info.label;  // of a trace, which does not say what was trained
     MetricOptions options;
+    std::optional<Plan> plan;  // none of a trace
     if (run.info.kind != RunKind::kImported) {
       FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
       const bool forecast = run.info.kind == RunKind::kPredicted;
       // A forecast is its last, steady step.
       const int steps = forecast ? 100 : WarmupSteps(run.timeline);
       options = MetricOptionsFor(stored.context, stored.plan, steps);
+      plan = stored.plan;
       title = stored.context.model.name + ", " + foretrain::Describe(stored.plan);
     }
     const Metrics metrics = ComputeMetrics(run.timeline, options);
@@ -59,12 +62,13 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.front().step) + " to " +
                       std::to_string(metrics.steps.back().step));
     }
-    json_ ? PrintJson(run, metrics) : Print(run, title, metrics);
+    json_ ? PrintJson(run, metrics) : Print(run, title, plan, metrics);
     return Exit::kDone;
   }
 
  private:
-  void Print(const StoredRun& run, const std::string& title, const Metrics& metrics) const {
+  void Print(const StoredRun& run, const std::string& title, const std::optional<Plan>& plan,
+             const Metrics& metrics) const {
     std::printf("run %lld (%s, %s): %s\n\n", static_cast<long long>(run.info.id),
                 std::string(foretrain::Name(run.info.kind)).c_str(),
                 std::string(foretrain::Name(run.info.status)).c_str(), title.c_str());
@@ -79,7 +83,7 @@ class Analyze final : public Command {
                   FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
                   FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
     }
-    if (spans) PrintWaits(run, stored, metrics);
+    if (spans && plan) PrintWaits(run, *plan, metrics);
     std::printf("  step time of %zu steps: median %s, least %s, most %s\n\n", metrics.steps.size(),
                 FormatSeconds(metrics.step_time_s.median).c_str(),
                 FormatSeconds(metrics.step_time_s.least).c_str(),
@@ -98,9 +102,9 @@ class Analyze final : public Command {
   }
 
   // The bubble by cause and exposed communication in two, of the step that is drawn.
-  void PrintWaits(const StoredRun& run, const StoredContext& stored, const Metrics& metrics) const {
+  void PrintWaits(const StoredRun& run, const Plan& plan, const Metrics& metrics) const {
     const auto step = static_cast<std::int32_t>(step_ >= 0 ? step_ : metrics.overall->step);
-    const auto pipelines = PipelinesOf(stored.plan.World(), stored.plan.pp);
+    const auto pipelines = PipelinesOf(plan.World(), plan.pp);
     if (const auto c = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, step)) {
       std::printf("  bubble by cause: schedule %s (warm-up %s, steady %s, cool-down %s), imbalance "
                   "%s, transfers %s, variation %s, rest %s\n",
@@ -111,7 +115,7 @@ class Analyze final : public Command {
     }
     const bool together = run.info.kind != RunKind::kMeasured;
     const ExposedParts exposed =
-        ExposedPartsOf(run.timeline, CommunicationGroupsOf(stored.plan), step, together);
+        ExposedPartsOf(run.timeline, CommunicationGroupsOf(plan), step, together);
     if (exposed.Sum() == 0) return;
     const auto ranks = static_cast<double>(
         std::count_if(run.timeline.steps.begin(), run.timeline.steps.end(),
