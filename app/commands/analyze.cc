@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 
 #include "app/commands/commands.h"
 #include "app/recording_notes.h"
@@ -38,14 +37,14 @@ class Analyze final : public Command {
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
     std::string title = run.info.label;  // of a trace, which does not say what was trained
     MetricOptions options;
-    std::optional<Plan> plan;  // none of a trace
+    CommunicationGroups groups;
     if (run.info.kind != RunKind::kImported) {
       FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
       const bool forecast = run.info.kind == RunKind::kPredicted;
       // A forecast is its last, steady step.
       const int steps = forecast ? 100 : WarmupSteps(run.timeline);
       options = MetricOptionsFor(stored.context, stored.plan, steps);
-      plan = stored.plan;
+      groups = CommunicationGroupsOf(stored.plan);
       title = stored.context.model.name + ", " + foretrain::Describe(stored.plan);
     }
     const Metrics metrics = ComputeMetrics(run.timeline, options);
@@ -62,13 +61,18 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.front().step) + " to " +
                       std::to_string(metrics.steps.back().step));
     }
-    json_ ? PrintJson(run, metrics) : Print(run, title, plan, metrics);
+    if (json_) {
+      PrintJson(run, metrics);
+      return Exit::kDone;
+    }
+    Print(run, title, metrics, WaitsText(run, options.pipelines, groups, metrics));
     return Exit::kDone;
   }
 
  private:
-  void Print(const StoredRun& run, const std::string& title, const std::optional<Plan>& plan,
-             const Metrics& metrics) const {
+  // `waits`: WaitsText.
+  void Print(const StoredRun& run, const std::string& title, const Metrics& metrics,
+             const std::string& waits) const {
     std::printf("run %lld (%s, %s): %s\n\n", static_cast<long long>(run.info.id),
                 std::string(foretrain::Name(run.info.kind)).c_str(),
                 std::string(foretrain::Name(run.info.status)).c_str(), title.c_str());
@@ -83,7 +87,7 @@ class Analyze final : public Command {
                   FormatSeconds(c.dependency_wait_s).c_str(), FormatSeconds(c.peer_wait_s).c_str(),
                   FormatSeconds(c.host_wait_s).c_str(), FormatSeconds(c.drain_s).c_str());
     }
-    if (spans && plan) PrintWaits(run, *plan, metrics);
+    std::fputs(waits.c_str(), stdout);
     std::printf("  step time of %zu steps: median %s, least %s, most %s\n\n", metrics.steps.size(),
                 FormatSeconds(metrics.step_time_s.median).c_str(),
                 FormatSeconds(metrics.step_time_s.least).c_str(),
@@ -102,28 +106,28 @@ class Analyze final : public Command {
   }
 
   // The bubble by cause and exposed communication in two, of the step that is drawn.
-  void PrintWaits(const StoredRun& run, const Plan& plan, const Metrics& metrics) const {
+  std::string WaitsText(const StoredRun& run, const std::vector<Pipeline>& pipelines,
+                        const CommunicationGroups& groups, const Metrics& metrics) const {
     const auto step = static_cast<std::int32_t>(step_ >= 0 ? step_ : metrics.overall->step);
-    const auto pipelines = PipelinesOf(plan.World(), plan.pp);
+    std::string text;
     if (const auto c = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, step)) {
-      std::printf("  bubble by cause: schedule %s (warm-up %s, steady %s, cool-down %s), imbalance "
-                  "%s, transfers %s, variation %s, rest %s\n",
-                  FormatSeconds(c->ScheduleSeconds()).c_str(), FormatSeconds(c->warm_up_s).c_str(),
-                  FormatSeconds(c->steady_s).c_str(), FormatSeconds(c->cool_down_s).c_str(),
-                  FormatSeconds(c->imbalance_s).c_str(), FormatSeconds(c->transfers_s).c_str(),
-                  FormatSeconds(c->variation_s).c_str(), FormatSeconds(c->rest_s).c_str());
+      text += "  bubble by cause: schedule " + FormatSeconds(c->ScheduleSeconds()) + " (warm-up " +
+              FormatSeconds(c->warm_up_s) + ", steady " + FormatSeconds(c->steady_s) +
+              ", cool-down " + FormatSeconds(c->cool_down_s) + "), imbalance " +
+              FormatSeconds(c->imbalance_s) + ", transfers " + FormatSeconds(c->transfers_s) +
+              ", variation " + FormatSeconds(c->variation_s) + ", rest " +
+              FormatSeconds(c->rest_s) + "\n";
     }
-    const bool together = run.info.kind != RunKind::kMeasured;
-    const ExposedParts exposed =
-        ExposedPartsOf(run.timeline, CommunicationGroupsOf(plan), step, together);
-    if (exposed.Sum() == 0) return;
+    const bool together = run.info.kind == RunKind::kPredicted;
+    const ExposedParts exposed = ExposedPartsOf(run.timeline, groups, step, together);
+    if (exposed.Sum() == 0) return text;
     const auto ranks = static_cast<double>(
         std::count_if(run.timeline.steps.begin(), run.timeline.steps.end(),
                       [step](const StepWindow& window) { return window.step == step; }));
-    std::printf("  exposed communication: on the wire %s, for the last rank %s, not split %s\n",
-                FormatSeconds(SecondsFromNs(exposed.wire_ns) / ranks).c_str(),
-                FormatSeconds(SecondsFromNs(exposed.skew_ns) / ranks).c_str(),
-                FormatSeconds(SecondsFromNs(exposed.unknown_ns) / ranks).c_str());
+    const auto mean = [ranks](std::int64_t ns) { return FormatSeconds(SecondsFromNs(ns) / ranks); };
+    return text + "  exposed communication: on the wire " + mean(exposed.wire_ns) +
+           ", for the last rank " + mean(exposed.skew_ns) + ", not split " +
+           mean(exposed.unknown_ns) + "\n";
   }
 
   static void PrintJson(const StoredRun& run, const Metrics& metrics) {

@@ -87,7 +87,7 @@ void ZoomsAndReadsASpan(ShownWindow& window) {
   ASSERT_TRUE(window.Until("no end of the step after zooming in", [&](const nlohmann::json& shown) {
     return LabelOf(shown, "measured 1").empty() && !HasLabel(shown, "predicted 1");
   }));
-  window.Key("f");
+  window.Wheel(5);  // until single spans are wide enough
   ASSERT_TRUE(FindSpan(window));
   window.Press();
   window.Release();
@@ -96,6 +96,8 @@ void ZoomsAndReadsASpan(ShownWindow& window) {
   window.Key("Escape");
   ASSERT_TRUE(window.Until("no details after Esc",
                            [](const nlohmann::json& shown) { return !HasLabel(shown, "op id"); }));
+  window.Key("f");
+  ASSERT_TRUE(window.Until("the end of the step again", marks));
 }
 
 void OpensAnotherStore(ShownWindow& window) {

@@ -82,7 +82,9 @@ void DrawLegend(const Frame& frame) {
   }
   x += canvas.Px(10);
   if (frame.model.HasBoth()) x = DrawErrorScale(frame, x, middle);
-  const std::string keys = "wheel zoom   drag pan   F fit   [ ] worst error   M twin   ? help";
+  const std::string keys = frame.model.HasBoth()
+                               ? "wheel zoom   drag pan   F fit   [ ] worst error   M twin   ? help"
+                               : "wheel zoom   drag pan   F fit   ? help";
   const float width = canvas.WidthOf(canvas.fonts.small, keys);
   if (x + width + canvas.Px(kMargin) < box.x1) {
     canvas.Text(canvas.fonts.small, {box.x1 - width - canvas.Px(kMargin), y}, theme.faint, keys);

@@ -208,7 +208,8 @@ void WhatIfScreen::DrawMessage(const ScreenFrame& frame, const Box& box) const {
   }
   canvas.PushClip(box);
   canvas.TextIn(canvas.fonts.small, line, Align::kLeft,
-                broken ? canvas.theme.amber : canvas.theme.muted, text);
+                broken ? canvas.theme.amber : canvas.theme.muted,
+                Shortened(canvas, canvas.fonts.small, text, line.Width()));
   canvas.PopClip();
 }
 
