@@ -41,7 +41,8 @@ void Attribute(const StoreReader& reader, ComparedRuns& runs) {
     runs.view.notes.push_back(
         "a trace has no program: its ops are paired where the other run has the same names, "
         "classes "
-        "are of all ops, and the gap is not attributed");
+        "are of all ops, tokens/s and MFU those of the other's plan, and the gap is not "
+        "attributed");
     return;
   }
   if (const auto recorded = RecordedRanks(runs.measured.timeline);

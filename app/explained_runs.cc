@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "app/compared_runs.h"
-#include "app/long_run.h"
 #include "sim/program/program.h"
 
 namespace foretrain {
 namespace {
+
+// Of both runs; all of them are read.
+constexpr std::int64_t kMostExplainedSpans = 1'000'000;
 
 std::map<OpId, double> FlopsOf(const Program& program) {
   std::map<OpId, double> flops;
@@ -27,7 +29,7 @@ Result<Explanation> ExplainStoredRuns(const StoreRequest& runs, std::int32_t ste
   FT_ASSIGN(const RunChoice choice, ChoosePair(reader, runs.run, runs.against));
   std::int64_t spans = 0;
   for (const auto& run : {choice.predicted, choice.measured}) spans += run ? run->spans : 0;
-  if (spans > kMostWholeSpans) {
+  if (spans > kMostExplainedSpans) {
     return Fail(ErrorCode::kUnsupported,
                 "the runs have " + std::to_string(spans) +
                     " spans, and to explain them all are read: `foretrain compare` does that");

@@ -13,7 +13,7 @@
 namespace foretrain {
 
 // Two runs of together more spans than this are read in stretches.
-inline constexpr std::int64_t kMostWholeSpans = 1'000'000;
+inline constexpr std::int64_t kMostWholeSpans = 500'000;
 
 class LongRun {
  public:

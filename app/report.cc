@@ -336,7 +336,7 @@ std::string ComparisonDetails(const ComparisonView& view,
                               const std::map<OpId, std::string>& names) {
   std::string out;
   ClassRows(view, out);
-  WorstOps(view, names, out);
+  if (!view.join.pairs.empty()) WorstOps(view, names, out);
   if (view.attribution != nullptr) Gap(*view.attribution, view.join.measured_step, out);
   return out;
 }

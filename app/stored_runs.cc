@@ -115,7 +115,7 @@ Result<RunPair> LoadPair(const StoreReader& reader, RunId run, RunId against) {
 }
 
 Result<StoredContext> ContextOf(const StoreReader& reader, const StoredRun& run) {
-  const std::string where = "run " + std::to_string(run.info.id);
+  const std::string where = reader.path() + ": run " + std::to_string(run.info.id);
   FT_ASSIGN(const Catalogue catalogue, BuiltInCatalogue());
   FT_ASSIGN(const ModelSpec model, ModelFromJson(run.specs.model_json, where + " model"));
   FT_ASSIGN(const ClusterSpec cluster,

@@ -66,7 +66,13 @@ Result<CompareInput> CompareInputOf(const StoreReader& reader, RunPair pair) {
   if (pair.predicted) {
     FT_ASSIGN(input.predicted, ViewOf(reader, *std::move(pair.predicted)));
   }
-  if (pair.measured) {
+  if (pair.measured && pair.measured->info.kind == RunKind::kImported) {
+    // A trace beside a forecast is taken for a training of its plan.
+    std::optional<MetricOptions> options;
+    if (input.predicted) options = input.predicted->metrics;
+    if (options) options->warmup_steps = 0;
+    input.measured = RunViewOf(*std::move(pair.measured), options);
+  } else if (pair.measured) {
     FT_ASSIGN(input.measured, ViewOf(reader, *std::move(pair.measured)));
   }
   return input;

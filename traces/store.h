@@ -174,7 +174,7 @@ class StoreReader {
   Result<StoredRun> LoadRun(RunId id, const LoadOptions& options = {}) const;
 
   // The sums of the run's spans, for pictures of all of it. Those of a finished long run are stored
-  // with it; else they are made, at about 3 million spans a second.
+  // with it; else they are made by reading all spans.
   //
   //   cancelled  asked now and then; true ends it with kAborted
   //

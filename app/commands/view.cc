@@ -19,6 +19,7 @@
 namespace foretrain {
 namespace {
 
+#if FORETRAIN_HAVE_UI
 // Where desktops keep what is theirs; empty where the environment does not say.
 std::string SettingsPath() {
   const auto environment = [](const char* name) {
@@ -30,6 +31,7 @@ std::string SettingsPath() {
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + "/.config/foretrain/desktop.json";
 }
+#endif
 
 class ViewCommand final : public Command {
  public:

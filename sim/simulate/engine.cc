@@ -102,10 +102,7 @@ void Engine::Handle(const Event& event) {
     Arrive(event.index, now_s_);
     return;
   }
-  if (event.kind == Kind::kBegin) {
-    BeginContending(event.index);
-    return;
-  }
+  if (event.kind == Kind::kBegin) return BeginContending(event.index);
   const int rank = slots_[At(event.index)].rank;
   const std::int32_t row = graph_.nodes[At(slots_[At(event.index)].op)].row;
   const std::int32_t domain = costs_.domain[At(rank)];

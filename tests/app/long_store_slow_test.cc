@@ -142,7 +142,7 @@ class LongStores : public testing::Test {
   DesktopStores stores_;
   std::unique_ptr<ui::HeadlessView> view_;
   std::unique_ptr<ui::Desktop> desktop_;
-  ui::StoreLoader loader_{&stores_, /*follows=*/false};
+  ui::StoreLoader loader_{&stores_, {}, /*follows=*/false};
   ui::FrameRecord first_;
   std::int64_t resident_before_ = 0;
 };

@@ -12,7 +12,7 @@
 #include "base/number_formats.h"
 #include "kernels/cuda/library_gemm.h"
 #include "kernels/cuda/queue.h"
-#include "kernels/formats.h"
+#include "tests/kernels/scaled_codes.h"
 #include "tests/plugins/fake_cublaslt.h"
 
 namespace foretrain::test {
@@ -213,25 +213,6 @@ TEST_P(LibraryGemmTest, LeavesCodesOfOddSizesToItsOwnKernels) {
 constexpr int kLines = 4, kSquares = 5;  // cublasLtMatmulMatrixScale_t
 using Modes = std::vector<std::pair<int, int>>;
 
-// Whole numbers from -4 to 4, each block's with a scale of 1/2 to 4: all sums are exact.
-struct Blocks8 {
-  Blocks8(std::int64_t rows, std::int64_t cols, FtScaling by, std::uint32_t seed) {
-    for (const float x : Random(rows * cols, seed, 4.4F)) {
-      codes.push_back(Fp8OfFloat(std::round(x)));
-    }
-    for (const float x : Random(ScaleCount(by, rows, cols), seed + 1, 2.4F)) {
-      scales.push_back(std::exp2(std::round(std::abs(x)) - 1.0F));
-    }
-    for (std::int64_t i = 0; i < rows * cols; ++i) {
-      const std::int64_t place = ScalePlace(by, cols, i / cols, i % cols);
-      numbers.push_back(scales[static_cast<std::size_t>(place)] *
-                        FloatOfFp8(codes[static_cast<std::size_t>(i)]));
-    }
-  }
-  Codes codes;
-  Floats scales, numbers;
-};
-
 class BlocksTest : public LibraryGemmTest {
  protected:
   // The product of `shape` with scales as a program has them; c begins as 1 and is added to.
@@ -240,7 +221,7 @@ class BlocksTest : public LibraryGemmTest {
     SCOPED_TRACE(testing::Message() << m << "x" << n << "x" << k << " " << trans_a << trans_b);
     const FtScaling of_a = trans_a ? FT_SCALE_COLUMNS : FT_SCALE_ROWS,
                     of_b = trans_a ? FT_SCALE_COLUMNS : FT_SCALE_TILES;
-    const Blocks8 a(trans_a ? k : m, trans_a ? m : k, of_a, 1),
+    const Scaled8 a(trans_a ? k : m, trans_a ? m : k, of_a, 1),
         b(trans_b ? n : k, trans_b ? k : n, of_b, 5);
     Floats c(static_cast<std::size_t>(m * n), 1.0F);
     FtGemm g = Dense(a.codes.data(), b.codes.data(), c.data(), shape);

@@ -251,6 +251,7 @@ void AddNotes(const std::vector<RankEvents>& ranks, TraceRun& run) {
   }
   if (!device) {
     run.notes.push_back("no device in the trace: the host's ops are shown as the compute");
+    if (memory) run.notes.push_back("memory counts from the trace's beginning");
   }
   if (memory) {
     run.notes.push_back(

@@ -273,7 +273,9 @@ Result<JsonReading> ReadJsonEvents(ByteSource& source, const std::string& path,
   const std::string where = Printable(path, 512);
   JsonReading reading{.events = handler.events(), .bytes = buffer.bytes(), .cut_at = {}};
   if (!whole) {
-    // At the end of the text what is wrong is that it ends.
+    // At the end of the text, but for line ends, what is wrong is that it ends.
+    for (int c = buffer.sgetc(); c == ' ' || c == '\n' || c == '\r'; c = buffer.snextc()) {
+    }
     if (!buffer.ended() || handler.events() == 0) {
       return Fail(ErrorCode::kCorruptInput, where + ": no JSON at byte " +
                                                 std::to_string(handler.position()) + ": " +

@@ -166,17 +166,21 @@ class Builder {
   }
 
   void AddHost() {
-    std::unordered_map<std::uint32_t, OpId> ids;  // by event
+    std::unordered_map<std::uint32_t, OpId> ids;            // by event
+    std::unordered_map<std::uint32_t, std::int64_t> ready;  // by thread: when it was free again
     for (const Stretch& stretch : context_.stretches) {
       const RawEvent& event = events_.events[stretch.event];
       NameMeaning meaning = MeaningOf(event);
       if (has_device_ || event.kind == RawKind::kCall) meaning = {.op_class = OpClass::kHost};
       const std::int32_t step = StepAt(Moved(event.start_ns));
       const auto [id, is_new] = ids.try_emplace(stretch.event, kNoOp);
+      // A thread's ops follow one another: between two of them it is the program that was slow.
+      const std::int64_t free = ready.try_emplace(event.track, stretch.start_ns).first->second;
+      ready[event.track] = stretch.end_ns;
       if (is_new) id->second = HostId(event, meaning, context_.of[stretch.event], step);
       AddSpan(event, stretch.start_ns, stretch.end_ns,
               {.op = id->second,
-               .ready_ns = Moved(stretch.start_ns),
+               .ready_ns = Moved(std::min(free, stretch.start_ns)),
                .step = step,
                .queue = QueueOf(meaning),
                .op_class = meaning.op_class});

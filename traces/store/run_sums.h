@@ -9,9 +9,8 @@
 
 namespace foretrain::store_internal {
 
-// Attaches the sums of the spans of `run` as kSumsAttachment where it has kLeastSummedSpans or more,
-// inside the caller's transaction. About 3 million spans a second. Errors: those of reading and
-// writing.
+// Attaches the sums of the spans of `run` as kSumsAttachment where it has kLeastSummedSpans or
+// more, inside the caller's transaction. O(spans). Errors: those of reading and writing.
 Result<void> AttachSums(const Database& database, RunId run);
 
 // The sums that are attached to the run where they are whole and of all its spans, else made anew,

@@ -13,29 +13,40 @@ namespace {
 
 constexpr std::size_t kMostNamed = 8;  // lines in a colour of their own, with a name
 constexpr float kNames = 22.0F;        // height of the row of names
+// Points of all named lines together, and of the others: a smooth line costs a software renderer
+// more than all spans do.
+constexpr int kMostNamedPoints = 24'000;
+constexpr int kMostOtherPoints = 12'000;
+constexpr int kLeastColumns = 60;
+constexpr int kPointsOfColumn = 4;
 
 struct Curve {
   std::size_t lane = 0;
   std::vector<DriftColumn> columns;
+  int all_columns = 1;  // that the plot is cut into
   Colour colour{};
   bool named = false;
 };
 
 double EndOf(const Lane& lane) { return std::abs(static_cast<double>(lane.drift.back().drift_ns)); }
 
-// All lanes with drift; the farthest ones, and the lane under the mouse, get names.
-std::vector<Curve> CurvesOf(const Frame& frame) {
-  std::vector<Curve> curves;
+// The columns of a curve that shares `most` points with others, `sharing` with it.
+void Fold(const Frame& frame, int most, std::size_t sharing, Curve& curve) {
   const SideModel& measured = frame.model.Of(Side::kMeasured);
   const auto origin = static_cast<double>(measured.step_start_ns - measured.offset_ns);
   const Viewport& view = frame.state.viewport;
+  const int share = most / kPointsOfColumn / static_cast<int>(std::max<std::size_t>(1, sharing));
+  curve.all_columns = std::min(frame.layout.Columns(), std::max(kLeastColumns, share));
+  curve.columns = FoldDrift(frame.model.lanes[curve.lane].drift, view.start_ns - origin,
+                            view.end_ns - origin, curve.all_columns);
+}
+
+// All lanes with drift; the farthest ones, and the lane under the mouse, get names.
+std::vector<Curve> CurvesOf(const Frame& frame) {
+  std::vector<Curve> curves;
   for (std::size_t i = 0; i < frame.model.lanes.size(); ++i) {
-    const Lane& lane = frame.model.lanes[i];
-    if (lane.drift.empty()) continue;
-    curves.push_back({i,
-                      FoldDrift(lane.drift, view.start_ns - origin, view.end_ns - origin,
-                                frame.layout.Columns()),
-                      frame.canvas.theme.line, false});
+    if (frame.model.lanes[i].drift.empty()) continue;
+    curves.push_back({.lane = i, .columns = {}, .colour = frame.canvas.theme.line});
   }
   std::vector<std::size_t> order(curves.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -47,6 +58,10 @@ std::vector<Curve> CurvesOf(const Frame& frame) {
   for (std::size_t i = 0; i < named; ++i) {
     curves[order[i]].named = true;
     curves[order[i]].colour = frame.canvas.theme.ranks[i % frame.canvas.theme.ranks.size()];
+  }
+  for (Curve& curve : curves) {
+    const std::size_t sharing = curve.named ? named : curves.size() - named;
+    Fold(frame, curve.named ? kMostNamedPoints : kMostOtherPoints, sharing, curve);
   }
   return curves;
 }
@@ -80,8 +95,11 @@ void DrawCurve(const Frame& frame, const Box& plot, const Range& range, const Cu
     const bool same = !points.empty() && points.back().x == point.x && points.back().y == point.y;
     if (!same) points.push_back(point);
   };
+  const float wide = curve.all_columns == frame.layout.Columns()
+                         ? 1.0F
+                         : plot.Width() / static_cast<float>(curve.all_columns);
   for (const DriftColumn& column : curve.columns) {
-    const float x = plot.x0 + static_cast<float>(column.column) + 0.5F;
+    const float x = plot.x0 + (static_cast<float>(column.column) + 0.5F) * wide;
     add(x, column.first_ns);
     if (column.low_ns < std::min(column.first_ns, column.last_ns)) add(x, column.low_ns);
     if (column.high_ns > std::max(column.first_ns, column.last_ns)) add(x, column.high_ns);

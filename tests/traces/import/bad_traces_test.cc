@@ -56,6 +56,7 @@ TEST(BadTrace, ThatWasCutKeepsWhatIsWhole) {
     EXPECT_THAT(run.notes,
                 Contains(AllOf(HasSubstr("ends too early, at byte " + std::to_string(size)))));
   }
+  EXPECT_EQ(ReadGood({whole.substr(0, third + 2) + "\n"}).timeline.spans.size(), 2U);
   // Not even one event is whole.
   EXPECT_THAT(ErrorOf(whole.substr(0, whole.find("relu"))), HasSubstr("no JSON at byte"));
 }

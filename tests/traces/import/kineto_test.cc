@@ -155,6 +155,8 @@ TEST(Kineto, ShowsTheHostsOpsAsComputeWhereThereIsNoDevice) {
   EXPECT_EQ(SpansNamed(run, "aten::addmm")[0].op_class, OpClass::kGemm);
   EXPECT_EQ(SpansNamed(run, "aten::relu")[0].op_class, OpClass::kMemoryBound);
   EXPECT_THAT(run.notes, testing::Contains(HasSubstr("no device in the trace")));
+  // From 100 to 120 us the thread was free, and the program slow.
+  EXPECT_NEAR(ComputeMetrics(run.timeline).overall->classes.host_wait_s, 20e-6, 1e-12);
 }
 
 TEST(Kineto, TakesTheGroupOfACollectiveFromItsProcessGroup) {
