@@ -16,6 +16,7 @@ using nlohmann::json;
 
 constexpr auto kDeadline = std::chrono::seconds(120);
 constexpr auto kPause = std::chrono::milliseconds(20);
+constexpr int kMostPauses = 500;  // for frames of which none may come
 
 // Waits until `is` holds; false after the deadline.
 bool WaitFor(const std::function<bool()>& is) {
@@ -73,6 +74,11 @@ json ShownWindow::Shown() const {
   return shown.is_discarded() ? json() : shown;
 }
 
+int ShownWindow::FrameNumber() const {
+  const json shown = Shown();
+  return shown.is_null() ? 0 : shown["frame"].get<int>();
+}
+
 bool ShownWindow::Until(const std::string& what, const std::function<bool(const json&)>& is) {
   const bool held = WaitFor([&] {
     const json shown = Shown();
@@ -88,18 +94,19 @@ bool ShownWindow::UntilLabel(const std::string& part) {
   return Until(part, [&part](const json& shown) { return HasLabel(shown, part); });
 }
 
-// An idle window draws two frames for each event and none without: waits until these are drawn and,
-// where it draws without pause, a moment longer, in which the event gets there.
+// A window at rest draws two frames for each event and none without: waits until these are drawn
+// and, where it draws without pause, a moment longer, in which the event gets there. A move to where
+// the mouse is already is no event: the wait ends then too.
 void ShownWindow::Hand(const std::string& command) {
-  const json before = Shown();
-  const int first = before.is_null() ? 0 : before["frame"].get<int>();
+  const int first = FrameNumber();
   RunCommand(folder_.path(), ". ./display; exec xdotool " + command);
-  Until("the frames that follow " + command,
-        [&](const json& shown) { return shown["frame"].get<int>() >= first + 2; });
+  for (int i = 0; i < kMostPauses && FrameNumber() < first + 2 && !Ended(); ++i) {
+    std::this_thread::sleep_for(kPause);
+  }
   int last = -1;
   for (int i = 0; i < 5; ++i) {
     std::this_thread::sleep_for(kPause);
-    const int now = Shown()["frame"].get<int>();
+    const int now = FrameNumber();
     if (now == last) return;
     last = now;
   }
@@ -120,7 +127,7 @@ void ShownWindow::Release() {
 void ShownWindow::Wheel(int notches) {
   for (int i = 0; i < std::abs(notches); ++i) {
     Hand(notches > 0 ? "click 4" : "click 5");
-    }
+  }
 }
 
 void ShownWindow::Key(const std::string& name) {

@@ -44,6 +44,7 @@ class ShownWindow {
 
  private:
   void Hand(const std::string& command);  // xdotool's; waits for the frames that follow
+  int FrameNumber() const;  // of the last frame; 0 before the first
   bool Ended() const;
 
   const TemporaryFolder& folder_;
