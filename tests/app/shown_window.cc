@@ -142,7 +142,7 @@ void ShownWindow::TypeText(const std::string& text) {
 std::array<int, 4> ShownWindow::BoxOf(const std::string& label) {
   const json shown = Shown();
   for (const json& widget : shown["widgets"]) {
-    if (widget["label"] != label) continue;
+    if (widget["label"] != label && widget["label"] != "##" + label) continue;  // unseen labels
     std::array<int, 4> box{};
     for (std::size_t i = 0; i < 4; ++i) box[i] = static_cast<int>(widget["box"][i].get<double>());
     return box;
