@@ -233,7 +233,6 @@ const FrameRecord& Desktop::Draw(const ViewSize& size, const Fonts& fonts, const
   ApplyStyle(theme, size.scale);
   record_ = {};
   Canvas canvas{*ImGui::GetBackgroundDrawList(), theme, fonts, size.scale, record_};
-  canvas.Fill(parts.window, theme.ground);
   if (!parts.screen.IsEmpty()) screen().Draw({parts.screen, canvas, own, images});
   DrawShell(canvas, parts, items, notices, input);
   if (help_) {
