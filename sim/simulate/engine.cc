@@ -75,12 +75,6 @@ bool Engine::Run(const std::function<bool()>& cancelled) {
   return was_cancelled_;
 }
 
-// Ends the play where nobody wants it any more.
-void Engine::AskWhetherCancelled() {
-  until_asking_ = kPlaysBetweenAsking;
-  if (*cancelled_ && (*cancelled_)()) stopped_ = was_cancelled_ = true;
-}
-
 void Engine::Push(double time_s, Kind kind, std::int32_t index, std::int32_t version) {
   heap_.push_back({time_s, kind, index, version});
   std::push_heap(heap_.begin(), heap_.end(), Later{});
@@ -123,15 +117,6 @@ void Engine::FlushMachines() {
     }
   }
   changed_machines_.clear();
-}
-
-double Engine::Replayed(const std::vector<std::vector<double>>& values, int rank, std::int32_t op,
-                        std::int32_t step) const {
-  if (values.empty() || values[At(rank)].empty()) return std::nan("");
-  const std::vector<double>& of_rank = values[At(rank)];
-  const std::int64_t ops = OpsOf(rank);
-  const std::int64_t steps = static_cast<std::int64_t>(of_rank.size()) / ops;
-  return of_rank[At((step % steps) * ops + (op - graph_.first_op[At(rank)]))];
 }
 
 void Engine::MarkIdle(std::int32_t slot_number) {

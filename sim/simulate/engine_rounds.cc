@@ -1,4 +1,5 @@
-// Of the engine: what hosts issue, where rounds end, and what an end of all progress waits for.
+// Of the engine: what hosts issue, what is replayed, where rounds and the whole play end, and what an
+// end of all progress waits for.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -87,6 +88,15 @@ void Engine::WakeIssue(int rank) {
   }
 }
 
+double Engine::Replayed(const std::vector<std::vector<double>>& values, int rank, std::int32_t op,
+                        std::int32_t step) const {
+  if (values.empty() || values[At(rank)].empty()) return std::nan("");
+  const std::vector<double>& of_rank = values[At(rank)];
+  const std::int64_t ops = OpsOf(rank);
+  const std::int64_t steps = static_cast<std::int64_t>(of_rank.size()) / ops;
+  return of_rank[At((step % steps) * ops + (op - graph_.first_op[At(rank)]))];
+}
+
 void Engine::EndOfRound(std::int32_t round) {
   rounds_done_ = round + 1;
   const int step = round - fill_;
@@ -114,6 +124,12 @@ void Engine::JudgePeriod(int step) {
   }
   stable_ = stable_ || steps() >= options_.min_steps;
   if (steps() >= options_.min_steps) stopped_ = true;
+}
+
+// Ends the play where nobody wants it any more.
+void Engine::AskWhetherCancelled() {
+  until_asking_ = kPlaysBetweenAsking;
+  if (*cancelled_ && (*cancelled_)()) stopped_ = was_cancelled_ = true;
 }
 
 Engine::Blocked Engine::BlockedAt(std::int32_t slot_number) const {

@@ -14,7 +14,7 @@ namespace {
 // activations       |--- 40 ---|
 // gradients         |- 30 |
 // workspace                   |50|
-// state 100: op 1 holds 210.
+// state 100: op 1 holds 210. All ops are of blocks of one name: both activations are alike.
 TEST(LiveAtPeak, ListsWhatIsHeldAtTheFullestOpLargestFirst) {
   HandMade made(1);
   for (int i = 0; i < 4; ++i) made.Add(0, Queue::kCompute, 1.0, "op" + std::to_string(i));
@@ -23,6 +23,7 @@ TEST(LiveAtPeak, ListsWhatIsHeldAtTheFullestOpLargestFirst) {
   made.AddBuffer(0, 30, Category::kGradients, {1, 2});
   made.AddBuffer(0, 9, Category::kWorkspace, {3});
   made.AddBuffer(0, 100, Category::kParameters, {}, /*persistent=*/true);
+  for (Block& block : made.program.blocks) block.name = "layer";
   const LiveAtPeak live = FindLiveAtPeak(made.program, 0);
   EXPECT_EQ(live.total_bytes, 210);
   EXPECT_EQ(live.at.rfind("op1 of ", 0), 0U) << live.at;
