@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "app/commands/commands.h"
 #include "app/recording_notes.h"
 #include "app/report.h"
+#include "app/search_watch.h"
 #include "app/stored_runs.h"
+#include "app/what_to_try.h"
 #include "base/json.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -32,20 +35,25 @@ class Analyze final : public Command {
   }
 
   Result<Exit> Run() override {
+    if (step_ < -1) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--step: " + std::to_string(step_) + " is no step; -1 takes the median one");
+    }
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(RunPair pair, LoadPair(reader, run_, 0));
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
     std::string title = run.info.label;  // of a trace, which does not say what was trained
     MetricOptions options;
     CommunicationGroups groups;
+    std::optional<StoredContext> stored;  // none: a trace, of no known plan
     if (run.info.kind != RunKind::kImported) {
-      FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
+      FT_ASSIGN(stored, ContextOf(reader, run));
       const bool forecast = run.info.kind == RunKind::kPredicted;
       // A forecast is its last, steady step.
       const int steps = forecast ? 100 : WarmupSteps(run.timeline);
-      options = MetricOptionsFor(stored.context, stored.plan, steps);
-      groups = CommunicationGroupsOf(stored.plan);
-      title = stored.context.model.name + ", " + foretrain::Describe(stored.plan);
+      options = MetricOptionsFor(stored->context, stored->plan, steps);
+      groups = CommunicationGroupsOf(stored->plan);
+      title = stored->context.model.name + ", " + foretrain::Describe(stored->plan);
     }
     const Metrics metrics = ComputeMetrics(run.timeline, options);
     if (!metrics.overall) {
@@ -61,11 +69,18 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.front().step) + " to " +
                       std::to_string(metrics.steps.back().step));
     }
-    if (json_) {
-      PrintJson(run, metrics);
-      return Exit::kDone;
+    if (!json_) Print(run, title, metrics, WaitsText(run, options.pipelines, groups, metrics));
+    std::fflush(stdout);  // what follows may take seconds
+    std::optional<Result<TriedChanges>> tried;
+    if (stored) {
+      tried = TrySingleChanges(stored->context.model, stored->context.costs, stored->plan,
+                               SearchThreads());
     }
-    Print(run, title, metrics, WaitsText(run, options.pipelines, groups, metrics));
+    if (json_) {
+      PrintJson(run, metrics, tried && tried->has_value() ? &**tried : nullptr);
+    } else if (tried) {
+      PrintTried(run, metrics, *tried);
+    }
     return Exit::kDone;
   }
 
@@ -130,7 +145,20 @@ class Analyze final : public Command {
            mean(exposed.unknown_ns) + "\n";
   }
 
-  static void PrintJson(const StoredRun& run, const Metrics& metrics) {
+  static void PrintTried(const StoredRun& run, const Metrics& metrics,
+                         const Result<TriedChanges>& tried) {
+    if (!tried.has_value()) {
+      std::printf("\nwhat to try: nothing was forecast: %s\n", tried.error().message.c_str());
+      return;
+    }
+    std::printf("\n%s",
+                WhatToTryText(*tried, *metrics.overall, run.info.kind != RunKind::kPredicted,
+                              !run.timeline.spans.empty())
+                    .c_str());
+  }
+
+  // `tried`: may be null.
+  static void PrintJson(const StoredRun& run, const Metrics& metrics, const TriedChanges* tried) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteFigures(json, *metrics.overall, PeaksOf(metrics));
@@ -142,7 +170,9 @@ class Analyze final : public Command {
           .Field("step", value.step);
       json.Field("value", value.value).EndObject();
     }
-    std::puts(json.EndArray().EndObject().Take().c_str());
+    json.EndArray();
+    if (tried != nullptr) WriteWhatToTry(json, *tried);
+    std::puts(json.EndObject().Take().c_str());
   }
 
   std::string store_ = kDefaultStore;
