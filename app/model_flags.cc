@@ -33,7 +33,7 @@ void ModelFlags::Declare(Arguments& arguments) {
 
 Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   std::string text = model;
-  std::string origin = "--model";
+  std::string origin = option;
   if (LooksLikeFile(model)) {
     PosixFileSystem files;
     origin = model;
@@ -121,6 +121,10 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
   FT_TRY(RefineCluster(options, spec));
   if (!max_memory.empty()) {
     FT_ASSIGN(const std::int64_t bytes, ParseBytes("--max-memory", max_memory));
+    if (bytes < 1) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--max-memory: \"" + max_memory + "\" is nothing; give a size such as 72GiB");
+    }
     spec.device.memory_bytes = std::min(spec.device.memory_bytes, bytes);
   }
   return spec;
