@@ -13,6 +13,7 @@ namespace foretrain {
 namespace {
 
 constexpr int kWorstOps = 10;
+constexpr double kLargeDrift = 0.15;        // of the machine since it was calibrated
 constexpr std::size_t kTimelineRanks = 16;  // lines of a timeline
 
 std::string Percent(const std::optional<double>& value) {
@@ -203,6 +204,19 @@ void Gap(const Attribution& attribution, int step, std::string& out) {
   }
 }
 
+// What of the error the machine itself explains; nothing where it is as fast as when calibrated.
+std::string DriftLine(const ComparisonView& view, double error) {
+  const double drift = view.machine_drift;
+  if (drift <= 0 || FormatPercent(std::abs(drift - 1)) == FormatPercent(0)) return "";
+  std::string text = "  the machine's reference product took " +
+                     FormatPercent(std::abs(drift - 1)) + (drift > 1 ? " longer" : " less") +
+                     " than at calibration; divided by that ";
+  text += "the error is " + SignedPercent((1 + error) / drift - 1) + "\n";
+  if (std::abs(drift - 1) < kLargeDrift) return text;
+  return text +
+         "  the rates no longer hold: `foretrain calibrate` on a machine that does nothing else\n";
+}
+
 }  // namespace
 
 std::string FigureLine(const std::string& name, const std::string& value) {
@@ -230,7 +244,8 @@ std::string ParametersText(const ParameterCounts& counts) {
   std::string text = FormatCount(counts.all);
   if (counts.trained < counts.all) {
     const double share = static_cast<double>(counts.trained) / static_cast<double>(counts.all);
-    text += ", of which " + FormatCount(counts.trained) + " (" + FormatPercent(share) + ") are trained";
+    text +=
+        ", of which " + FormatCount(counts.trained) + " (" + FormatPercent(share) + ") are trained";
   }
   return FigureLine("parameters", text);
 }
@@ -261,8 +276,7 @@ std::string TimelineText(const Timeline& timeline, int step, int width) {
     out += "  " + std::to_string(shown) + " of " + std::to_string(all) +
            " ranks that are unlike each other\n";
   }
-  return out +
-         "  F forward  B backward  W weight half  R recomputation  u update  " +
+  return out + "  F forward  B backward  W weight half  R recomputation  u update  " +
          (unknown ? "# of no known pass  " : "") + "- communication alone  . idle\n";
 }
 
@@ -294,12 +308,7 @@ std::string ComparisonText(const ComparisonView& view) {
   std::string out = table.Text(2);
   const double error = view.measured.time_s / view.predicted.time_s - 1;
   out += "\n  error of the step time  " + SignedPercent(error);
-  if (view.machine_drift > 0) {
-    out += ", " +
-           SignedPercent(view.measured.time_s / view.machine_drift / view.predicted.time_s - 1) +
-           " after dividing by the machine's drift, " + SignedPercent(view.machine_drift - 1);
-  }
-  out += "\n";
+  out += "\n" + DriftLine(view, error);
   if (view.join.op_error)
     out += "  mean error of a compute op " + FormatPercent(*view.join.op_error) + "\n";
   for (const std::string& note : view.notes) out += "  " + note + "\n";
