@@ -141,8 +141,8 @@ std::string RankLine(const Timeline& timeline, const StepWindow& window, int wid
 void ClassRows(const ComparisonView& view, std::string& out) {
   Table table({{"op class"},
                {"ops", Align::kRight},
-               {"predicted", Align::kRight},
-               {"measured", Align::kRight},
+               {view.predicted_name, Align::kRight},
+               {view.measured_name, Align::kRight},
                {"error", Align::kRight}});
   for (const ClassPair& sum : view.join.classes) {
     const double error = sum.predicted_s > 0 ? sum.measured_s / sum.predicted_s - 1 : 0;
@@ -175,11 +175,12 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
   });
   Table table({{"op"},
                {"count", Align::kRight},
-               {"predicted", Align::kRight},
-               {"measured", Align::kRight},
+               {view.predicted_name, Align::kRight},
+               {view.measured_name, Align::kRight},
                {"difference", Align::kRight}});
   for (std::size_t i = 0; i < sorted.size() && i < kWorstOps; ++i) {
     const auto& [name, sum] = sorted[i];
+    if (sum.measured_s == sum.predicted_s) break;
     table.AddRow({name, std::to_string(sum.count), FormatSeconds(sum.predicted_s),
                   FormatSeconds(sum.measured_s), Signed(sum.measured_s - sum.predicted_s)});
   }
@@ -286,7 +287,10 @@ void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<N
   OptionalField(json, "mfu", step.mfu);
   OptionalField(json, "hfu", step.hfu);
   OptionalField(json, "bubble", step.bubble);
+  json.Field("compute_s", step.classes.compute_s);
   json.Field("exposed_communication_s", step.classes.exposed_communication_s);
+  json.Field("exposed_copy_s", step.classes.exposed_copy_s);
+  json.Field("host_s", step.classes.host_s).Field("idle_s", step.classes.idle_s);
   OptionalField(json, "overlap", step.overlap);
   WriteMemory(json, peaks);
 }
@@ -294,7 +298,8 @@ void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<N
 std::string ComparisonText(const ComparisonView& view) {
   const auto predicted = Figures(view.predicted);
   const auto measured = Figures(view.measured);
-  Table table({{view.title}, {"predicted", Align::kRight}, {"measured", Align::kRight}});
+  Table table(
+      {{view.title}, {view.predicted_name, Align::kRight}, {view.measured_name, Align::kRight}});
   for (std::size_t i = 0; i < predicted.size(); ++i) {
     table.AddRow({predicted[i].name, predicted[i].text, measured[i].text});
   }
@@ -336,7 +341,12 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view) {
     json.Field("unexplained", view.attribution->unexplained_s);
     json.Field("trusted", view.attribution->Trusted());
   }
-  json.EndObject().Name("notes").BeginArray();
+  json.EndObject().Name("classes").BeginArray();
+  for (const ClassPair& sum : view.join.classes) {
+    json.BeginObject().Field("class", Name(sum.op_class)).Field("ops", sum.ops);
+    json.Field("predicted_s", sum.predicted_s).Field("measured_s", sum.measured_s).EndObject();
+  }
+  json.EndArray().Name("notes").BeginArray();
   for (const std::string& note : view.notes) json.String(note);
   json.EndArray();
 }

@@ -142,8 +142,8 @@ void WriteWhatToTry(JsonWriter& json, const TriedChanges& tried) {
     json.BeginObject().Field("change", change.of.options).Field("plan", Describe(change.of.plan));
     json.Field("part", PartOf(change, tried.as_is.classes).key);
     json.Field("step_time_s", change.forecast.step_s);
-    json.Field("low", change.forecast.interval.low_s);
-    json.Field("high", change.forecast.interval.high_s);
+    json.Field("low_s", change.forecast.interval.low_s);
+    json.Field("high_s", change.forecast.interval.high_s);
     json.Field("share_saved", ShareSaved(change, tried));
     json.Field("within_error", IsWithinError(change, tried));
     json.Field("shorter_numbers", change.of.other_numbers);

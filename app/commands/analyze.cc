@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <vector>
 
 #include "app/commands/commands.h"
+#include "app/longest_ops.h"
 #include "app/recording_notes.h"
 #include "app/report.h"
 #include "app/search_watch.h"
@@ -85,6 +87,11 @@ class Analyze final : public Command {
   }
 
  private:
+  // The step that is drawn.
+  int StepOf(const Metrics& metrics) const {
+    return step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
+  }
+
   // `waits`: WaitsText.
   void Print(const StoredRun& run, const std::string& title, const Metrics& metrics,
              const std::string& waits) const {
@@ -116,14 +123,17 @@ class Analyze final : public Command {
                                  : "  memory was not recorded (--capture launches)\n";
     std::fputs(run.timeline.memory.empty() ? none : MemoryText(PeaksOf(metrics)).c_str(), stdout);
     std::puts("");
-    const int step = step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
+    const int step = StepOf(metrics);
+    const std::vector<OpGroup> ops = LongestOps(run.timeline, step);
+    std::fputs(LongestOpsText(ops, metrics.overall->time_s).c_str(), stdout);
+    if (!ops.empty()) std::puts("");
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
   }
 
   // The bubble by cause and exposed communication in two, of the step that is drawn.
   std::string WaitsText(const StoredRun& run, const std::vector<Pipeline>& pipelines,
                         const CommunicationGroups& groups, const Metrics& metrics) const {
-    const auto step = static_cast<std::int32_t>(step_ >= 0 ? step_ : metrics.overall->step);
+    const auto step = static_cast<std::int32_t>(StepOf(metrics));
     std::string text;
     if (const auto c = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, step)) {
       text += "  bubble by cause: schedule " + FormatSeconds(c->ScheduleSeconds()) + " (warm-up " +
@@ -158,7 +168,7 @@ class Analyze final : public Command {
   }
 
   // `tried`: may be null.
-  static void PrintJson(const StoredRun& run, const Metrics& metrics, const TriedChanges* tried) {
+  void PrintJson(const StoredRun& run, const Metrics& metrics, const TriedChanges* tried) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteFigures(json, *metrics.overall, PeaksOf(metrics));
@@ -171,6 +181,7 @@ class Analyze final : public Command {
       json.Field("value", value.value).EndObject();
     }
     json.EndArray();
+    WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
     if (tried != nullptr) WriteWhatToTry(json, *tried);
     std::puts(json.EndObject().Take().c_str());
   }
