@@ -174,6 +174,8 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Field("micro_batch", plan.plan.micro_batch);
   json.Field("schedule", Name(plan.plan.schedule)).Field("zero", plan.plan.zero_stage);
   json.Field("recompute", Name(plan.plan.recompute)).Field("step_time_s", plan.step_s);
+  json.Field("low_s", plan.low_s).Field("high_s", plan.high_s);
+  // The names that scripts know from before they had a unit.
   json.Field("low", plan.low_s).Field("high", plan.high_s);
   json.Field("closed_form_s", plan.estimate.step_s);
   json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s))
