@@ -6,6 +6,7 @@
 #include "app/hub_cache.h"
 #include "app/plan_flags.h"
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/spec/cluster_json.h"
@@ -43,6 +44,12 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
       FT_ASSIGN(origin, FindInHubCache(files, HubCacheFolder(), model));
     }
     FT_ASSIGN(text, ReadFile(files, origin, kMaxSpecBytes));
+    // Else it would be taken for a name.
+    if (!Trim(text).starts_with('{')) {
+      FT_TRY(ParseJson(text, origin));
+      return Fail(ErrorCode::kCorruptInput,
+                  origin + ": is no JSON object; give a config.json or a model file");
+    }
   }
   FT_ASSIGN(ResolvedModel resolved, ResolveModel(text, origin, catalogue));
   ModelSpec& spec = resolved.model;

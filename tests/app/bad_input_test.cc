@@ -171,6 +171,18 @@ TEST(BadInput, NamesOptionAndValueThatIsOutOfRange) {
   }
 }
 
+TEST(BadInput, TakesNoFileForTheNameOfAModel) {
+  const TemporaryFolder folder;
+  for (const auto& [text, named] : {std::pair{"", "is empty"},
+                                    {"[]", "is no JSON object; give a config.json"},
+                                    {"llama3-8b", "is no JSON: "}}) {
+    folder.Write("config.json", text);
+    const ProgramEnd end = RunForetrain(folder.path(), "predict --model ./config.json");
+    EXPECT_EQ(end.code, 2);
+    EXPECT_THAT(end.errors, AllOf(HasSubstr("./config.json: "), HasSubstr(named)));
+  }
+}
+
 TEST(BadInput, IsFoundBeforeLongWork) {
   const TemporaryFolder folder;
   const std::string table = folder.Write("runs.csv", "id\n");
