@@ -2,6 +2,7 @@
 // while someone drags. Leaves out what the work is.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -17,7 +18,7 @@
 namespace foretrain::ui {
 
 // Requests are numbered from 1. All functions are for one thread, the view's, and none waits but
-// the destructor, for the work at hand.
+// Await and the destructor, for the work at hand.
 template <class Request, class Answer>
 class LatestWorker {
  public:
@@ -66,6 +67,14 @@ class LatestWorker {
     return std::exchange(done_, std::nullopt);
   }
 
+  // Waits until the newest request is answered, at most `most`; not where nothing is under way.
+  // Whether its answer waits to be taken.
+  bool Await(std::chrono::nanoseconds most) const {
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, most, [this] { return !waiting_ && working_ == 0; });
+    return done_.has_value() && done_->number == asked_;
+  }
+
   // Whether an answer is under way or waits to be taken.
   bool IsBusy() const {
     const std::lock_guard lock(mutex_);
@@ -85,6 +94,7 @@ class LatestWorker {
       lock.lock();
       if (working_ != dropped_) done_ = Answered{working_, std::move(answer)};
       working_ = 0;
+      ended_.notify_one();
     }
   }
 
@@ -103,6 +113,7 @@ class LatestWorker {
   const Work work_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  mutable std::condition_variable ended_;
   std::optional<Request> waiting_;  // all below: guarded by mutex_
   std::optional<Answered> done_;
   std::uint64_t asked_ = 0;
