@@ -46,7 +46,7 @@ bool StoreLoader::Start(double now_s, DesktopState& state) {
   started_s_ = now_s;
   coming_ = std::async(
       std::launch::async,
-      [read = std::move(read), options = state.model->options, path = state.store,
+      [read = std::move(read), options = state.wanted, path = state.store,
        run = state.shown_run]() -> Result<Loaded> {
         try {
           FT_ASSIGN(std::unique_ptr<OpenedStore> store, read());

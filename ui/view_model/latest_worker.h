@@ -9,7 +9,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 
@@ -106,7 +105,7 @@ class LatestWorker {
     try {
       return work_(request, outdated);
     } catch (const std::exception& error) {
-      return Fail(ErrorCode::kResourceExhausted, std::string("this plan: ") + error.what());
+      return Fail(ErrorCode::kResourceExhausted, error.what());
     }
   }
 
