@@ -86,6 +86,9 @@ struct DesktopState {
   RunId shown_run = 0;          // of those; 0: none
   RunId shown_against = 0;      // what it was asked to be held against; 0: its forecast
   std::optional<StoreRequest> wanted_store{};  // to be opened; whoever opens it empties this
+  // Paths of stores and traces that were dropped onto the window: opened one after another, so that
+  // the last one is shown and all are recent, and taken out by whoever opens them.
+  std::vector<std::string> dropped{};
   std::string loading{};                       // path of the one that is being opened
   std::string store_error{};                   // why the last one could not be
   std::vector<std::string> recent{};           // paths of stores, newest first
