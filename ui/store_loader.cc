@@ -15,15 +15,32 @@ constexpr double kRestPerWork = 4.0;
 
 }  // namespace
 
+// What was dropped or asked for; empty: nothing.
+StoreLoader::Read StoreLoader::OpenNext(DesktopState& state) {
+  StoreRequest request;
+  const bool dropped = !state.dropped.empty();
+  if (dropped) {
+    request.path = state.dropped.front();
+    state.dropped.erase(state.dropped.begin());
+  } else if (state.wanted_store.has_value()) {
+    request = *std::exchange(state.wanted_store, std::nullopt);
+  } else {
+    return {};
+  }
+  const bool goes_on = std::exchange(more_, dropped && !state.dropped.empty());
+  several_ = dropped && (goes_on || more_);
+  if (!goes_on) {
+    for (const std::string& refused : refused_) std::erase(state.notices, refused);
+    refused_.clear();
+  }
+  state.loading = request.path;
+  job_ = Job::kOpen;
+  return [access = access_, request] { return access->Open(request); };
+}
+
 // What is to be done next; empty: nothing.
 StoreLoader::Read StoreLoader::NextRead(double now_s, DesktopState& state) {
-  if (state.wanted_store.has_value()) {
-    state.loading = state.wanted_store->path;
-    job_ = Job::kOpen;
-    return [access = access_, request = *std::exchange(state.wanted_store, std::nullopt)] {
-      return access->Open(request);
-    };
-  }
+  if (Read open = OpenNext(state)) return open;
   const std::pair asked(state.model_number, state.looked_at);
   if (asked_for_ != asked) {
     asked_for_ = asked;
@@ -46,7 +63,7 @@ bool StoreLoader::Start(double now_s, DesktopState& state) {
   started_s_ = now_s;
   coming_ = std::async(
       std::launch::async,
-      [read = std::move(read), options = state.model->options, path = state.store,
+      [read = std::move(read), options = state.wanted, path = state.store,
        run = state.shown_run]() -> Result<Loaded> {
         try {
           FT_ASSIGN(std::unique_ptr<OpenedStore> store, read());
@@ -80,14 +97,22 @@ bool StoreLoader::Tell(std::string error, DesktopState& state) {
   return true;
 }
 
+// Of several files each that cannot be opened has a notice, for others may be shown by now.
+bool StoreLoader::Refuse(const std::string& error, DesktopState& state) {
+  if (several_) {
+    refused_.push_back("Not opened: " + error);
+    state.notices.push_back(refused_.back());
+  } else {
+    state.store_error = error;
+    state.choosing_store = true;
+  }
+  return true;
+}
+
 bool StoreLoader::Take(Result<Loaded> loaded, DesktopState& state) {
   state.loading.clear();
   state.reading = false;
-  if (!loaded.has_value() && job_ == Job::kOpen) {
-    state.store_error = loaded.error().message;
-    state.choosing_store = true;
-    return true;
-  }
+  if (!loaded.has_value() && job_ == Job::kOpen) return Refuse(loaded.error().message, state);
   if (!loaded.has_value()) {
     return Tell(
                (job_ == Job::kRead ? "Spans cannot be read: " : "The runs cannot be read again: ") +

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ui/store_access.h"
 #include "ui/view/desktop_state.h"
@@ -28,7 +29,7 @@ class StoreLoader {
   StoreLoader(const StoreLoader&) = delete;
   StoreLoader& operator=(const StoreLoader&) = delete;
 
-  // Starts what `state` asks for (wanted_store; spans of long runs; newer runs about once a second,
+  // Starts what `state` asks for (dropped files; wanted_store; spans of long runs; newer runs about once a second,
   // or less often where reading them takes long) and puts into it what has come. `now_s`: of a
   // steady clock. Returns whether `state` was changed.
   bool Refresh(double now_s, DesktopState& state);
@@ -43,6 +44,8 @@ class StoreLoader {
 
   bool Start(double now_s, DesktopState& state);
   Read NextRead(double now_s, DesktopState& state);
+  Read OpenNext(DesktopState& state);
+  bool Refuse(const std::string& error, DesktopState& state);
   bool Tell(std::string error, DesktopState& state);
   bool ShowDoing(DesktopState& state);
   bool Take(Result<Loaded> loaded, DesktopState& state);
@@ -51,6 +54,9 @@ class StoreLoader {
   std::function<std::string()> doing_;
   bool follows_;
   Job job_ = Job::kOpen;
+  bool several_ = false;              // what is opened is one of several that were dropped
+  bool more_ = false;                 // and others of them followed it
+  std::vector<std::string> refused_;  // notices of those that could not be
   double started_s_ = 0.0;
   double next_s_ = 0.0;
   std::string shown_;  // of doing_, in DesktopState::notices

@@ -16,11 +16,62 @@
 #include "sim/compare/join.h"
 #include "sim/cost/communication_groups.h"
 #include "traces/metrics/bubble_causes.h"
+#include "traces/metrics/skew.h"
 
 namespace foretrain {
 namespace {
 
 constexpr int kTimelineWidth = 96;
+
+// What one step waits for: its bubble by cause and exposed communication in parts.
+struct Waits {
+  std::int32_t step = 0;
+  std::optional<BubbleCauses> bubble{};
+  ExposedParts exposed{};  // of all ranks
+  std::int64_t ranks = 1;
+
+  // Mean over ranks.
+  double Seconds(std::int64_t ns) const { return SecondsFromNs(ns) / static_cast<double>(ranks); }
+};
+
+std::string TextOf(const Waits& waits) {
+  std::string text;
+  if (const auto& c = waits.bubble) {
+    text += "  bubble by cause: schedule " + FormatSeconds(c->ScheduleSeconds()) + " (warm-up " +
+            FormatSeconds(c->warm_up_s) + ", steady " + FormatSeconds(c->steady_s) +
+            ", cool-down " + FormatSeconds(c->cool_down_s) + "), imbalance " +
+            FormatSeconds(c->imbalance_s) + ", transfers " + FormatSeconds(c->transfers_s) +
+            ", variation " + FormatSeconds(c->variation_s) + ", rest " + FormatSeconds(c->rest_s) +
+            "\n";
+  }
+  if (waits.exposed.Sum() == 0) return text;
+  const auto mean = [&waits](std::int64_t ns) { return FormatSeconds(waits.Seconds(ns)); };
+  return text + "  exposed communication: on the wire " + mean(waits.exposed.wire_ns) +
+         ", for the last rank " + mean(waits.exposed.skew_ns) + ", not split " +
+         mean(waits.exposed.unknown_ns) + "\n";
+}
+
+// A step without a pipeline has no `bubble`.
+void Write(JsonWriter& json, const Waits& waits) {
+  json.Name("waits").BeginObject().Field("step", waits.step);
+  if (const auto& c = waits.bubble) {
+    json.Name("bubble").BeginObject();
+    json.Field("warm_up_s", c->warm_up_s)
+        .Field("steady_s", c->steady_s)
+        .Field("cool_down_s", c->cool_down_s)
+        .Field("imbalance_s", c->imbalance_s)
+        .Field("transfers_s", c->transfers_s)
+        .Field("variation_s", c->variation_s)
+        .Field("rest_s", c->rest_s)
+        .EndObject();
+  }
+  json.Name("exposed_communication").BeginObject();
+  json.Field("wire_s", waits.Seconds(waits.exposed.wire_ns))
+      .Field("last_rank_s", waits.Seconds(waits.exposed.skew_ns))
+      .Field("not_split_s", waits.Seconds(waits.exposed.unknown_ns))
+      .EndObject();
+  json.EndObject();
+}
 
 class Analyze final : public Command {
  public:
@@ -71,7 +122,8 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.front().step) + " to " +
                       std::to_string(metrics.steps.back().step));
     }
-    if (!json_) Print(run, title, metrics, WaitsText(run, options.pipelines, groups, metrics));
+    const Waits waits = WaitsOf(run, options.pipelines, groups, metrics);
+    if (!json_) Print(run, title, metrics, TextOf(waits));
     std::fflush(stdout);  // what follows may take seconds
     std::optional<Result<TriedChanges>> tried;
     if (stored) {
@@ -79,7 +131,7 @@ class Analyze final : public Command {
                                SearchThreads());
     }
     if (json_) {
-      PrintJson(run, metrics, tried && tried->has_value() ? &**tried : nullptr);
+      PrintJson(run, metrics, waits, tried && tried->has_value() ? &**tried : nullptr);
     } else if (tried) {
       PrintTried(run, metrics, *tried);
     }
@@ -92,7 +144,7 @@ class Analyze final : public Command {
     return step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
   }
 
-  // `waits`: WaitsText.
+  // `waits`: as text.
   void Print(const StoredRun& run, const std::string& title, const Metrics& metrics,
              const std::string& waits) const {
     std::printf("run %lld (%s, %s): %s\n\n", static_cast<long long>(run.info.id),
@@ -130,29 +182,18 @@ class Analyze final : public Command {
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
   }
 
-  // The bubble by cause and exposed communication in two, of the step that is drawn.
-  std::string WaitsText(const StoredRun& run, const std::vector<Pipeline>& pipelines,
-                        const CommunicationGroups& groups, const Metrics& metrics) const {
-    const auto step = static_cast<std::int32_t>(StepOf(metrics));
-    std::string text;
-    if (const auto c = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, step)) {
-      text += "  bubble by cause: schedule " + FormatSeconds(c->ScheduleSeconds()) + " (warm-up " +
-              FormatSeconds(c->warm_up_s) + ", steady " + FormatSeconds(c->steady_s) +
-              ", cool-down " + FormatSeconds(c->cool_down_s) + "), imbalance " +
-              FormatSeconds(c->imbalance_s) + ", transfers " + FormatSeconds(c->transfers_s) +
-              ", variation " + FormatSeconds(c->variation_s) + ", rest " +
-              FormatSeconds(c->rest_s) + "\n";
-    }
+  // Of the step that is drawn.
+  Waits WaitsOf(const StoredRun& run, const std::vector<Pipeline>& pipelines,
+                const CommunicationGroups& groups, const Metrics& metrics) const {
+    Waits waits;
+    waits.step = static_cast<std::int32_t>(StepOf(metrics));
+    waits.bubble = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, waits.step);
     const bool together = run.info.kind == RunKind::kPredicted;
-    const ExposedParts exposed = ExposedPartsOf(run.timeline, groups, step, together);
-    if (exposed.Sum() == 0) return text;
-    const auto ranks = static_cast<double>(
-        std::count_if(run.timeline.steps.begin(), run.timeline.steps.end(),
-                      [step](const StepWindow& window) { return window.step == step; }));
-    const auto mean = [ranks](std::int64_t ns) { return FormatSeconds(SecondsFromNs(ns) / ranks); };
-    return text + "  exposed communication: on the wire " + mean(exposed.wire_ns) +
-           ", for the last rank " + mean(exposed.skew_ns) + ", not split " +
-           mean(exposed.unknown_ns) + "\n";
+    waits.exposed = ExposedPartsOf(run.timeline, groups, waits.step, together);
+    waits.ranks = std::max<std::int64_t>(
+        1, std::count_if(run.timeline.steps.begin(), run.timeline.steps.end(),
+                         [&](const StepWindow& window) { return window.step == waits.step; }));
+    return waits;
   }
 
   static void PrintTried(const StoredRun& run, const Metrics& metrics,
@@ -168,10 +209,12 @@ class Analyze final : public Command {
   }
 
   // `tried`: may be null.
-  void PrintJson(const StoredRun& run, const Metrics& metrics, const TriedChanges* tried) const {
+  static void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
+                        const TriedChanges* tried) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteFigures(json, *metrics.overall, PeaksOf(metrics));
+    Write(json, waits);
     json.Name("figures").BeginArray();
     for (const MetricValue& value : Flatten(metrics)) {
       json.BeginObject()

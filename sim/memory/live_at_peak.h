@@ -13,7 +13,7 @@ namespace foretrain {
 
 // Buffers alike: of the same tensor of the same block, or of the same state, and as large.
 struct LiveTensors {
-  std::string name;  // "mlp.gate of layer.forward", "gradients"
+  std::string name;  // "mlp.gate of layer.forward", "gradients of embedding, layers 1-3"
   Category category = Category::kWorkspace;
   std::int64_t count = 0;
   std::int64_t bytes = 0;  // of all of them

@@ -21,6 +21,28 @@ std::string Text() {
   return text;
 }
 
+// The parts of the bubble and of exposed communication of the drawn step; both stages wait.
+void ExpectWaitsThatAddUp(const std::string& folder) {
+  for (const std::string run : {"1", "2"}) {
+    const ProgramEnd end = RunForetrain(folder, "analyze --json --run " + run);
+    ASSERT_EQ(end.code, 0) << end.errors;
+    const nlohmann::json figures = LastLine(end.output);
+    const nlohmann::json& waits = figures.at("waits");
+    double bubble_s = 0, exposed_s = 0;
+    for (const auto& [cause, seconds] : waits.at("bubble").items()) {
+      EXPECT_GE(seconds.get<double>(), 0) << cause << " of run " << run;
+      bubble_s += seconds.get<double>();
+    }
+    for (const auto& [part, seconds] : waits.at("exposed_communication").items()) {
+      EXPECT_GE(seconds.get<double>(), 0) << part << " of run " << run;
+      exposed_s += seconds.get<double>();
+    }
+    EXPECT_EQ(waits.at("bubble").size(), 7U);
+    EXPECT_GT(bubble_s, 0);
+    EXPECT_NEAR(exposed_s, figures.at("exposed_communication_s").get<double>(), 1e-6);
+  }
+}
+
 TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {
   const TemporaryFolder folder;
   const std::string text = folder.Write("text.txt", Text());
@@ -56,6 +78,7 @@ TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {
   // The forecast that the run was stored with, made again.
   EXPECT_NEAR(changes.at("as_is_step_time_s").get<double>(),
               comparison.at("predicted").at("step_time_s").get<double>(), 1e-9);
+  ExpectWaitsThatAddUp(folder.path());
 
   const ProgramEnd exported = RunForetrain(folder.path(), "export --out trace.json");
   ASSERT_EQ(exported.code, 0) << exported.errors;

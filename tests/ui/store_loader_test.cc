@@ -27,10 +27,12 @@ class FakeStores final : public StoreAccess {
     asked_.push_back(request);
     while (held_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (request.path == "throws.db") throw std::runtime_error("thrown while reading");
-    if (request.path != "good.db") {
+    if (request.path == "bad.db") {
       return Fail(ErrorCode::kCorruptInput, request.path + ": page 3 is damaged");
     }
-    return Opened(request.run == 0 ? 2 : request.run);
+    auto opened = Opened(request.run == 0 ? 2 : request.run);
+    opened->path = request.path;
+    return opened;
   }
   Result<std::unique_ptr<OpenedStore>> Read(
       const std::array<std::vector<Stretch>, 2>&) override {
@@ -71,7 +73,7 @@ class StorePanel : public HeadlessFrames {
   // Frames until nothing is being read. Time of its own: the clock stands at `now_s`.
   const ui::FrameRecord& Settle(double now_s = 0.0) {
     loader_.Refresh(now_s, desktop());
-    while (loader_.IsBusy()) {
+    while (loader_.IsBusy() || !desktop().dropped.empty()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       loader_.Refresh(now_s, desktop());
     }
@@ -137,6 +139,45 @@ TEST_F(StorePanel, SaysWhatItIsAtForAsLongAsItIs) {
   while (loader.IsBusy()) loader.Refresh(0.0, desktop());
   EXPECT_THAT(desktop().notices, testing::IsEmpty());
   EXPECT_EQ(desktop().store, "good.db");
+}
+
+TEST_F(StorePanel, OpensAllThatIsDroppedAtOnceAndShowsTheLast) {
+  desktop().dropped = {"one.db", "bad.db", "good.db"};
+  Settle();
+  EXPECT_EQ(desktop().store, "good.db");
+  EXPECT_THAT(desktop().recent, ElementsAre("good.db", "one.db"));
+  EXPECT_FALSE(whole_->ShowsStores());
+  EXPECT_TRUE(Shows(last_, "Not opened: bad.db: page 3 is damaged"));
+  EXPECT_TRUE(Shows(last_, "rank 0"));
+  // What comes next takes the sentence away.
+  desktop().dropped = {"one.db"};
+  EXPECT_FALSE(Shows(Settle(), "damaged"));
+  EXPECT_EQ(desktop().store, "one.db");
+}
+
+TEST_F(StorePanel, KeepsTheStoreThatCouldBeOpenedOfSeveralAndTellsOfTheOthers) {
+  desktop().dropped = {"good.db", "throws.db", "bad.db"};
+  Settle();
+  EXPECT_EQ(desktop().store, "good.db");
+  EXPECT_TRUE(Shows(last_, "Not opened: thrown while reading"));
+  EXPECT_TRUE(Shows(last_, "Not opened: bad.db"));
+  EXPECT_FALSE(whole_->ShowsStores());
+}
+
+TEST_F(StorePanel, TellsOfASingleDroppedFileInThePanel) {
+  desktop().dropped = {"bad.db"};
+  EXPECT_TRUE(Shows(Settle(), "bad.db: page 3 is damaged"));
+  EXPECT_TRUE(whole_->ShowsStores());
+}
+
+TEST_F(StorePanel, OpensWhatIsChosenMeanwhileAfterTheFilesThatWereDropped) {
+  desktop().dropped = {"one.db", "two.db"};
+  loader_.Refresh(0.0, desktop());
+  desktop().wanted_store = StoreRequest{.path = "good.db"};
+  Settle();
+  Settle();
+  EXPECT_EQ(desktop().store, "good.db");
+  EXPECT_THAT(desktop().recent, ElementsAre("good.db", "two.db", "one.db"));
 }
 
 TEST_F(StorePanel, ShowsOtherRunsOfTheStore) {

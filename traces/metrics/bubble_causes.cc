@@ -119,13 +119,15 @@ class Plays {
 
   struct Played {
     double period_ns = 0;
-    double warm_up_ns = 0;    // mean over stages
-    double cool_down_ns = 0;  // likewise
+    double warm_up_ns = 0;    // mean over stages, as the next two
+    double steady_ns = 0;
+    double cool_down_ns = 0;
   };
 
   // In the order of their starts, in which whatever a play waits for comes before it.
   Played Replay(const std::vector<double>& lengths, bool transfers) const {
-    std::vector<double> end(plays_.size(), 0.0), free_at(stages_, 0.0), first(stages_, -1.0);
+    std::vector<double> end(plays_.size(), 0.0), free_at(stages_, 0.0);
+    std::vector<bool> began(stages_, false);
     Played played;
     for (std::size_t i = 0; i < plays_.size(); ++i) {
       const Play& play = plays_[i];
@@ -134,16 +136,15 @@ class Plays {
         start = std::max(start, end[static_cast<std::size_t>(play.before)] +
                                     (transfers ? play.transfer_ns : 0.0));
       }
-      if (first[play.stage] < 0) first[play.stage] = start;
+      (began[play.stage] ? played.steady_ns : played.warm_up_ns) += start - free_at[play.stage];
+      began[play.stage] = true;
       end[i] = free_at[play.stage] = start + lengths[i];
       played.period_ns = std::max(played.period_ns, end[i]);
     }
-    for (std::size_t stage = 0; stage < stages_; ++stage) {
-      played.warm_up_ns += std::max(0.0, first[stage]);
-      played.cool_down_ns += played.period_ns - free_at[stage];
+    for (const double free_ns : free_at) played.cool_down_ns += played.period_ns - free_ns;
+    for (double* ns : {&played.warm_up_ns, &played.steady_ns, &played.cool_down_ns}) {
+      *ns /= static_cast<double>(stages_);
     }
-    played.warm_up_ns /= static_cast<double>(stages_);
-    played.cool_down_ns /= static_cast<double>(stages_);
     return played;
   }
 
@@ -219,6 +220,30 @@ class Plays {
   std::map<Output, Transfer> transfers_;
 };
 
+constexpr std::size_t kCauses = 5;  // the schedule as one
+
+BubbleCauses PartsOf(const Plays::Played& schedule, std::array<double, kCauses> explained_ns) {
+  // What a later cause takes back was not waited for: those before it explain no more than it.
+  explained_ns.back() = std::max(0.0, explained_ns.back());
+  for (std::size_t i = kCauses - 1; i > 0; --i) {
+    explained_ns[i - 1] = std::clamp(explained_ns[i - 1], 0.0, explained_ns[i]);
+  }
+  const auto part_s = [&explained_ns](std::size_t i) {
+    return (explained_ns[i] - explained_ns[i - 1]) / kNsPerSecond;
+  };
+  BubbleCauses causes;
+  const double evenly_ns = schedule.warm_up_ns + schedule.steady_ns + schedule.cool_down_ns;
+  const double share = evenly_ns > 0 ? explained_ns[0] / evenly_ns : 0.0;
+  causes.warm_up_s = share * schedule.warm_up_ns / kNsPerSecond;
+  causes.steady_s = share * schedule.steady_ns / kNsPerSecond;
+  causes.cool_down_s = share * schedule.cool_down_ns / kNsPerSecond;
+  causes.imbalance_s = part_s(1);
+  causes.transfers_s = part_s(2);
+  causes.variation_s = part_s(3);
+  causes.rest_s = part_s(4);
+  return causes;
+}
+
 }  // namespace
 
 std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipeline& ranks,
@@ -234,20 +259,14 @@ std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipel
   if (!plays.AllWork()) return std::nullopt;
   const std::vector<double> mean = plays.MeanLengths();
   const Plays::Played schedule = plays.Replay(plays.EvenLengths(mean), /*transfers=*/false);
-  const double uneven_ns = plays.Replay(mean, /*transfers=*/false).period_ns;
-  const double moved_ns = plays.Replay(mean, /*transfers=*/true).period_ns;
-  const double unlike_ns = plays.Replay(plays.Lengths(), /*transfers=*/true).period_ns;
-  const auto period_ns = static_cast<double>(bubble.end_ns - bubble.start_ns);
-  BubbleCauses causes;
-  causes.warm_up_s = schedule.warm_up_ns / kNsPerSecond;
-  causes.cool_down_s = schedule.cool_down_ns / kNsPerSecond;
-  causes.steady_s = (schedule.period_ns - plays.WorkNs()) / kNsPerSecond - causes.warm_up_s -
-                    causes.cool_down_s;
-  causes.imbalance_s = (uneven_ns - schedule.period_ns) / kNsPerSecond;
-  causes.transfers_s = (moved_ns - uneven_ns) / kNsPerSecond;
-  causes.variation_s = (unlike_ns - moved_ns) / kNsPerSecond;
-  causes.rest_s = (period_ns - unlike_ns) / kNsPerSecond;
-  return causes;
+  // The bubble as far as each cause and those before it explain it.
+  const double work_ns = plays.WorkNs();
+  std::array<double, kCauses> explained_ns{
+      schedule.period_ns - work_ns, plays.Replay(mean, /*transfers=*/false).period_ns - work_ns,
+      plays.Replay(mean, /*transfers=*/true).period_ns - work_ns,
+      plays.Replay(plays.Lengths(), /*transfers=*/true).period_ns - work_ns,
+      static_cast<double>(bubble.end_ns - bubble.start_ns) - work_ns};
+  return PartsOf(schedule, explained_ns);
 }
 
 std::optional<BubbleCauses> CausesOfBubbles(const Timeline& timeline,

@@ -13,8 +13,7 @@
 namespace foretrain {
 
 // Seconds a stage stands still in the period of one step, mean over stages. The sum is
-// PipelineBubble::bubble times its period but for rounding; a part may be below zero, where uneven
-// stages or transfers shorten what the part before it explains.
+// PipelineBubble::bubble times its period but for rounding; no part is below zero.
 struct BubbleCauses {
   double warm_up_s = 0;    // schedule: before a stage's first pass
   double steady_s = 0;     // schedule: between its passes
@@ -43,11 +42,17 @@ struct BubbleCauses {
 //   variation  P(what each pass took, and transfers) - the P above
 //   rest       the period - the P above
 //
+// Where a P is below one before it, those before it explain no more than it does: passes that take
+// unlike long may wait less than even ones, as those do that had a shared processor for themselves
+// while the pipeline filled. Then transfers lose what variation saved, behind them imbalance, and
+// last the schedule, its three parts by the same share.
+//
 //   timeline  sorted
 //   ranks     the pipeline's, stage 0 first; those without spans are left out
 //   bubble    of that pipeline and step, from PipelineBubbles without `asynchronous`
 //
-// Nothing where fewer than two stages worked, or spans of one of them are missing. O(n log n) in the spans of the ranks.
+// Nothing where fewer than two stages worked, or spans of one of them are missing. O(n log n) in the
+// spans of the ranks.
 std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipeline& ranks,
                                            const PipelineBubble& bubble);
 

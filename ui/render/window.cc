@@ -116,10 +116,8 @@ class Drops {
     });
   }
 
-  // Asks for the last of them.
   void Take(DesktopState& state) {
-    if (paths_.empty()) return;
-    state.wanted_store = StoreRequest{.path = paths_.back()};
+    state.dropped.insert(state.dropped.end(), paths_.begin(), paths_.end());
     paths_.clear();
   }
 

@@ -14,6 +14,15 @@
 namespace foretrain::ui {
 namespace {
 
+// What is being changed by the model that is built.
+std::string_view ChangeText(const CompareOptions& shown, const CompareOptions& wanted) {
+  if (shown.measured_step != wanted.measured_step ||
+      shown.predicted_step != wanted.predicted_step) {
+    return "going to the step...";
+  }
+  return shown.rows != wanted.rows ? "arranging rows..." : "aligning...";
+}
+
 std::string StepText(const SideModel& side) {
   if (side.step < 0) return "no steps";
   const bool median = side.metrics->overall.has_value() && side.metrics->overall->step == side.step;
@@ -44,16 +53,18 @@ CompareScreen::CompareScreen(DesktopState& desktop)
       runs_number_(desktop.runs_number),
       model_number_(desktop.model_number),
       options_(desktop.model->options),
-      state_(StartOf(*desktop.model)) {}
+      state_(StartOf(*desktop.model)) {
+  state_.wanted = desktop.wanted;
+}
 
-// Takes over a model that was built anew, here or elsewhere.
+// Takes over a model that was built anew, here or elsewhere, and what became of one that could not.
 void CompareScreen::FollowModel() {
+  state_.wanted = desktop_.wanted;
   if (model_number_ == desktop_.model_number) return;
   const bool same_runs = runs_number_ == desktop_.runs_number;
   const bool same_spans = generation_ == desktop_.generation;
   state_ = CarryOver(options_, same_runs, *desktop_.model, std::move(state_));
   if (!same_spans) FindAgain();
-  state_.wanted = desktop_.model->options;
   options_ = desktop_.model->options;
   generation_ = desktop_.generation;
   runs_number_ = desktop_.runs_number;
@@ -76,10 +87,11 @@ void CompareScreen::FindAgain() {
 void CompareScreen::GoToPlace() {
   if (!desktop_.go_to_place.has_value()) return;
   const RankPlace place = *desktop_.go_to_place;
-  desktop_.go_to_place.reset();
   (model().Shown() == Side::kMeasured ? state_.wanted.measured_step
                                       : state_.wanted.predicted_step) = place.step;
-  if (state_.wanted != model().options) desktop_.Rebuild(state_.wanted);
+  if (state_.wanted != desktop_.wanted) desktop_.Rebuild(state_.wanted);
+  if (desktop_.IsBuilding()) return;  // goes there once it can be seen
+  desktop_.go_to_place.reset();
   FollowModel();
   state_.viewport = Fitted(model().extent);
   const std::optional<std::size_t> lane = LaneOfRank(model(), place.rank);
@@ -118,7 +130,7 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   GoToPlace();
   place();
   Update(model(), layout_, screen.input, state_);
-  if (state_.wanted != model().options) {
+  if (state_.wanted != desktop_.wanted) {
     desktop_.Rebuild(state_.wanted);
     FollowModel();
   }
@@ -195,6 +207,7 @@ void CompareScreen::DrawSearch(const ScreenFrame& screen) {
 std::vector<std::string> CompareScreen::Chips() const {
   std::vector<std::string> chips;
   if (desktop_.reading) chips.emplace_back("reading spans");
+  if (desktop_.IsBuilding()) chips.emplace_back(ChangeText(model().options, desktop_.wanted));
   if (path_of_.has_value()) chips.push_back(DescribePath(path_));
   if (const OpFilter* const filter = Filter()) chips.push_back("filter: " + filter->name);
   const SideModel& shown = model().Of(model().Shown());

@@ -67,7 +67,7 @@ CompareScreen& Desktop::compare() {
 }
 
 bool Desktop::IsMoving() const {
-  if (moving_ || stores_.IsMoving()) return true;
+  if (moving_ || state_.IsBuilding() || stores_.IsMoving()) return true;
   return screens_[chosen_] != nullptr && screens_[chosen_]->IsMoving();
 }
 
@@ -221,6 +221,7 @@ const FrameRecord& Desktop::Draw(const ViewSize& size, const Fonts& fonts, const
     if (const auto view = FindView(state_.go_to); view.has_value()) Choose(*view);
     state_.go_to.clear();
   }
+  state_.TakeModel();
   const std::vector<std::string> notices = NoticesOf(fonts);
   const Screen* const before = &screen();
   Parts parts = PartsOf(size, notices.size());

@@ -19,6 +19,7 @@
 #include "ui/store_access.h"
 #include "ui/training_process.h"
 #include "ui/view_model/compare_model.h"
+#include "ui/view_model/model_builder.h"
 #include "ui/view_model/plan_setup.h"
 #include "ui/view_model/search.h"
 
@@ -55,7 +56,7 @@ struct DesktopState {
 
   // Shows newer or other runs. `facts`: FactsOf(runs), which other threads may make.
   void SetInput(std::unique_ptr<const CompareInput> newer, CompareFacts newer_facts) {
-    SetInput(std::move(newer), std::move(newer_facts), model->options);
+    SetInput(std::move(newer), std::move(newer_facts), wanted);
   }
 
   // The same with other options of the compare view.
@@ -65,8 +66,13 @@ struct DesktopState {
   // Shows a store that was opened, or newer runs of the same.
   void TakeStore(PreparedStore prepared);
 
-  // Builds the model with other options.
+  // Builds the model with other options: at once, or, where that takes longer than a frame may, on a
+  // thread of its own, and the one before stays until it is there.
   void Rebuild(const CompareOptions& options);
+
+  // Takes a model that was built on the thread. Asked each frame.
+  void TakeModel();
+  bool IsBuilding() const { return builder.IsBusy(); }
 
   void Pin(PinnedPlan plan);
 
@@ -80,6 +86,9 @@ struct DesktopState {
   RunId shown_run = 0;          // of those; 0: none
   RunId shown_against = 0;      // what it was asked to be held against; 0: its forecast
   std::optional<StoreRequest> wanted_store{};  // to be opened; whoever opens it empties this
+  // Paths of stores and traces that were dropped onto the window: opened one after another, so that
+  // the last one is shown and all are recent, and taken out by whoever opens them.
+  std::vector<std::string> dropped{};
   std::string loading{};                       // path of the one that is being opened
   std::string store_error{};                   // why the last one could not be
   std::vector<std::string> recent{};           // paths of stores, newest first
@@ -87,7 +96,7 @@ struct DesktopState {
 
   // The runs that are shown; never null, either may be missing in it. It is replaced as a whole,
   // never changed, and `generation` grows with each.
-  std::unique_ptr<const CompareInput> input;
+  std::shared_ptr<const CompareInput> input;  // shared with the builder's thread
   CompareFacts facts{};
   std::uint64_t generation = 0;
   std::uint64_t runs_number = 0;  // grows when these are other runs, not the same read anew
@@ -95,6 +104,8 @@ struct DesktopState {
   // whole too, and `model_number` grows with each.
   std::unique_ptr<const CompareModel> model;
   std::uint64_t model_number = 0;
+  CompareOptions wanted{};  // of the model that is being built, or of `model`
+  ModelBuilder builder;
 
   // What the plan view begins with, and whether it searches as soon as it is shown.
   PlanSetup plan_setup{};

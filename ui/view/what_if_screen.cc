@@ -105,16 +105,21 @@ void WhatIfScreen::ShowPicture(std::shared_ptr<const StepPicture> picture) {
   if (whole) state_.viewport = Fitted({0, std::max(LongestNs(), picture_->model.extent.end_ns)});
 }
 
-void WhatIfScreen::Take() {
-  if (auto start = starter_.Take()) {
-    if (start->answer && !scenario_) {
-      scenario_ = *std::move(start->answer);
-      pin_next_ = true;
-      Ask();
-    } else if (!start->answer) {
-      problem_ = start->answer.error().message;
-    }
+void WhatIfScreen::TakeStart() {
+  auto start = starter_.Take();
+  if (!start) return;
+  if (start->answer && !scenario_) {
+    scenario_ = *std::move(start->answer);
+    pin_next_ = true;
+    Ask();
+  } else if (!start->answer) {
+    problem_ = start->answer.error().message;
   }
+}
+
+// The frame that asked waits a little, once: most answers are there before a second frame would be.
+void WhatIfScreen::TakeAnswer() {
+  if (std::exchange(waited_for_, what_if_.asked()) != what_if_.asked()) what_if_.Await(patience_);
   if (!what_if_.Poll()) return;
   const auto& shown = what_if_.shown();
   if (shown == nullptr) return;
@@ -215,7 +220,7 @@ void WhatIfScreen::DrawMessage(const ScreenFrame& frame, const Box& box) const {
 
 void WhatIfScreen::Draw(const ScreenFrame& frame) {
   FollowPin();
-  Take();
+  TakeStart();
   Canvas& canvas = frame.canvas;
   if (!scenario_) {
     canvas.TextIn(canvas.fonts.text, frame.box, Align::kCentre, canvas.theme.muted,
@@ -234,6 +239,7 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
     pin_next_ = true;
   }
   if (use.changed || use.reset || use.pin) Ask();
+  TakeAnswer();
   if (use.run) {
     Pin();
     desktop_.go_to = "run";

@@ -2,6 +2,7 @@
 // memory and numbers follow.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,9 @@ class WhatIfScreen final : public Screen {
   const std::optional<Scenario>& scenario() const { return scenario_; }
   const ViewState& state() const { return state_; }
   const Layout& layout() const { return layout_; }
-  // Whether what was asked for last is drawn by the next frame, by passes at least.
+  // How long a frame in which something was turned waits for the answer, to show it itself.
+  void SetPatience(std::chrono::nanoseconds patience) { patience_ = patience; }
+  // Whether what was asked for last was drawn, by passes at least.
   bool IsAnswered() const { return what_if_.asked() > 0 && what_if_.answered() == what_if_.asked(); }
 
  private:
@@ -46,7 +49,8 @@ class WhatIfScreen final : public Screen {
 
   void FollowPin();
   void FindStart();
-  void Take();
+  void TakeStart();
+  void TakeAnswer();
   void Ask();
   void Pin();
   void ShowPicture(std::shared_ptr<const StepPicture> picture);
@@ -62,6 +66,8 @@ class WhatIfScreen final : public Screen {
   std::optional<Scenario> pinned_;
   std::shared_ptr<const WhatIfStep> pinned_step_;  // shared with the engine
   std::uint64_t pinned_number_ = 0;
+  std::chrono::nanoseconds patience_ = std::chrono::milliseconds(8);  // half of a frame at 60 Hz
+  std::uint64_t waited_for_ = 0;  // request
   bool pin_next_ = true;  // the next answer is the pinned plan's
   std::string list_text_;
   std::string problem_;  // why there is no scenario

@@ -2,13 +2,13 @@
 // while someone drags. Leaves out what the work is.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 
@@ -17,7 +17,7 @@
 namespace foretrain::ui {
 
 // Requests are numbered from 1. All functions are for one thread, the view's, and none waits but
-// the destructor, for the work at hand.
+// Await and the destructor, for the work at hand.
 template <class Request, class Answer>
 class LatestWorker {
  public:
@@ -66,6 +66,14 @@ class LatestWorker {
     return std::exchange(done_, std::nullopt);
   }
 
+  // Waits until the newest request is answered, at most `most`; not where nothing is under way.
+  // Whether its answer waits to be taken.
+  bool Await(std::chrono::nanoseconds most) const {
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, most, [this] { return !waiting_ && working_ == 0; });
+    return done_.has_value() && done_->number == asked_;
+  }
+
   // Whether an answer is under way or waits to be taken.
   bool IsBusy() const {
     const std::lock_guard lock(mutex_);
@@ -85,6 +93,7 @@ class LatestWorker {
       lock.lock();
       if (working_ != dropped_) done_ = Answered{working_, std::move(answer)};
       working_ = 0;
+      ended_.notify_one();
     }
   }
 
@@ -96,13 +105,14 @@ class LatestWorker {
     try {
       return work_(request, outdated);
     } catch (const std::exception& error) {
-      return Fail(ErrorCode::kResourceExhausted, std::string("this plan: ") + error.what());
+      return Fail(ErrorCode::kResourceExhausted, error.what());
     }
   }
 
   const Work work_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  mutable std::condition_variable ended_;
   std::optional<Request> waiting_;  // all below: guarded by mutex_
   std::optional<Answered> done_;
   std::uint64_t asked_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/thread_priority.h"
 #include "base/units.h"
 #include "sim/cost/metric_options.h"
 #include "sim/search/forecast_until.h"
@@ -143,43 +144,53 @@ WhatIf::WhatIf(Clock& clock)
       }),
       ops_([](const auto& numbered, const auto& outdated)
                -> Result<std::pair<std::uint64_t, SimulatedStep>> {
+        GiveWay();  // to the next turn, whose answer is waited for, and to drawing
         FT_ASSIGN(SimulatedStep step, SimulateStep(numbered.second, outdated));
         return std::pair{numbered.first, std::move(step)};
       }) {}
 
 void WhatIf::Ask(const WhatIfRequest& request) {
   ops_.Cancel();
+  simulate_next_ = false;
   asked_ = passes_.Ask(request);
 }
 
+bool WhatIf::TakePasses() {
+  auto done = passes_.Take();
+  if (!done) return false;
+  answered_ = done->number;
+  problem_.clear();
+  if (!done->answer) {
+    problem_ = done->answer.error().message;
+    return true;
+  }
+  shown_ = std::make_shared<const WhatIfStep>(*std::move(done->answer));
+  simulated_.reset();
+  const bool small = shown_->picture == nullptr || OpsOf(*shown_->passes) <= kMostOpsSimulated;
+  simulate_next_ = answered_ == asked_ && small;
+  return true;
+}
+
+bool WhatIf::TakeOps() {
+  auto done = ops_.Take();
+  if (!done) return false;
+  if (done->answer && done->answer->first == answered_) {
+    simulated_ = std::make_shared<const SimulatedStep>(std::move(done->answer->second));
+    return true;
+  }
+  if (done->answer || simulated_for_ != answered_) return false;
+  problem_ = done->answer.error().message;
+  return true;
+}
+
 bool WhatIf::Poll() {
-  bool changed = false;
-  if (auto done = passes_.Take()) {
-    changed = true;
-    answered_ = done->number;
-    problem_.clear();
-    if (!done->answer) {
-      problem_ = done->answer.error().message;
-    } else {
-      shown_ = std::make_shared<const WhatIfStep>(*std::move(done->answer));
-      simulated_.reset();
-      const bool small = shown_->picture == nullptr || OpsOf(*shown_->passes) <= kMostOpsSimulated;
-      if (answered_ == asked_ && small) {
-        simulated_for_ = answered_;
-        ops_.Ask({answered_, shown_->request});
-      }
-    }
+  const bool ops = TakeOps();
+  if (TakePasses()) return true;
+  if (std::exchange(simulate_next_, false)) {
+    simulated_for_ = answered_;
+    ops_.Ask({answered_, shown_->request});
   }
-  if (auto done = ops_.Take()) {
-    if (done->answer && done->answer->first == answered_) {
-      simulated_ = std::make_shared<const SimulatedStep>(std::move(done->answer->second));
-      changed = true;
-    } else if (!done->answer && simulated_for_ == answered_) {
-      problem_ = done->answer.error().message;
-      changed = true;
-    }
-  }
-  return changed;
+  return ops;
 }
 
 std::vector<WhatIfNumber> NumbersOfStep(const StepFigures& f, const StepFigures* pinned) {

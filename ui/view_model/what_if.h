@@ -2,6 +2,7 @@
 // Leaves out widgets and drawing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -106,9 +107,12 @@ class WhatIf {
   explicit WhatIf(Clock& clock);
 
   void Ask(const WhatIfRequest& request);
-  // Takes answers; true where something new is to be shown.
+  // Waits for the answer by passes to what was asked for last, at most `most`.
+  void Await(std::chrono::nanoseconds most) const { passes_.Await(most); }
+  // Takes answers; true where something new is to be shown. The simulation op by op of an answer
+  // begins at the next call, so that the frame that shows the answer has the processor for itself.
   bool Poll();
-  bool IsBusy() const { return passes_.IsBusy() || ops_.IsBusy(); }
+  bool IsBusy() const { return simulate_next_ || passes_.IsBusy() || ops_.IsBusy(); }
 
   // The last step that could be made, or null; `problem`: why the last request could not, else
   // empty.
@@ -120,7 +124,11 @@ class WhatIf {
   std::uint64_t answered() const { return answered_; }
 
  private:
+  bool TakePasses();
+  bool TakeOps();
+
   std::uint64_t asked_ = 0, answered_ = 0;
+  bool simulate_next_ = false;                 // what is shown
   std::uint64_t simulated_for_ = 0;            // request that ops_ works on
   std::shared_ptr<const WhatIfStep> shown_;    // shared with the screen and the pin
   std::shared_ptr<const SimulatedStep> simulated_;

@@ -1,6 +1,11 @@
 #include "sim/memory/live_at_peak.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
 
 #include "sim/memory/linked_peak.h"
 #include "sim/spec/catalogue.h"
@@ -56,12 +61,63 @@ TEST(LiveAtPeak, SumsToThePeakOfACompiledPlanAndNamesItsTensors) {
     bool moments = false;
     for (const LiveTensors& tensors : live.tensors) {
       sum += tensors.bytes;
-      moments = moments || tensors.name == "first moment";
+      moments = moments || tensors.name.starts_with("first moment of ");
       EXPECT_EQ(tensors.since.empty(), tensors.until.empty());
     }
     EXPECT_EQ(sum, live.total_bytes);
     EXPECT_TRUE(moments);
   }
+}
+
+std::vector<std::string> NamesOfMoments(const Program& program, std::size_t rank) {
+  std::vector<std::string> names;
+  for (const LiveTensors& tensors : FindLiveAtPeak(program, rank).tensors) {
+    if (tensors.name.starts_with("first moment")) {
+      names.push_back(fmt::format("{} x {}", tensors.count, tensors.name));
+    }
+  }
+  return names;
+}
+
+// Every block has a bucket of its own. Of 768 wide: a layer is larger than 1,024 positions, those are
+// larger than the last norm, and the table of 50,257 tokens is the largest.
+TEST(LiveAtPeak, TellsBucketsApartByWhatTheyHold) {
+  const auto catalogue = BuiltInCatalogue();
+  const auto model = ResolveModel("gpt2-124m", "test", *catalogue);
+  ASSERT_TRUE(model.has_value());
+  Plan plan;
+  plan.pp = 2;
+  plan.sequence = 64;
+  plan.global_batch = 4;
+  plan.micro_batch = 1;
+  plan.bucket_bytes = 1;
+  const auto program = Compile(model->model, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  EXPECT_THAT(NamesOfMoments(*program, 0),
+              testing::ElementsAre("6 x first moment of layers 1-6",
+                                   "1 x first moment of token table",
+                                   "1 x first moment of embedding"));
+  EXPECT_THAT(NamesOfMoments(*program, 1),
+              testing::ElementsAre("6 x first moment of layers 7-12",
+                                   "1 x first moment of token table", "1 x first moment of head"));
+}
+
+TEST(LiveAtPeak, TellsExpertsFromTheLayersTheyAreIn) {
+  const auto catalogue = BuiltInCatalogue();
+  auto model = ResolveModel("mixtral-8x7b", "test", *catalogue);
+  ASSERT_TRUE(model.has_value());
+  model->model.layers = 2;
+  Plan plan;
+  plan.dp = 2;
+  plan.ep = 2;
+  plan.sequence = 64;
+  plan.global_batch = 4;
+  plan.micro_batch = 1;
+  const auto program = Compile(model->model, plan);
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  const auto names = NamesOfMoments(*program, 0);
+  EXPECT_THAT(names, testing::Contains(testing::HasSubstr("first moment of experts of layer")));
+  EXPECT_THAT(names, testing::Contains(testing::HasSubstr("first moment of layer")));
 }
 
 }  // namespace

@@ -91,16 +91,59 @@ TEST(BubbleCauses, OfTransfersAreTheirTimeOnTheWire) {
   EXPECT_NEAR(causes.rest_s, 3e-9, 1e-15);
 }
 
-// The second forward of stage 0 takes 15 in place of 10 and still ends before stage 1 asks for it:
-// the period stays 150. With the mean of 12.5 the first would end 2.5 later, and with it everything.
+// The first forward of stage 0 takes 15 in place of 10, all others as before: means of 12.5.
+//   as they are:  0 F0 0-15, F1 15-25, B0 75-95, B1 135-155  period 155, work 65 and 120, mean 92.5
+//                 1 F0 15-35, B0 35-75, F1 75-95, B1 95-135
+//   means:        0 F0 0-12.5 and all of stage 1 by 2.5 earlier: period 152.5
+//   even stages:  forwards of 16.25, backwards of 30: period 138.75
 TEST(BubbleCauses, OfPassesOfOneStageThatTakeUnlikeLongAreVariation) {
   Timeline timeline = Uneven();
+  timeline.spans[0].end_ns += 5;
+  for (std::size_t i = 1; i < timeline.spans.size(); ++i) {
+    timeline.spans[i].start_ns += 5;
+    timeline.spans[i].end_ns += 5;
+  }
+  const BubbleCauses causes = CausesOfOnly(timeline, 2);
+  EXPECT_NEAR(causes.ScheduleSeconds(), 46.25e-9, 1e-15);
+  EXPECT_NEAR(causes.imbalance_s, 13.75e-9, 1e-15);
+  EXPECT_NEAR(causes.variation_s, 2.5e-9, 1e-15);
+  EXPECT_NEAR(causes.rest_s, 0, 1e-15);
+}
+
+// The second forward of stage 0 takes 15 in place of 10 and still ends before stage 1 asks for it:
+// the period stays 150. With the mean of 12.5 the first would end 2.5 later, and with it everything:
+// so much less of the imbalance above was waited for.
+TEST(BubbleCauses, OfPassesWhoseUnlikeLengthsSaveATimeAreNotBelowZero) {
+  Timeline timeline = Uneven();
   timeline.spans[1].end_ns += 5;
-  const BubbleCauses before = CausesOfOnly(Uneven(), 2), after = CausesOfOnly(timeline, 2);
-  EXPECT_NEAR(after.Sum(), before.Sum() - 2.5e-9, 1e-15);  // 5 of one of two stages' waits
-  EXPECT_NEAR(before.variation_s, 0, 1e-15);
-  EXPECT_NEAR(after.variation_s, -2.5e-9, 1e-15);
-  EXPECT_NEAR(after.rest_s, 0, 1e-15);
+  const BubbleCauses causes = CausesOfOnly(timeline, 2);
+  EXPECT_NEAR(causes.Sum(), 57.5e-9, 1e-15);  // 150 - 92.5
+  EXPECT_NEAR(causes.ScheduleSeconds(), 46.25e-9, 1e-15);
+  EXPECT_NEAR(causes.imbalance_s, 11.25e-9, 1e-15);
+  EXPECT_NEAR(causes.variation_s, 0, 1e-15);
+  EXPECT_NEAR(causes.rest_s, 0, 1e-15);
+}
+
+// Even stages, whose first forward was alone on a processor that both share: 5 in place of 10, and the
+// second one 15.
+//   as they are:  0 F0 0-5, F1 5-20, B0 35-55, B1 65-85     period 85, work 60 each
+//                 1 F0 5-15, B0 15-35, F1 35-45, B1 45-65
+//   means:        everything behind F0 5 later: period 90, of which 5 is before the first pass, 15
+//                 between and 10 behind the last, mean over stages
+// Of those 30 no more than 85 - 60 = 25 were waited for.
+TEST(BubbleCauses, OfAScheduleAreLessWhereItsFirstPassesWereFaster) {
+  Timeline timeline;
+  timeline.world = 2;
+  timeline.spans = {PassOf(0, Pass::kForward, 0, 0, 5),     PassOf(0, Pass::kForward, 1, 5, 20),
+                    PassOf(0, Pass::kBackward, 0, 35, 55),  PassOf(0, Pass::kBackward, 1, 65, 85),
+                    PassOf(1, Pass::kForward, 0, 5, 15),    PassOf(1, Pass::kBackward, 0, 15, 35),
+                    PassOf(1, Pass::kForward, 1, 35, 45),   PassOf(1, Pass::kBackward, 1, 45, 65)};
+  const BubbleCauses causes = CausesOfOnly(timeline, 2);
+  EXPECT_NEAR(causes.warm_up_s, 5e-9 * 25 / 30, 1e-15);
+  EXPECT_NEAR(causes.steady_s, 15e-9 * 25 / 30, 1e-15);
+  EXPECT_NEAR(causes.cool_down_s, 10e-9 * 25 / 30, 1e-15);
+  EXPECT_NEAR(causes.variation_s, 0, 1e-15);
+  EXPECT_NEAR(causes.Sum(), 25e-9, 1e-15);
 }
 
 TEST(BubbleCauses, AreNoneOfAStageAlone) {

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 #include <imgui.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/ui/hand_made.h"
 #include "tests/ui/headless_frames.h"
+#include "tests/ui/many_spans.h"
 #include "tests/ui/sample_run.h"
 #include "ui/view/view_table.h"
 
@@ -15,7 +19,16 @@ namespace {
 
 using testing::HasSubstr;
 
-class DesktopFrames : public HeadlessFrames {};
+class DesktopFrames : public HeadlessFrames {
+ protected:
+  // Frames until the model that was asked for is shown.
+  void SettleModel() {
+    while (whole_->state().IsBuilding()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      Frame();
+    }
+  }
+};
 
 TEST_F(DesktopFrames, ShowsRailNumbersAndWhatIsLoaded) {
   OpenDesktop(SampleInput({.layers = 4, .micro_batches = 4}));
@@ -67,6 +80,55 @@ TEST_F(DesktopFrames, GoesToEachViewByClickAndByKey) {
     Frame();
     EXPECT_EQ(whole_->view(), entry.name);
   }
+}
+
+// 30,000 spans on each side.
+CompareInput LongInput() {
+  return {.predicted = ManySpans(30'000, 1), .measured = ManySpans(30'000, 2)};
+}
+
+TEST_F(DesktopFrames, KeepsThePictureOfLongRunsUntilTheyAreAlignedAnew) {
+  OpenDesktop(LongInput());
+  const ui::CompareModel* const before = &Compare().model();
+  Type('k');
+  // Nothing is taken before the next frame.
+  EXPECT_EQ(&Compare().model(), before);
+  EXPECT_TRUE(whole_->IsMoving());
+  EXPECT_TRUE(Shows(last_, "aligned at step start"));
+  EXPECT_TRUE(Shows(last_, "aligning..."));
+  SettleModel();
+  EXPECT_TRUE(Shows(last_, "wall clock"));
+  EXPECT_FALSE(Shows(last_, "aligning..."));
+}
+
+TEST_F(DesktopFrames, BuildsWhatIsChosenLastOfLongRuns) {
+  OpenDesktop(LongInput());
+  Type('q');
+  Type('k');
+  Type('x');
+  SettleModel();
+  EXPECT_EQ(Compare().model().options,
+            (ui::CompareOptions{.alignment = ui::Alignment::kWarp, .rows = ui::LaneRows::kQueues}));
+}
+
+TEST_F(DesktopFrames, KeepsWhatIsBeingBuiltWhereTheRunIsReadAnew) {
+  OpenDesktop(LongInput());
+  Type('k');
+  whole_->state().TakeStore(ui::Prepare({.input = LongInput()}, {}, /*same_run=*/true));
+  Frame();
+  SettleModel();
+  EXPECT_EQ(Compare().model().options.alignment, ui::Alignment::kWallClock);
+}
+
+TEST_F(DesktopFrames, GoesToARankOfLongRunsOnceItsStepIsThere) {
+  OpenDesktop(LongInput());
+  whole_->state().go_to_place = ui::RankPlace{.rank = 5, .step = 0};
+  Frame();
+  SettleModel();
+  Frame();
+  EXPECT_EQ(Compare().model().options.measured_step, 0);
+  EXPECT_EQ(Compare().model().lanes[state().memory_lane].rank, 5);
+  EXPECT_FALSE(whole_->state().go_to_place.has_value());
 }
 
 TEST(ViewTable, NamesTheViewsThereAre) {

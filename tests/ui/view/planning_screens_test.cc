@@ -147,6 +147,23 @@ TEST_F(PlanningScreens, ADragOfASliderChangesPlanAndNumbers) {
   EXPECT_DOUBLE_EQ(WhatIf().engine().shown()->figures.step_s, before);
 }
 
+TEST_F(PlanningScreens, TheFrameThatTurnsAnOptionShowsItsAnswer) {
+  OpenView("what-if");
+  const double before = WhatIf().engine().shown()->figures.step_s;
+  WhatIf().SetPatience(std::chrono::hours(1));
+  const ui::Point at = MiddleOf("global batch");
+  MoveTo(at.x, at.y);
+  ImGui::GetIO().MouseDown[0] = true;
+  Frame();
+  ImGui::GetIO().MousePos.x = at.x + 60;
+  Frame();
+  EXPECT_NE(WhatIf().engine().shown()->figures.step_s, before);
+  EXPECT_EQ(WhatIf().engine().shown()->request.scenario.plan.global_batch,
+            WhatIf().scenario()->plan.global_batch);
+  ImGui::GetIO().MouseDown[0] = false;
+  Settle();
+}
+
 TEST_F(PlanningScreens, WhatIfShowsTheSentenceOfABrokenRule) {
   OpenView("what-if");
   ui::Scenario broken = *WhatIf().scenario();

@@ -62,6 +62,24 @@ TEST(LatestWorker, TellsLongWorkThatItIsOutdatedAndDropsWhatWasCancelled) {
   EXPECT_EQ(*answer->answer, 7);
 }
 
+TEST(LatestWorker, AwaitsTheNewestAnswerAndGivesUpWhereItTakesTooLong) {
+  std::promise<void> open;
+  std::shared_future<void> gate = open.get_future().share();
+  LatestWorker<int, int> worker([&](int request, const auto&) -> Result<int> {
+    if (request == 2) gate.wait();
+    return request * 10;
+  });
+  EXPECT_FALSE(worker.Await(std::chrono::hours(1)));  // nothing is under way
+  worker.Ask(1);
+  EXPECT_TRUE(worker.Await(std::chrono::hours(1)));
+  EXPECT_EQ(*worker.Take()->answer, 10);
+  worker.Ask(2);
+  EXPECT_FALSE(worker.Await(std::chrono::milliseconds(1)));
+  open.set_value();
+  EXPECT_TRUE(worker.Await(std::chrono::hours(1)));
+  EXPECT_EQ(*worker.Take()->answer, 20);
+}
+
 TEST(LatestWorker, MakesAnErrorOfWhatTheWorkThrows) {
   LatestWorker<int, int> worker(
       [](int, const auto&) -> Result<int> { throw std::runtime_error("no memory left"); });

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -63,40 +65,67 @@ void Print(const Scenario& start, const std::vector<Turn>& turns) {
 
 constexpr int kMostFrames = 1000;
 
+std::string MedianOf(std::vector<double> walls_s) {
+  std::sort(walls_s.begin(), walls_s.end());
+  return FormatSeconds(walls_s[walls_s.size() / 2]);
+}
+
 // The same as it is seen: the desktop is handed the plan, and frames of 1600x900 follow, drawn by
 // the processor, until the one with its timeline is done.
+class Drawn {
+ public:
+  explicit Drawn(std::unique_ptr<HeadlessView> view) : view_(std::move(view)), desktop_(nullptr) {}
+
+  // `frames_between` more follow each turn: with none turns follow one another as in a drag, with
+  // some the simulation op by op of the plan before goes on.
+  void Print(const Scenario& start, const std::vector<Turn>& turns, int frames_between) {
+    ASSERT_TRUE(desktop_.Show("what-if").has_value());
+    Turned(start);
+    std::vector<double> walls_s;
+    std::size_t slowest = 0, in_one = 0;
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      Scenario turned = start;
+      turns[i].turn(turned);
+      walls_s.push_back(Turned(turned));
+      in_one += frames_ == 1;
+      if (walls_s[i] > walls_s[slowest]) slowest = i;
+      for (int frame = 0; frame < frames_between; ++frame) Frame();
+    }
+    std::printf("%-28s %8s median, %8s longest (%s), %zu of %zu in one frame\n",
+                frames_between == 0 ? "drawn, in a drag" : "drawn, while simulating",
+                MedianOf(walls_s).c_str(), FormatSeconds(walls_s[slowest]).c_str(),
+                turns[slowest].name.c_str(), in_one, turns.size());
+  }
+
+ private:
+  double Frame() {
+    const std::int64_t start_ns = clock_.MonotonicNs();
+    view_->Frame(desktop_);
+    view_->Wait();
+    return SecondsFromNs(clock_.MonotonicNs() - start_ns);
+  }
+
+  double Turned(const Scenario& scenario) {
+    desktop_.state().Pin({"", scenario.model, scenario.cluster, scenario.plan});
+    double wall_s = 0;
+    for (frames_ = 1; frames_ < kMostFrames; ++frames_) {
+      wall_s += Frame();
+      if (dynamic_cast<WhatIfScreen&>(desktop_.screen()).IsAnswered()) break;
+    }
+    return wall_s;
+  }
+
+  std::unique_ptr<HeadlessView> view_;
+  Desktop desktop_;
+  SystemClock clock_;
+  int frames_ = 0;
+};
+
 void PrintDrawn(const Scenario& start, const std::vector<Turn>& turns) {
   auto view = HeadlessView::Create({1600, 900, 1}, FontFolders());
   if (!view.has_value()) GTEST_SKIP() << view.error().message;
-  Desktop desktop(nullptr);
-  ASSERT_TRUE(desktop.Show("what-if").has_value());
-  SystemClock clock;
-  std::vector<double> walls;
-  std::string slowest;
-  const auto draw = [&](const Scenario& scenario) {
-    desktop.state().Pin({"", scenario.model, scenario.cluster, scenario.plan});
-    const std::int64_t start_ns = clock.MonotonicNs();
-    for (int i = 0; i < kMostFrames; ++i) {
-      (*view)->Frame(desktop);
-      (*view)->Wait();
-      if (dynamic_cast<WhatIfScreen&>(desktop.screen()).IsAnswered()) break;
-    }
-    return SecondsFromNs(clock.MonotonicNs() - start_ns);
-  };
-  draw(start);
-  for (const Turn& turn : turns) {
-    Scenario turned = start;
-    turn.turn(turned);
-    const double wall_s = draw(turned);
-    if (walls.empty() || wall_s > *std::max_element(walls.begin(), walls.end())) {
-      slowest = turn.name;
-    }
-    walls.push_back(wall_s);
-  }
-  std::sort(walls.begin(), walls.end());
-  std::printf("%-28s %8s median, %8s longest (%s), with its frame\n", "drawn",
-              FormatSeconds(walls[walls.size() / 2]).c_str(), FormatSeconds(walls.back()).c_str(),
-              slowest.c_str());
+  Drawn drawn(*std::move(view));
+  for (const int frames_between : {0, 2}) drawn.Print(start, turns, frames_between);
 }
 
 std::vector<Turn> TurnsOf(const Scenario& start) {

@@ -161,6 +161,28 @@ TEST(WhatIfTest, KeepsTheLastLegalStepWhileAnIllegalOneIsAskedFor) {
   EXPECT_TRUE(what_if.problem().empty());
 }
 
+// The frame that shows the answer is not to share the processor with it.
+TEST(WhatIfTest, BeginsToSimulateOpByOpWithThePollAfterTheAnswer) {
+  SystemClock clock;
+  WhatIf what_if(clock);
+  what_if.Ask({Sample(), -1});
+  what_if.Await(std::chrono::hours(1));
+  EXPECT_TRUE(what_if.Poll());
+  ASSERT_NE(what_if.shown(), nullptr);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  while (std::chrono::steady_clock::now() < until) {
+    ASSERT_TRUE(what_if.IsBusy());  // so that another frame follows
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(what_if.Poll());
+  EXPECT_EQ(what_if.simulated(), nullptr);
+  while (what_if.IsBusy()) {
+    what_if.Poll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_NE(what_if.simulated(), nullptr);
+}
+
 TEST(NumbersOfStepTest, ShowChangesAgainstThePinnedPlan) {
   StepFigures now, pinned;
   now.step_s = 1.1;
