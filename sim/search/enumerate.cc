@@ -169,6 +169,7 @@ class Worker {
 
   bool Visit(const Plan& plan) {
     Candidate candidate{plan, {}};
+    SetFront(plan);
     Evaluation& estimate = candidate.estimate;
     const Evaluator::Reached reached = evaluator_.Evaluate(plan, limits_, estimate);
     if (reached == Evaluator::Reached::kState || reached == Evaluator::Reached::kMemory) {
@@ -181,17 +182,18 @@ class Worker {
     }
     out_.bound_s = std::min(out_.bound_s, estimate.bound_s);
     if (reached == Evaluator::Reached::kBound) {
-      out_.rejected.Add(IsSlow(estimate) ? kIsMuchSlower : kIsSlower, 1, "");
+      out_.rejected.Add(WhySlow(estimate), 1, "");
       return true;
     }
     ++out_.evaluated;
     KeepFastest(candidate, options_.kept, out_.fastest);
-    if (options_.front) KeepOnFront(candidate, out_.front);
+    if (front_) KeepOnFront(candidate, out_.front);
     return true;
   }
   // All plans of a family, where none fits or none is of use and none has a bound that counts: one
   // below those that are known.
   SpaceWalk::Reason LeavesOut(const Plan& plan, const PlanFamily& family) {
+    SetFront(plan);
     Evaluation least;
     const Evaluator::Reached reached =
         evaluator_.EvaluateLeast(plan, family, family_limits_, least);
@@ -201,7 +203,10 @@ class Worker {
       return {kNeedsMemory, is_first ? Needs(plan, least.memory_bytes) : ""};
     }
     if (reached != Evaluator::Reached::kBound) return {};
-    return {IsSlow(least) ? kIsMuchSlower : kIsSlower};
+    return {WhySlow(least)};
+  }
+  void SetFront(const Plan& plan) {
+    front_ = options_.front && (!options_.may_be_on_front || options_.may_be_on_front(plan));
   }
   double KnownBound() const { return std::min({out_.bound_s, coarse_->bound_s, before_->bound_s}); }
   // The time of one of the fastest; never where too few are known. Lists may have plans in common.
@@ -216,11 +221,15 @@ class Worker {
   bool IsSlow(const Evaluation& estimate) const {
     return estimate.least_s > kSlowFront * Reached(0);
   }
+  std::string_view WhySlow(const Evaluation& estimate) const {
+    if (IsSlow(estimate)) return kIsMuchSlower;
+    return options_.front && !front_ ? kIsBehind : kIsSlower;
+  }
   // Whether the plan takes too long to be shown, or others that are no larger are faster than it
   // can be.
   bool IsHopeless(const Evaluation& estimate) const {
     if (Reached(options_.kept - 1) >= estimate.least_s) return false;
-    if (!options_.front || IsSlow(estimate)) return true;
+    if (!front_ || IsSlow(estimate)) return true;
     const auto beats = [&](const Candidate& other) {
       return other.estimate.memory_bytes <= estimate.memory_bytes &&
              other.estimate.step_s < estimate.least_s;
@@ -251,6 +260,7 @@ class Worker {
   const Rivals* before_ = nullptr;
   Evaluator::Limits limits_, family_limits_;
   Enumeration out_;
+  bool front_ = true;  // the plan at hand may be on the front
   bool refused_ = false;
   bool smallest_is_complete_ = false;
   int tp_ = 0;  // of the unit before
