@@ -31,6 +31,13 @@ void KeepFastest(const Candidate& candidate, std::size_t most, std::vector<Candi
   if (kept.size() > most) kept.pop_back();
 }
 
+// Whether one is no larger than `bytes` and takes less than `seconds`.
+bool SomeBeats(const std::vector<Candidate>& some, double seconds, std::int64_t bytes) {
+  return std::any_of(some.begin(), some.end(), [&](const Candidate& one) {
+    return one.estimate.memory_bytes <= bytes && one.estimate.step_s < seconds;
+  });
+}
+
 // No plan of the front is both as fast and as small as another.
 void KeepOnFront(const Candidate& candidate, std::vector<Candidate>& front) {
   const auto at = std::upper_bound(front.begin(), front.end(), candidate, IsFaster);
@@ -230,14 +237,11 @@ class Worker {
   bool IsHopeless(const Evaluation& estimate) const {
     if (Reached(options_.kept - 1) >= estimate.least_s) return false;
     if (!front_ || IsSlow(estimate)) return true;
-    const auto beats = [&](const Candidate& other) {
-      return other.estimate.memory_bytes <= estimate.memory_bytes &&
-             other.estimate.step_s < estimate.least_s;
-    };
-    const auto some_beats = [&](const std::vector<Candidate>& front) {
-      return std::any_of(front.begin(), front.end(), beats);
-    };
-    return some_beats(out_.front) || some_beats(coarse_->front) || some_beats(before_->front);
+    for (const auto* rivals : {&out_.fastest, &coarse_->fastest, &before_->fastest, &out_.front,
+                               &coarse_->front, &before_->front}) {
+      if (SomeBeats(*rivals, estimate.least_s, estimate.memory_bytes)) return true;
+    }
+    return false;
   }
   // `complete`: its memory is known, not its state alone.
   void RefuseMemory(const Candidate& candidate, bool complete) {
@@ -294,6 +298,10 @@ Enumeration Merge(const std::vector<Enumeration>& units, std::size_t kept) {
     }
   }
   if (out.bound_s == kNever) out.bound_s = 0;
+  // Those that may not be on the front hide others all the same.
+  std::erase_if(out.front, [&](const Candidate& one) {
+    return SomeBeats(out.fastest, one.estimate.step_s, one.estimate.memory_bytes);
+  });
   ThinOut(out.front);
   return out;
 }
