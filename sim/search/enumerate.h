@@ -40,7 +40,8 @@ struct Enumeration {
   std::int64_t evaluated = 0;
   Rejections rejected;
   std::vector<Candidate> fastest;  // by step_s; of equals the one that is visited first
-  // Of those that may be on it: fastest first, each smaller than all before.
+  // Of those that may be on it: fastest first, each smaller than all before and than all of
+  // `fastest` that are faster.
   std::vector<Candidate> front;
   // Of those that do not fit; where state alone is too much for all, by that.
   std::optional<Candidate> smallest;
