@@ -38,7 +38,8 @@ class GroupTable {
   std::map<std::vector<int>, std::int32_t> numbers_;
 };
 
-// Writes down the ranks that `options` choose, in order; `written` is called behind each.
+// Writes down the ranks that `options` choose, in order; `written` is called behind each, and says
+// whether to go on.
 template <class Written>
 Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOptions& options,
                        BlockRegistry& registry, Program& program, const Written& written) {
@@ -65,7 +66,7 @@ Result<void> EmitRanks(const ModelSpec& model, const Plan& plan, const CompileOp
       rank.tp = at.tp;
       groups.Fill(rank);
       EmitRank(context, LowerStep(context), registry, rank);
-      written(rank);
+      if (!written(rank)) return {};
     }
   }
   return {};
@@ -77,7 +78,8 @@ Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
                                   const CompileOptions& options, int threads) {
   Program program;
   BlockRegistry registry;
-  FT_TRY(EmitRanks(model, plan, options, registry, program, [](const RankProgram&) {}));
+  FT_TRY(
+      EmitRanks(model, plan, options, registry, program, [](const RankProgram&) { return true; }));
   program.blocks = registry.Take();
   Link(program, threads);
   return program;
@@ -85,19 +87,20 @@ Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
 
 Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
                                const CompileOptions& options,
-                               const std::function<void(const RankProgram&)>& see) {
+                               const std::function<bool(const RankProgram&)>& see) {
   Program program;
   BlockRegistry registry;
   FT_TRY(EmitRanks(model, plan, options, registry, program, [&](RankProgram& rank) {
     registry.Swap(program.blocks);
     LinkAlone(program, rank);
-    see(rank);
+    const bool goes_on = see(rank);
     registry.Swap(program.blocks);
     rank.bindings = std::vector<Binding>();
     rank.buffers = std::vector<Buffer>();
     rank.parameters = std::vector<ParameterPlace>();
     rank.step.shrink_to_fit();
     rank.edges.shrink_to_fit();
+    return goes_on;
   }));
   program.blocks = registry.Take();
   return program;

@@ -18,13 +18,14 @@ Result<Program> CompileUnverified(const ModelSpec& model, const Plan& plan,
 void Link(Program& program, int threads);
 
 // As CompileUnverified, rank by rank: what a simulation without a timeline reads. `see` is called
-// with each rank when it is linked, in the order of Program::ranks; then its bindings, buffers and
-// parameters are dropped, so that one rank's at a time are held: a tenth of the memory. Ranks are
+// with each rank when it is linked, in the order of Program::ranks, and says whether to go on: else
+// what comes back ends with that rank. Then its bindings, buffers and parameters are dropped, so
+// that one rank's at a time are held: a tenth of the memory. Ranks are
 // linked each by itself, with memory shared as freely as may be; where their waits for it close a
 // circle, Simulate says so and CompileUnverified shares less. Program::hash stays 0.
 Result<Program> CompileOutline(const ModelSpec& model, const Plan& plan,
                                const CompileOptions& options,
-                               const std::function<void(const RankProgram&)>& see);
+                               const std::function<bool(const RankProgram&)>& see);
 
 // Fills in a rank's op numbers, lives and places of buffers, and edges, by itself.
 void LinkAlone(const Program& program, RankProgram& rank);

@@ -177,29 +177,25 @@ void HazardMap::FollowFormer(Birth& birth, std::int32_t op, std::int32_t number,
   for (std::size_t lane = 0; lane < after.size(); ++lane) Raise(after[lane], birth.after[lane]);
 }
 
-std::uint8_t HazardMap::LaneOf(std::int32_t number) const {
-  while (number >= step_.Ops()) number -= step_.Ops();
-  return step_.LaneOf(number);
-}
-
 void HazardMap::Read(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const {
-  if (piece.writer >= 0) Raise(after[LaneOf(piece.writer)], piece.writer);
+  if (piece.writer >= 0) Raise(after[piece.writer_lane], piece.writer);
   piece.readers[lane] = number;
   piece.lanes_that_read |= 1U << lane;
 }
 
 void HazardMap::Follow(const Piece& piece, LaneOps& after) const {
-  if (piece.writer >= 0) Raise(after[LaneOf(piece.writer)], piece.writer);
+  if (piece.writer >= 0) Raise(after[piece.writer_lane], piece.writer);
   for (std::uint32_t lanes = piece.lanes_that_read; lanes != 0; lanes &= lanes - 1) {
     const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
     Raise(after[lane], piece.readers[lane]);
   }
 }
 
-void HazardMap::Write(Piece& piece, std::int32_t number, LaneOps& after) const {
+void HazardMap::Write(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const {
   Follow(piece, after);
   piece.lanes_that_read = 0;
   piece.writer = number;
+  piece.writer_lane = lane;
 }
 
 void HazardMap::Visit(std::int32_t op, int step_number, LaneOps& after) {
@@ -216,7 +212,7 @@ void HazardMap::Visit(std::int32_t op, int step_number, LaneOps& after) {
     for (std::int32_t p = ranges_[i].first; p < ranges_[i].last; ++p) {
       Piece& piece = pieces_[static_cast<std::size_t>(p)];
       if (writes) {
-        Write(piece, number, after);
+        Write(piece, number, lane, after);
       } else {
         Read(piece, number, lane, after);
       }

@@ -31,6 +31,7 @@ class HazardMap {
  private:
   struct Piece {
     std::int32_t writer = -1;
+    std::uint8_t writer_lane = 0;
     std::uint32_t lanes_that_read = 0;  // since the writer, one bit a lane
     LaneOps readers = kNoOps;
   };
@@ -52,8 +53,7 @@ class HazardMap {
   void FollowFormer(Birth& birth, std::int32_t op, std::int32_t number, LaneOps& after) const;
   void Follow(const Piece& piece, LaneOps& after) const;
   void Read(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const;
-  void Write(Piece& piece, std::int32_t number, LaneOps& after) const;
-  std::uint8_t LaneOf(std::int32_t number) const;
+  void Write(Piece& piece, std::int32_t number, std::uint8_t lane, LaneOps& after) const;
 
   const FlatStep& step_;
   std::vector<Range> ranges_;  // by access

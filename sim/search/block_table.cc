@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "sim/program/blocks/backward_passes.h"
 #include "sim/program/lower/block_memory.h"
 #include "sim/program/lower/sharding.h"
 #include "sim/program/precision.h"
@@ -48,8 +50,10 @@ class Passes {
     request.pass = pass;
     request.accumulate = request.accumulate_experts = pass != Pass::kRecompute;
     request.adds_loss = pass == Pass::kForward;
-    found->second = BuildBlock(context_, request);
-    return found->second;
+    const bool backward = pass == Pass::kBackward || IsHalf(pass);
+    if (!backward || !IsLayer(request.kind)) return found->second = BuildBlock(context_, request);
+    if (!backward_) backward_.emplace(context_, request);
+    return found->second = backward_->Of(pass);
   }
   std::size_t ops() const {
     std::size_t sum = 0;
@@ -58,8 +62,13 @@ class Passes {
   }
 
  private:
+  static bool IsHalf(Pass pass) {
+    return pass == Pass::kBackwardInput || pass == Pass::kBackwardWeight;
+  }
+
   BlockContext context_;
   BlockRequest request_;
+  std::optional<BackwardPasses> backward_;
   std::map<Pass, Block> blocks_;  // references stay valid
 };
 

@@ -31,6 +31,13 @@ void KeepFastest(const Candidate& candidate, std::size_t most, std::vector<Candi
   if (kept.size() > most) kept.pop_back();
 }
 
+// Whether one is no larger than `bytes` and takes less than `seconds`.
+bool SomeBeats(const std::vector<Candidate>& some, double seconds, std::int64_t bytes) {
+  return std::any_of(some.begin(), some.end(), [&](const Candidate& one) {
+    return one.estimate.memory_bytes <= bytes && one.estimate.step_s < seconds;
+  });
+}
+
 // No plan of the front is both as fast and as small as another.
 void KeepOnFront(const Candidate& candidate, std::vector<Candidate>& front) {
   const auto at = std::upper_bound(front.begin(), front.end(), candidate, IsFaster);
@@ -169,6 +176,7 @@ class Worker {
 
   bool Visit(const Plan& plan) {
     Candidate candidate{plan, {}};
+    SetFront(plan);
     Evaluation& estimate = candidate.estimate;
     const Evaluator::Reached reached = evaluator_.Evaluate(plan, limits_, estimate);
     if (reached == Evaluator::Reached::kState || reached == Evaluator::Reached::kMemory) {
@@ -181,17 +189,18 @@ class Worker {
     }
     out_.bound_s = std::min(out_.bound_s, estimate.bound_s);
     if (reached == Evaluator::Reached::kBound) {
-      out_.rejected.Add(IsSlow(estimate) ? kIsMuchSlower : kIsSlower, 1, "");
+      out_.rejected.Add(WhySlow(estimate), 1, "");
       return true;
     }
     ++out_.evaluated;
     KeepFastest(candidate, options_.kept, out_.fastest);
-    if (options_.front) KeepOnFront(candidate, out_.front);
+    if (front_) KeepOnFront(candidate, out_.front);
     return true;
   }
   // All plans of a family, where none fits or none is of use and none has a bound that counts: one
   // below those that are known.
   SpaceWalk::Reason LeavesOut(const Plan& plan, const PlanFamily& family) {
+    SetFront(plan);
     Evaluation least;
     const Evaluator::Reached reached =
         evaluator_.EvaluateLeast(plan, family, family_limits_, least);
@@ -201,7 +210,10 @@ class Worker {
       return {kNeedsMemory, is_first ? Needs(plan, least.memory_bytes) : ""};
     }
     if (reached != Evaluator::Reached::kBound) return {};
-    return {IsSlow(least) ? kIsMuchSlower : kIsSlower};
+    return {WhySlow(least)};
+  }
+  void SetFront(const Plan& plan) {
+    front_ = options_.front && (!options_.may_be_on_front || options_.may_be_on_front(plan));
   }
   double KnownBound() const { return std::min({out_.bound_s, coarse_->bound_s, before_->bound_s}); }
   // The time of one of the fastest; never where too few are known. Lists may have plans in common.
@@ -216,19 +228,20 @@ class Worker {
   bool IsSlow(const Evaluation& estimate) const {
     return estimate.least_s > kSlowFront * Reached(0);
   }
+  std::string_view WhySlow(const Evaluation& estimate) const {
+    if (IsSlow(estimate)) return kIsMuchSlower;
+    return options_.front && !front_ ? kIsBehind : kIsSlower;
+  }
   // Whether the plan takes too long to be shown, or others that are no larger are faster than it
   // can be.
   bool IsHopeless(const Evaluation& estimate) const {
     if (Reached(options_.kept - 1) >= estimate.least_s) return false;
-    if (!options_.front || IsSlow(estimate)) return true;
-    const auto beats = [&](const Candidate& other) {
-      return other.estimate.memory_bytes <= estimate.memory_bytes &&
-             other.estimate.step_s < estimate.least_s;
-    };
-    const auto some_beats = [&](const std::vector<Candidate>& front) {
-      return std::any_of(front.begin(), front.end(), beats);
-    };
-    return some_beats(out_.front) || some_beats(coarse_->front) || some_beats(before_->front);
+    if (!front_ || IsSlow(estimate)) return true;
+    for (const auto* rivals : {&out_.fastest, &coarse_->fastest, &before_->fastest, &out_.front,
+                               &coarse_->front, &before_->front}) {
+      if (SomeBeats(*rivals, estimate.least_s, estimate.memory_bytes)) return true;
+    }
+    return false;
   }
   // `complete`: its memory is known, not its state alone.
   void RefuseMemory(const Candidate& candidate, bool complete) {
@@ -251,6 +264,7 @@ class Worker {
   const Rivals* before_ = nullptr;
   Evaluator::Limits limits_, family_limits_;
   Enumeration out_;
+  bool front_ = true;  // the plan at hand may be on the front
   bool refused_ = false;
   bool smallest_is_complete_ = false;
   int tp_ = 0;  // of the unit before
@@ -284,6 +298,10 @@ Enumeration Merge(const std::vector<Enumeration>& units, std::size_t kept) {
     }
   }
   if (out.bound_s == kNever) out.bound_s = 0;
+  // Those that may not be on the front hide others all the same.
+  std::erase_if(out.front, [&](const Candidate& one) {
+    return SomeBeats(out.fastest, one.estimate.step_s, one.estimate.memory_bytes);
+  });
   ThinOut(out.front);
   return out;
 }

@@ -25,7 +25,9 @@ struct EnumerateOptions {
   std::int64_t host_bytes = 0;    // that one rank has off its device; 0: unknown
   std::size_t kept = 64;          // fastest plans to keep
   bool front = true;              // keep the front; without it slower plans are not looked at
-  bool smallest = true;           // where nothing fits, find the smallest plan
+  // Which plans the front is of, by no field that MayBeFree; empty: all.
+  std::function<bool(const Plan&)> may_be_on_front;
+  bool smallest = true;  // where nothing fits, find the smallest plan
   int threads = 1;
   std::function<bool()> cancelled;
   std::function<void(double share, std::int64_t evaluated)> progress;
@@ -38,7 +40,9 @@ struct Enumeration {
   std::int64_t evaluated = 0;
   Rejections rejected;
   std::vector<Candidate> fastest;  // by step_s; of equals the one that is visited first
-  std::vector<Candidate> front;    // fastest first, each smaller than all before
+  // Of those that may be on it: fastest first, each smaller than all before and than all of
+  // `fastest` that are faster.
+  std::vector<Candidate> front;
   // Of those that do not fit; where state alone is too much for all, by that.
   std::optional<Candidate> smallest;
   double bound_s = 0;  // least of those that fit

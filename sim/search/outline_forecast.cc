@@ -13,19 +13,32 @@ namespace foretrain {
 
 Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const CostModel& costs,
                                  RankChoice ranks) {
+  FT_ASSIGN(std::optional<Forecast> forecast,
+            ForecastOutline(model, plan, costs, ranks,
+                            [](const RankProgram&, const PeakMemory&) { return true; }));
+  return *std::move(forecast);
+}
+
+Result<std::optional<Forecast>> ForecastOutline(const ModelSpec& model, const Plan& plan,
+                                                const CostModel& costs, RankChoice ranks,
+                                                const RankFits& fits) {
   SimulateOptions options;
   options.timeline = false;
-  const auto whole = [&]() -> Result<Forecast> {
+  const auto whole = [&]() -> Result<std::optional<Forecast>> {
     FT_ASSIGN(Program program, CompileUnverified(model, plan, {.ranks = ranks}));
-    return ForecastOf(std::move(program), costs, options);
+    FT_ASSIGN(Forecast forecast, ForecastOf(std::move(program), costs, options));
+    return std::optional(std::move(forecast));
   };
   // Ranks that are alike are linked once together; an outline links each.
   if (ranks != RankChoice::kFirst) return whole();
   Forecast out;
+  bool all_fit = true;
   FT_ASSIGN(out.program,
-            CompileOutline(model, plan, {.ranks = ranks}, [&out](const RankProgram& rank) {
+            CompileOutline(model, plan, {.ranks = ranks}, [&](const RankProgram& rank) {
               out.memory.push_back(LinkedPeak(rank));
+              return all_fit = fits(rank, out.memory.back());
             }));
+  if (!all_fit) return std::optional<Forecast>();
   if (costs.profile().system.blocking_sends) WaitForSends(out.program);
   if (costs.profile().system.blocking_tp) WaitForTensorSums(out.program);
   FT_ASSIGN(out.costs, costs.CostsOf(out.program));
@@ -37,7 +50,7 @@ Result<Forecast> ForecastOutline(const ModelSpec& model, const Plan& plan, const
   // Ranks wait for each other's memory.
   if (!played && played.error().code == ErrorCode::kInfeasible) return whole();
   FT_ASSIGN(out.simulation, std::move(played));
-  return out;
+  return std::optional(std::move(out));
 }
 
 }  // namespace foretrain

@@ -26,6 +26,7 @@ constexpr std::size_t kTuned = 2;      // fastest simulated plans whose gathers 
 constexpr double kEnumerating = 0.5;   // share of the work, for the progress bar
 // Passes of blocks that are simulated in all: what a few seconds are enough for.
 constexpr double kMostPasses = 100'000;
+constexpr double kMostFrontPasses = kMostPasses / 8;  // of one that is simulated for its memory
 
 double PassesOf(const ModelSpec& model, const Plan& plan) {
   const int passes = SplitsBackward(plan.schedule) ? 3 : 2;
@@ -79,6 +80,9 @@ class Searcher {
     options.memory_bytes = capacity_;
     options.host_bytes = HostShareOf(costs_.cluster(), costs_.profile().system);
     options.threads = std::max(1, options_.threads);
+    options.may_be_on_front = [this](const Plan& plan) {
+      return PassesOf(model_, plan) <= kMostFrontPasses;
+    };
     options.cancelled = options_.cancelled;
     if (options_.progress) {
       options.progress = [this](double share, std::int64_t evaluated) {
@@ -141,8 +145,7 @@ class Searcher {
     const double slowest_s = kSlowFront * found_.fastest.front().estimate.step_s;
     std::vector<const Candidate*> useful;
     for (const Candidate& candidate : found_.front) {
-      const bool quick = PassesOf(model_, candidate.plan) <= kMostPasses / 8;
-      if (quick && candidate.estimate.step_s <= slowest_s) useful.push_back(&candidate);
+      if (candidate.estimate.step_s <= slowest_s) useful.push_back(&candidate);
     }
     for (std::size_t i = 1; i <= kFront && useful.size() > 1; ++i) {
       front.push_back(*useful[i * (useful.size() - 1) / kFront]);
@@ -234,9 +237,26 @@ class Searcher {
     result_.plans = std::move(kept);
   }
 
+  RankChoice Ranks() const {
+    return costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst;
+  }
   Result<Forecast> Simulated(const Plan& plan) const {
-    const RankChoice ranks = costs_.cluster().is_cpu ? RankChoice::kAll : RankChoice::kFirst;
-    return ForecastOutline(model_, plan, costs_, ranks);
+    return ForecastOutline(model_, plan, costs_, Ranks());
+  }
+  // Nothing where a rank needs more than a device has, with the gaps of its arena: `device` is what
+  // it needs. Where another allocator is replayed, ranks are not asked one by one.
+  Result<std::optional<Forecast>> SimulatedIfItFits(const Plan& plan, DeviceUse& device) const {
+    const SystemOptions& system = costs_.profile().system;
+    const bool is_replayed = system.caching_allocator || system.logit_bytes > 0;
+    return ForecastOutline(
+        model_, plan, costs_, Ranks(), [&](const RankProgram& rank, const PeakMemory& peak) {
+          if (is_replayed) return true;
+          const DeviceUse use = DeviceUseOf(
+              model_, plan, rank.Coordinates(), peak.total,
+              rank.arena_bytes[static_cast<std::size_t>(Space::kDevice)], costs_.cluster(), system);
+          if (use.Needed() > capacity_) device = use;
+          return use.Needed() <= capacity_;
+        });
   }
 
   // What does not fit is not simulated: the closed form of memory comes near, this is exact.
@@ -249,7 +269,10 @@ class Searcher {
     out.device.tensors = out.memory.peak.total;
     out.device.outside = DeviceOverheadOf(costs_.cluster(), candidate.plan, system);
     if (out.device.Needed() > capacity_) return out;
-    FT_ASSIGN(const Forecast forecast, Simulated(candidate.plan));
+    FT_ASSIGN(const std::optional<Forecast> simulated,
+              SimulatedIfItFits(candidate.plan, out.device));
+    if (!simulated) return out;
+    const Forecast& forecast = *simulated;
     const double step = forecast.simulation.step_s;
     const FullestDevice fullest =
         FullestDeviceOf(model_, forecast.program, forecast.memory, costs_.cluster(), system);

@@ -32,6 +32,8 @@ inline constexpr std::string_view kBreaksRule = "breaks a rule of plans";
 inline constexpr std::string_view kNeedsMemory = "needs more memory than a device has";
 inline constexpr std::string_view kNeedsHostMemory = "needs more memory than a host has";
 inline constexpr std::string_view kIsSlower = "cannot be as fast as others that are no larger";
+inline constexpr std::string_view kIsBehind =
+    "cannot be among the fastest, and is too long to simulate for its memory alone";
 inline constexpr std::string_view kIsMuchSlower = "takes over twice as long as others";
 inline constexpr std::string_view kIsSame = "is the same as another plan";
 inline constexpr std::string_view kDeadlocks = "deadlocks";

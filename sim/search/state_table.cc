@@ -1,7 +1,9 @@
 #include "sim/search/state_table.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
+#include <string_view>
 
 #include "sim/search/state_figures.h"
 
@@ -35,20 +37,63 @@ bool LayersAreApart(const Stage& stage, const BucketLayout& layout) {
   return true;
 }
 
+// What no state reads but by what KeyBy adds.
+const std::initializer_list<std::string_view> kNotOfState = {"dp",
+                                                                 "cp",
+                                                                 "pp",
+                                                                 "micro_batch",
+                                                                 "sequence",
+                                                                 "global_batch",
+                                                                 "cp_kind",
+                                                                 "schedule",
+                                                                 "vpp",
+                                                                 "stage_layers",
+                                                                 "prefetch_depth",
+                                                                 "recompute",
+                                                                 "recompute_layers",
+                                                                 "loss_chunks",
+                                                                 "mlp_tiles",
+                                                                 "tp_tiles",
+                                                                 "moe_pieces",
+                                                                 "capacity_factor",
+                                                                 "expert_headroom",
+                                                                 "fuse",
+                                                                 "attention",
+                                                                 "dropout",
+                                                                 "attention_dropout",
+                                                                 "offload_activations"};
+
+VaryingFields Without(VaryingFields fields, std::string_view name) {
+  std::erase_if(fields, [name](const PlanField* field) { return field->name == name; });
+  return fields;
+}
+
 }  // namespace
 
 StateTable::StateTable(const ModelSpec& model, BlockTimes& times, const VaryingFields& varying)
     : model_(model),
       times_(times),
-      key_(varying, {"dp", "cp", "pp", "micro_batch", "sequence", "global_batch", "cp_kind",
-                     "schedule", "vpp", "stage_layers", "prefetch_depth", "recompute",
-                     "recompute_layers", "loss_chunks", "mlp_tiles", "tp_tiles", "moe_pieces",
-                     "capacity_factor", "expert_headroom", "fuse", "attention", "dropout",
-                     "attention_dropout", "offload_activations"}),
-      sizes_key_(varying, {"dp", "cp", "pp", "micro_batch", "sequence", "global_batch", "cp_kind",
-                           "schedule", "vpp", "stage_layers", "prefetch_depth", "recompute",
-                           "recompute_layers", "loss_chunks", "mlp_tiles", "tp_tiles",
-                           "moe_pieces", "zero_stage", "offload_activations",
+      key_(varying, kNotOfState),
+      layers_key_(Without(varying, "vocab_parallel"), kNotOfState),
+      sizes_key_(varying, {"dp",
+                           "cp",
+                           "pp",
+                           "micro_batch",
+                           "sequence",
+                           "global_batch",
+                           "cp_kind",
+                           "schedule",
+                           "vpp",
+                           "stage_layers",
+                           "prefetch_depth",
+                           "recompute",
+                           "recompute_layers",
+                           "loss_chunks",
+                           "mlp_tiles",
+                           "tp_tiles",
+                           "moe_pieces",
+                           "zero_stage",
+                           "offload_activations",
                            "offload_optimizer"}) {}
 
 const ParameterSizes& StateTable::SizesFor(const Plan& plan) {
@@ -59,8 +104,10 @@ const ParameterSizes& StateTable::SizesFor(const Plan& plan) {
   return found->second;
 }
 
-std::uint64_t StateTable::KeyOf(const Plan& plan) {
-  StableHash key = key_.Of(plan);
+std::uint64_t StateTable::KeyOf(const Plan& plan) { return KeyBy(key_, plan); }
+
+std::uint64_t StateTable::KeyBy(const PlanKey& fields, const Plan& plan) {
+  StableHash key = fields.Of(plan);
   key.Add(plan.DataParallel()).Add(plan.StageCopies()).Add(plan.ExpertHolders());
   key.Add(plan.pp > 1).Add(plan.StepsOverlap()).Add(plan.UpdatesEachMicroBatch());
   return key.Add(times_.KeyOfDataPlaces(plan)).Value();
@@ -158,8 +205,11 @@ StateFigures StateTable::Make(const Plan& plan, const Whole& whole, const Holdin
 
 const StateFigures& StateTable::Small(const Plan& plan, const Whole& whole,
                                       const Holding& holding) {
+  // Layers have no part of the vocabulary.
+  const bool ends = holding.embedding || holding.head;
   StableHash key;
-  key.Add(whole.key).Add(holding.embedding).Add(holding.head).Add(holding.dense);
+  key.Add(ends ? whole.key : KeyBy(layers_key_, plan));
+  key.Add(holding.embedding).Add(holding.head).Add(holding.dense);
   const auto [found, is_new] = small_.try_emplace(key.Add(holding.experts).Value());
   if (is_new) found->second = Of(plan, whole, StageWith(plan, holding));
   return found->second;

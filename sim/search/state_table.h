@@ -64,6 +64,7 @@ class StateTable {
     std::uint64_t key = 0;
     int pp = 0;
   };
+  std::uint64_t KeyBy(const PlanKey& fields, const Plan& plan);
   bool AreApart(const Plan& plan, const Whole& whole);
   Stage StageWith(const Plan& plan, const Holding& holding) const;
   StateFigures Make(const Plan& plan, const Whole& whole, const Holding& holding);
@@ -73,7 +74,7 @@ class StateTable {
 
   const ModelSpec& model_;
   BlockTimes& times_;
-  PlanKey key_, sizes_key_;
+  PlanKey key_, layers_key_, sizes_key_;
   std::unordered_map<std::uint64_t, ParameterSizes> sizes_;
   std::unordered_map<std::uint64_t, StateFigures> figures_;
   std::unordered_map<std::uint64_t, StateFigures> small_;  // of stages of a few layers

@@ -1,4 +1,5 @@
 #include "base/result.h"
+#include "sim/program/blocks/backward_passes.h"
 #include "sim/program/blocks/blocks.h"
 #include "sim/program/blocks/fuse.h"
 #include "sim/program/precision.h"
@@ -21,6 +22,13 @@ Block Build(const BlockContext& context, const BlockRequest& request) {
   }
   FT_CHECK(false);
   return {};
+}
+
+BlockContext OfLayer(const BlockContext& context, const BlockRequest& request) {
+  BlockContext of_layer = context;
+  of_layer.local = context.model.attention_window > 0 && !request.global;
+  if (of_layer.local) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
+  return of_layer;
 }
 
 }  // namespace
@@ -59,11 +67,19 @@ BlockFormats WideFormats(const Plan& plan) {
 }
 
 Block BuildBlock(const BlockContext& context, const BlockRequest& request) {
-  BlockContext of_layer = context;
-  of_layer.local = context.model.attention_window > 0 && !request.global;
-  if (of_layer.local) of_layer.window = context.model.WindowOfMost(context.plan.sequence);
-  Block block = Build(of_layer, request);
+  Block block = Build(OfLayer(context, request), request);
   Fuse(block, context.plan.fuse);
+  return block;
+}
+
+BackwardPasses::BackwardPasses(const BlockContext& context, const BlockRequest& request)
+    : plan_(context.plan), written_(WriteLayerBackward(OfLayer(context, request), request)) {
+  FT_CHECK(IsLayer(request.kind));
+}
+
+Block BackwardPasses::Of(Pass pass) const {
+  Block block = written_.Take(pass);
+  Fuse(block, plan_.fuse);
   return block;
 }
 

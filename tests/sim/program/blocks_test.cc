@@ -13,6 +13,7 @@
 #include "sim/cost/derive_profile.h"
 #include "sim/cost/step_flops.h"
 #include "sim/memory/peak_memory.h"
+#include "sim/program/blocks/backward_passes.h"
 #include "sim/simulate/simulate.h"
 #include "sim/spec/catalogue.h"
 #include "tests/sim/cost/profiles.h"
@@ -51,6 +52,31 @@ std::map<OpKind, Traffic> TrafficOf(const Plan& plan, const BlockRequest& reques
     traffic[op.kind].elements += op.shape.elements;
   }
   return traffic;
+}
+
+// Each pass that is taken from one writing is the one that is written for itself.
+TEST(BackwardPasses, AreThoseOfBuildBlock) {
+  for (const RecomputeKind recompute : {RecomputeKind::kNone, RecomputeKind::kFull}) {
+    const ModelSpec model = SmallGpt();
+    Plan plan = TinyPlan();
+    plan.recompute = recompute;
+    BlockRequest request{.kind = BlockKind::kLayer, .recompute = recompute};
+    const BackwardPasses passes({model, plan, false}, request);
+    for (const Pass pass : {Pass::kBackward, Pass::kBackwardInput, Pass::kBackwardWeight}) {
+      request.pass = pass;
+      const Block own = BuildBlock({model, plan, false}, request), taken = passes.Of(pass);
+      ASSERT_EQ(taken.ops.size(), own.ops.size());
+      for (std::size_t i = 0; i < own.ops.size(); ++i) {
+        EXPECT_EQ(taken.ops[i].name, own.ops[i].name);
+      }
+      ASSERT_EQ(taken.slots.size(), own.slots.size());
+      for (std::size_t i = 0; i < own.slots.size(); ++i) {
+        EXPECT_EQ(taken.slots[i].name, own.slots[i].name);
+        EXPECT_EQ(taken.slots[i].bytes, own.slots[i].bytes);
+        EXPECT_EQ(taken.slots[i].role, own.slots[i].role);
+      }
+    }
+  }
 }
 
 // 8 rows of 16: 128 elements a message. Korthikanti et al. 2022, s. 4.2.2.

@@ -112,6 +112,24 @@ TEST_F(Enumerated, FindsTheSameFastestPlanWithoutTheFront) {
 }
 
 // More units than lie apart, so that what the first ones find ends evaluations of the last.
+// What may not be on the front is kept for its time alone.
+TEST_F(Enumerated, KeepsOnTheFrontWhatMayBeOnIt) {
+  const Enumeration all = Found();
+  options_.may_be_on_front = [](const Plan& plan) { return plan.micro_batch == 1; };
+  const Enumeration some = Found();
+  ASSERT_EQ(some.fastest.size(), all.fastest.size());
+  for (std::size_t i = 0; i < all.fastest.size(); ++i) {
+    EXPECT_EQ(some.fastest[i].plan, all.fastest[i].plan);
+  }
+  EXPECT_EQ(some.bound_s, all.bound_s);
+  EXPECT_EQ(some.evaluated + some.rejected.count(), all.evaluated + all.rejected.count());
+  ASSERT_FALSE(some.front.empty());
+  for (const Candidate& one : some.front) EXPECT_EQ(one.plan.micro_batch, 1);
+  const auto others = std::count_if(all.front.begin(), all.front.end(),
+                                    [](const Candidate& one) { return one.plan.micro_batch != 1; });
+  EXPECT_GT(others, 0);
+}
+
 TEST_F(Enumerated, FindsTheSameWithAnyNumberOfThreads) {
   space_.Choose("cp", {1, 2, 4, 8});
   space_.Choose("cp_kind", {static_cast<std::int64_t>(ContextParallelKind::kAllGather)});

@@ -42,5 +42,29 @@ TEST(ForecastOutline, IsTheForecastOfTheWholeProgram) {
   EXPECT_GE(schedules.size(), 5U);
 }
 
+// Ranks behind the first that does not fit are not compiled.
+TEST(ForecastOutline, EndsAtTheFirstRankThatDoesNotFit) {
+  RealisticPlan drawn = RealisticPlanOf(0);
+  drawn.model.layers = 8;
+  drawn.plan = {};
+  drawn.plan.pp = 4;
+  drawn.plan.dp = drawn.cluster.Devices() / 4;
+  drawn.plan.micro_batch = 1;
+  drawn.plan.sequence = 128;
+  drawn.plan.global_batch = std::int64_t{8} * drawn.plan.dp;
+  const auto costs = CostModel::Make(drawn.cluster, DeriveProfile(drawn.cluster));
+  ASSERT_TRUE(costs.has_value());
+  int asked = 0;
+  const auto forecast = ForecastOutline(drawn.model, drawn.plan, *costs, RankChoice::kFirst,
+                                        [&asked](const RankProgram& rank, const PeakMemory& peak) {
+                                          EXPECT_EQ(rank.pp, asked);
+                                          EXPECT_GT(peak.total, 0);
+                                          return ++asked < 2;
+                                        });
+  ASSERT_TRUE(forecast.has_value()) << forecast.error().message;
+  EXPECT_FALSE(forecast->has_value());
+  EXPECT_EQ(asked, 2);
+}
+
 }  // namespace
 }  // namespace foretrain
