@@ -62,6 +62,21 @@ TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {
   EXPECT_GT(std::filesystem::file_size(folder.path() + "/trace.json"), 10000U);
 }
 
+TEST(Loop, SaysHowToGoOnAfterARunOfStepsThatCanBeCompared) {
+  const TemporaryFolder folder;
+  const std::string train = std::string("train --ranks 1 ") + kTiny + "--data " +
+                            folder.Write("text.txt", Text()) + " --steps ";
+  const ProgramEnd one = RunForetrain(folder.path(), train + "1");
+  EXPECT_THAT(one.output, testing::HasSubstr("recorded as run 2"));
+  EXPECT_THAT(one.output, testing::Not(testing::HasSubstr("foretrain compare")));
+  const ProgramEnd two = RunForetrain(folder.path(), train + "2");
+  for (const std::string command : {"compare", "analyze"}) {
+    const std::string said = command + " --store foretrain.db --run 4";
+    EXPECT_THAT(two.output, testing::HasSubstr("foretrain " + said + "   "));
+    EXPECT_EQ(RunForetrain(folder.path(), said).code, 0);
+  }
+}
+
 TEST(Loop, GivesTheSameLossAgain) {
   const TemporaryFolder folder;
   const std::string text = folder.Write("text.txt", Text());
