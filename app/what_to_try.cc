@@ -105,7 +105,7 @@ Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes) {
       table.AddRow(row);
     }
     if (shown > 0 || share < kShareShown) continue;
-    row.push_back("no single change");
+    row.push_back("none of the simulated");
     table.AddRow(row);
   }
   return table;
