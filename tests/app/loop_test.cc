@@ -118,6 +118,17 @@ TEST(Loop, SearchesPlansThatTrainAndPredictAccept) {
     EXPECT_GE(other.at("step_time_s").get<double>(), best);
 }
 
+TEST(Loop, FitNamesCommandsWithAllTheyTake) {
+  const TemporaryFolder folder;
+  const ProgramEnd fit = RunForetrain(
+      folder.path(), "fit --models gpt-10m --method full --ranks 2 --max-memory 2GiB --json");
+  ASSERT_EQ(fit.code, 0) << fit.errors;
+  const std::string command = LastLine(fit.output).at("fits").at(0).at("command");
+  EXPECT_THAT(command, testing::StartsWith("foretrain train --data FILE --model gpt-10m "));
+  EXPECT_THAT(command, testing::HasSubstr(" --ranks 2"));
+  EXPECT_THAT(command, testing::HasSubstr(" --max-memory 2GiB"));
+}
+
 TEST(Loop, EveryCommandExplainsItself) {
   const TemporaryFolder folder;
   const ProgramEnd help = RunForetrain(folder.path(), "--help");
