@@ -87,6 +87,15 @@ TEST(WhatToTry, SaysWhenTheForecastOfTheRunItselfWasOff) {
   EXPECT_THAT(WhatToTryText(Tried(), Step(0.2), false, true), Not(HasSubstr("off")));
 }
 
+TEST(WhatToTry, SaysWhatThePartsAreOf) {
+  StepMetrics unknown = Step(0.1);
+  unknown.classes = {};
+  EXPECT_THAT(WhatToTryText(Tried(), Step(0.1), true, true), HasSubstr("part of the step"));
+  const std::string text = WhatToTryText(Tried(), unknown, true, /*parts=*/false);
+  EXPECT_THAT(text, HasSubstr("part of the forecast"));
+  EXPECT_THAT(text, HasSubstr("60.0 %"));
+}
+
 TEST(WhatToTry, SaysWhenNothingIsFaster) {
   TriedChanges tried = Tried();
   tried.faster.clear();
