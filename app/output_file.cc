@@ -2,10 +2,28 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <span>
+#include <string_view>
+
 #include "base/file_system.h"
 #include "base/text.h"
 
 namespace foretrain {
+
+namespace {
+
+// Whether the file holds a database, as stores are. One that cannot be read is none.
+bool IsDatabase(FileSystem& files, const std::string& path) {
+  constexpr std::string_view kSqlite("SQLite format 3\0", 16);
+  const auto file = files.Open(path);
+  if (!file.has_value()) return false;
+  std::array<char, kSqlite.size()> head{};
+  const auto got = (*file)->ReadAt(0, std::as_writable_bytes(std::span(head)));
+  return got.has_value() && std::string_view(head.data(), head.size()) == kSqlite;
+}
+
+}  // namespace
 
 Result<void> CheckOutputFile(const std::string& option, const std::string& path) {
   if (path.empty()) return {};
@@ -17,6 +35,11 @@ Result<void> CheckOutputFile(const std::string& option, const std::string& path)
   }
   if (info.kind == FileKind::kOther) {
     return Fail(ErrorCode::kIo, where + "is not a regular file; name one to make or replace");
+  }
+  if (info.kind == FileKind::kRegular && IsDatabase(files, path)) {
+    return Fail(ErrorCode::kIo, where +
+                                    "is a database, such as a store of runs, and is kept; name "
+                                    "another file");
   }
   const std::string folder = ParentFolder(path);
   FT_ASSIGN(const FileInfo above, files.Stat(folder));

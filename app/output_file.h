@@ -8,8 +8,9 @@
 
 namespace foretrain {
 
-// `path` is what `option` names: a regular file or nothing yet, in a folder that is there and may
-// be written. An empty path passes. Errors: kIo, naming option, path and what is wrong.
+// `path` is what `option` names: nothing yet or a regular file that is no store, in a folder that
+// is there and may be written. An empty path passes. Errors: kIo, naming option, path and what is
+// wrong.
 Result<void> CheckOutputFile(const std::string& option, const std::string& path);
 
 }  // namespace foretrain

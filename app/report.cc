@@ -88,7 +88,9 @@ struct Column {
 };
 
 // The letter of most compute where that fills half the column, else communication likewise.
-char LetterOf(const Column& column, double column_ns) {
+// `carry`: compute of the columns before that no letter stands for, in columns; without it ranks
+// whose passes are shorter than half a column would look idle.
+char LetterOf(const Column& column, double column_ns, double& carry) {
   std::int64_t compute_ns = 0, most_ns = 0;
   char letter = '.';
   for (const auto& [candidate, time_ns] : column.compute_ns) {
@@ -97,7 +99,11 @@ char LetterOf(const Column& column, double column_ns) {
     most_ns = time_ns;
     letter = candidate;
   }
-  if (static_cast<double>(compute_ns) >= column_ns / 2) return letter;
+  carry += static_cast<double>(compute_ns) / column_ns;
+  if (compute_ns > 0 && carry >= 0.5) {
+    carry -= 1;
+    return letter;
+  }
   return static_cast<double>(column.communication_ns) >= column_ns / 2 ? '-' : '.';
 }
 
@@ -134,7 +140,8 @@ std::string RankLine(const Timeline& timeline, const StepWindow& window, int wid
       AddSpan(span, window, column_ns, columns);
   }
   std::string line;
-  for (const Column& column : columns) line += LetterOf(column, column_ns);
+  double carry = 0;
+  for (const Column& column : columns) line += LetterOf(column, column_ns, carry);
   return line;
 }
 

@@ -77,6 +77,12 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error, int ar
     return text.substr(option, value - option) + ": \"" + Printable(text.substr(value + 3)) +
            "\" is not a number that it takes";
   }
+  // "--layers: At Most 1 required but received 2"
+  const std::string_view most = ": At Most 1 required but received ";
+  if (const auto at = text.find(most); at != std::string::npos) {
+    return text.substr(0, at) + " is given " + text.substr(at + most.size()) +
+           " times: give it once";
+  }
   // "--data: 1 required FILE missing"
   const std::string_view one = ": 1 required ", missing = " missing";
   if (const auto at = text.find(one); at != std::string::npos && text.ends_with(missing)) {

@@ -75,12 +75,14 @@ std::string NameOf(const Part& part, const ClassSeconds& classes) {
          std::max_element(causes.begin(), causes.end())->second;
 }
 
-Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes) {
+// `title`: what the classes are of.
+Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes,
+                   const std::string& title) {
   std::vector<Part> parts(kParts.begin(), kParts.end());
   std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) {
     return classes.*a.seconds > classes.*b.seconds;
   });
-  Table table({{"part of the step"},
+  Table table({{title},
                {"takes", Align::kRight},
                {"share", Align::kRight},
                {"shorter with"},
@@ -105,7 +107,7 @@ Table ChangesTable(const TriedChanges& tried, const ClassSeconds& classes) {
       table.AddRow(row);
     }
     if (shown > 0 || share < kShareShown) continue;
-    row.push_back("no single change");
+    row.push_back("none of the simulated");
     table.AddRow(row);
   }
   return table;
@@ -123,7 +125,9 @@ std::string WhatToTryText(const TriedChanges& tried, const StepMetrics& step, bo
   if (tried.faster.empty()) {
     return text + fmt::format("  none is {:.0f} % faster and fits\n", 100 * kWorthTrying);
   }
-  text += "\n" + ChangesTable(tried, parts ? step.classes : tried.as_is.classes).Text(2);
+  text += "\n" + ChangesTable(tried, parts ? step.classes : tried.as_is.classes,
+                              parts ? "part of the step" : "part of the forecast")
+                     .Text(2);
   const auto unsure = [&](const TriedChange& change) { return IsWithinError(change, tried); };
   if (std::any_of(tried.faster.begin(), tried.faster.end(), unsure)) {
     text +=

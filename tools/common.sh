@@ -58,9 +58,19 @@ ensure_packages() {
   fi
 }
 
-# configure_and_build PRESET [target...]: everything on stderr.
+# Of a build's output on stdin the lines that count its steps, on stderr: one line on a terminal.
+show_steps() {
+  if [ -t 2 ]; then
+    awk '/^\[[0-9]+\/[0-9]+\]/ { printf "\r\033[K%.100s", $0; fflush() } END { printf "\r\033[K" }' >&2
+  else
+    sed -un '/^\[[0-9]*\/[0-9]*\]/p' >&2
+  fi
+}
+
+# configure_and_build PRESET [target...]: on stderr what is built and, where it fails, why. All of it lies in
+# configure.log and build.log of the build's folder.
 configure_and_build() {
-  local preset=$1 log=$root/build/$1/configure.log target targets=()
+  local preset=$1 log=$root/build/$1/configure.log built=$root/build/$1/build.log target targets=()
   shift
   for target in "$@"; do targets+=(--target "$target"); done
   mkdir -p "$root/build/$preset"
@@ -70,5 +80,9 @@ configure_and_build() {
     return 1
   fi
   sed -n '/^-- foretrain /,/^-- Configuring done/p' "$log" | grep -v '^-- Configuring done' >&2 || true
-  cmake --build "$root/build/$preset" "${targets[@]}" >&2
+  if ! (set -o pipefail && cmake --build "$root/build/$preset" "${targets[@]}" 2>&1 | tee "$built" | show_steps); then
+    grep -v '^\[[0-9]*/[0-9]*\]' "$built" | tail -n 200 >&2
+    say "all of it: $built"
+    return 1
+  fi
 }

@@ -305,13 +305,16 @@ Result<void> WriteRuns(const StoreReader& reader, std::span<const RunId> runs,
 Result<void> ExportChromeTrace(const StoreReader& reader, std::span<const RunId> runs,
                                FileSystem& files, const std::string& path) {
   for (const RunId id : runs) FT_TRY(reader.FindRun(id));  // before a file is replaced
-  FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(path));
+  // Beside the file that it replaces, so that one that fails replaces nothing.
+  const std::string temporary = path + ".tmp";
+  FT_ASSIGN(const std::unique_ptr<WritableFile> file, files.Create(temporary));
   ChromeTraceWriter writer([&file](std::string_view text) {
     return file->Append(std::as_bytes(std::span(text.data(), text.size())));
   });
   Result<void> result = WriteRuns(reader, runs, writer);
   if (result.has_value()) result = file->Close();
-  if (!result.has_value()) static_cast<void>(files.Remove(path).has_value());
+  if (result.has_value()) result = files.Rename(temporary, path);
+  if (!result.has_value()) static_cast<void>(files.Remove(temporary).has_value());
   return result;
 }
 

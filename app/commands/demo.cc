@@ -60,7 +60,7 @@ class Demo final : public Command {
     FT_ASSIGN(const Plan plan, Choose(context));
     FT_ASSIGN(const TrainingResult trained, TrainPlan(*store, context, plan));
     FT_TRY(store->Close());
-    return Report(context, plan, trained);
+    return Report(plan, trained);
   }
 
  private:
@@ -158,8 +158,7 @@ class Demo final : public Command {
   }
 
   // 5: the comparison, and how to go on.
-  Result<Exit> Report(const ForecastContext& context, const Plan& plan,
-                      const TrainingResult& trained) {
+  Result<Exit> Report(const Plan& plan, const TrainingResult& trained) {
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(const ComparedRuns runs, CompareRuns(reader, trained.run, 0));
     std::string picture;
@@ -194,10 +193,11 @@ class Demo final : public Command {
     if (!picture.empty()) Say("picture       " + picture);
     Say("this run      foretrain compare --store " + store_ + " --run " +
         std::to_string(trained.run));
+    Say("what to try   foretrain analyze --store " + store_ + " --run " +
+        std::to_string(trained.run));
     Say("trace         foretrain export --store " + store_ + " --run " +
         std::to_string(trained.run) + " --out trace.json");
     Say("again         " + command);
-    (void)context;
     return Exit::kDone;
   }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
+#include "app/command_line.h"
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
 #include "app/search_watch.h"
@@ -104,9 +106,7 @@ class FitCommand final : public Command {
   std::string CommandOf(const Row& row, const ClusterSpec& cluster) const {
     ModelFlags model;
     model.model = row.model;
-    return fmt::format("foretrain {} {}{}", cluster.is_cpu ? "train" : "predict",
-                       CommandLineOf(model, row.fit.best->plan),
-                       cluster.is_cpu ? "" : " --cluster " + cluster_.cluster);
+    return foretrain::CommandOf(model, cluster_, std::nullopt, row.fit.best->plan, cluster.is_cpu);
   }
 
   void PrintTable(const ClusterSpec& cluster) const {

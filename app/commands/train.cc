@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "app/attention_flag.h"
 #include "app/capture_flags.h"
@@ -253,11 +254,15 @@ class TrainCommand final : public Command {
                      .c_str(),
                  stdout);
     }
-    std::printf(
-        "\nrecorded as run %lld in %s, its forecast is run %lld\n  foretrain compare --store %s "
-        "--run %lld\n",
-        static_cast<long long>(result.run), store_.c_str(), static_cast<long long>(result.forecast),
-        store_.c_str(), static_cast<long long>(result.run));
+    std::printf("\nrecorded as run %lld in %s, its forecast is run %lld\n",
+                static_cast<long long>(result.run), store_.c_str(),
+                static_cast<long long>(result.forecast));
+    if (steps < 2) return;  // neither has anything to say
+    for (const auto& [command, what] : {std::pair{"compare", "where the forecast was wrong"},
+                                        std::pair{"analyze", "where the time goes, what to try"}}) {
+      std::printf("  foretrain %s --store %s --run %lld   %s\n", command, store_.c_str(),
+                  static_cast<long long>(result.run), what);
+    }
   }
 
   static void WriteGraphs(JsonWriter& json, const GraphUse& use) {

@@ -3,6 +3,7 @@
 
 #include "app/commands/commands.h"
 #include "app/forecasting.h"
+#include "app/output_file.h"
 #include "app/stored_runs.h"
 #include "base/file_system.h"
 #include "base/json.h"
@@ -42,16 +43,18 @@ class ViewCommand final : public Command {
 
   void Declare(Arguments& arguments) override {
     arguments.Positional("store", store_, "Store with the runs; default foretrain.db");
-    arguments.Option("--view", view_, "NAME",
-                     "View to show: plan, what-if, compare, time, memory, ranks or run; default the "
-                     "last one, compare for a picture");
+    arguments.Option(
+        "--view", view_, "NAME",
+        "View to show: plan, what-if, compare, time, memory, ranks or run; default the "
+        "last one, compare for a picture");
     arguments.Option("--run", run_, "N", "Run to show; 0: the newest measured one");
     arguments.Option("--against", against_, "N", "Run to hold it against; 0: its forecast");
     arguments.Option("--step", step_, "N", "Step of the run; -1: the median one");
     arguments.Option("--window", window_, "T..T", "Stretch of the step to show, e.g. 1.2ms..1.9ms");
     arguments.Option("--screenshot", screenshot_, "FILE",
                      "Draw into this PNG; no display is needed");
-    arguments.Option("--size", size_, "WxH", "Size in pixels; default the last one, 1600x900 at first");
+    arguments.Option("--size", size_, "WxH",
+                     "Size in pixels; default the last one, 1600x900 at first");
     arguments.Option("--scale", scale_, "X",
                      "Size of text and lines, up to 8; 0: as the screen's density asks, 1 for a "
                      "picture");
@@ -66,6 +69,7 @@ class ViewCommand final : public Command {
 
   Result<Exit> Run() override {
 #if FORETRAIN_HAVE_UI
+    FT_TRY(CheckOutputFile("--screenshot", screenshot_));
     return screenshot_.empty() ? Show() : Draw();
 #else
     return Fail(ErrorCode::kUnsupported,
@@ -130,9 +134,7 @@ class ViewCommand final : public Command {
   }
 
   // The store that was named, or the default one.
-  StoreRequest Request() const {
-    return {store_.empty() ? kDefaultStore : store_, run_, against_};
-  }
+  StoreRequest Request() const { return {store_.empty() ? kDefaultStore : store_, run_, against_}; }
 
   // Nothing was named and there is no default store: views are shown without runs.
   bool WithoutStore() const {
@@ -151,8 +153,8 @@ class ViewCommand final : public Command {
       opened = *std::move(read);
       opened.path = Request().path;
     }
-    FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns,
-                             &stores, LiveOfStoredRun));
+    FT_TRY(ScreenshotDesktop(std::move(opened), options, screenshot_, ExplainStoredRuns, &stores,
+                             LiveOfStoredRun));
     json_ ? PrintJson() : static_cast<void>(std::printf("wrote %s\n", screenshot_.c_str()));
     return Exit::kDone;
   }

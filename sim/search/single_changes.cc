@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostTried = 12;
 // Passes of blocks that are simulated in all, so that a report takes seconds at most.
-constexpr double kMostPasses = 12'000;
+constexpr double kMostPasses = 24'000;
 
 double PassesOf(const ModelSpec& model, const Plan& plan) {
   return static_cast<double>(plan.MicroBatches()) * static_cast<double>(model.layers + 2) * 3;

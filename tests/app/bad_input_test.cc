@@ -152,6 +152,7 @@ struct Refusal {
 TEST(BadInput, NamesOptionAndValueThatIsOutOfRange) {
   const TemporaryFolder folder;
   for (const Refusal& one : {Refusal{"predict --micro-batch 0", "micro_batch 0: must be from 1"},
+                             {"predict --layers 2 --layers 3", "--layers is given 2 times"},
                              {"predict --max-memory 0", "--max-memory: \"0\""},
                              {"plan --top 0", "--top: 0 is outside 1 to 1000"},
                              {"plan --top -1", "--top: -1"},

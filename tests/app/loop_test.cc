@@ -85,6 +85,21 @@ TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {
   EXPECT_GT(std::filesystem::file_size(folder.path() + "/trace.json"), 10000U);
 }
 
+TEST(Loop, SaysHowToGoOnAfterARunOfStepsThatCanBeCompared) {
+  const TemporaryFolder folder;
+  const std::string train = std::string("train --ranks 1 ") + kTiny + "--data " +
+                            folder.Write("text.txt", Text()) + " --steps ";
+  const ProgramEnd one = RunForetrain(folder.path(), train + "1");
+  EXPECT_THAT(one.output, testing::HasSubstr("recorded as run 2"));
+  EXPECT_THAT(one.output, testing::Not(testing::HasSubstr("foretrain compare")));
+  const ProgramEnd two = RunForetrain(folder.path(), train + "2");
+  for (const std::string command : {"compare", "analyze"}) {
+    const std::string said = command + " --store foretrain.db --run 4";
+    EXPECT_THAT(two.output, testing::HasSubstr("foretrain " + said + "   "));
+    EXPECT_EQ(RunForetrain(folder.path(), said).code, 0);
+  }
+}
+
 TEST(Loop, GivesTheSameLossAgain) {
   const TemporaryFolder folder;
   const std::string text = folder.Write("text.txt", Text());
@@ -124,6 +139,17 @@ TEST(Loop, SearchesPlansThatTrainAndPredictAccept) {
   const double best = result.at("plans")[0].at("step_time_s").get<double>();
   for (const nlohmann::json& other : result.at("plans"))
     EXPECT_GE(other.at("step_time_s").get<double>(), best);
+}
+
+TEST(Loop, FitNamesCommandsWithAllTheyTake) {
+  const TemporaryFolder folder;
+  const ProgramEnd fit = RunForetrain(
+      folder.path(), "fit --models gpt-10m --method full --ranks 2 --max-memory 2GiB --json");
+  ASSERT_EQ(fit.code, 0) << fit.errors;
+  const std::string command = LastLine(fit.output).at("fits").at(0).at("command");
+  EXPECT_THAT(command, testing::StartsWith("foretrain train --data FILE --model gpt-10m "));
+  EXPECT_THAT(command, testing::HasSubstr(" --ranks 2"));
+  EXPECT_THAT(command, testing::HasSubstr(" --max-memory 2GiB"));
 }
 
 TEST(Loop, EveryCommandExplainsItself) {

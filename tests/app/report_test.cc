@@ -39,6 +39,14 @@ TEST(TimelineText, ShowsTheLargestPartOfEachColumn) {
   EXPECT_EQ(LineOf({At(1010, 1015, Pass::kForward)}), "|.F........|");
 }
 
+TEST(TimelineText, ShowsAsManyLettersAsShortPassesTakeTogether) {
+  // Four of each ten ns: 4 columns of 10. Carried: 4, 8 -> F, 2, 6 -> F, 0, 4, 8 -> F, 2, 6 -> F,
+  // 0.
+  std::vector<Span> spans;
+  for (int at = 1000; at < 1100; at += 10) spans.push_back(At(at, at + 4, Pass::kForward));
+  EXPECT_EQ(LineOf(spans), "|.F.F..F.F.|");
+}
+
 TEST(TimelineText, ShowsCommunicationOnlyWhereItIsAlone) {
   // 1000 to 1030; compute covers half of the second column and 4 of 10 ns of the third.
   EXPECT_EQ(LineOf({At(1000, 1030, Pass::kUpdate, OpClass::kDpComm), At(1010, 1015, Pass::kForward),

@@ -177,6 +177,20 @@ TEST(StopPoints, AreNotInTheProduct) {
   EXPECT_EQ(strings.output, "0\n");
 }
 
+TEST(StoreAsOutput, IsRefusedAndKept) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(RunForetrain(folder.path(), SmallTraining(folder) + "--store runs.db").code, 0);
+  for (const char* arguments :
+       {"export --store runs.db --out runs.db", "view runs.db --screenshot runs.db",
+        "calibrate --seconds 1 --out runs.db", "demo --screenshot runs.db"}) {
+    const ProgramEnd end = RunForetrain(folder.path(), arguments);
+    EXPECT_EQ(end.code, 3) << arguments;
+    EXPECT_THAT(end.errors, HasSubstr("runs.db: is a database, such as a store of runs"))
+        << arguments;
+  }
+  EXPECT_EQ(RunForetrain(folder.path(), "compare --store runs.db").code, 0);
+}
+
 TEST(UnwritableFolder, IsNamedBeforeAnythingIsDone) {
   const TemporaryFolder folder;
   const std::string train = SmallTraining(folder);

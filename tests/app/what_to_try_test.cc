@@ -67,7 +67,7 @@ TEST(WhatToTry, PutsChangesToThePartTheyShortenLargestPartFirst) {
   // 60 % compute before 30 % idle before 10 % communication, which nothing shortens.
   EXPECT_LT(At(text, "--recompute none"), At(text, "idle, most for peers"));
   EXPECT_LT(At(text, "idle, most for peers"), At(text, "--schedule zb-h1"));
-  EXPECT_LT(At(text, "--schedule zb-h1"), At(text, "no single change"));
+  EXPECT_LT(At(text, "--schedule zb-h1"), At(text, "none of the simulated"));
   EXPECT_THAT(text, HasSubstr("20.0 %"));  // 80 of 100 ms
 }
 
@@ -85,6 +85,15 @@ TEST(WhatToTry, SaysWhenTheForecastOfTheRunItselfWasOff) {
   // Forecast 100 ms of measured 200.
   EXPECT_THAT(WhatToTryText(Tried(), Step(0.2), true, true), HasSubstr("-50 % off"));
   EXPECT_THAT(WhatToTryText(Tried(), Step(0.2), false, true), Not(HasSubstr("off")));
+}
+
+TEST(WhatToTry, SaysWhatThePartsAreOf) {
+  StepMetrics unknown = Step(0.1);
+  unknown.classes = {};
+  EXPECT_THAT(WhatToTryText(Tried(), Step(0.1), true, true), HasSubstr("part of the step"));
+  const std::string text = WhatToTryText(Tried(), unknown, true, /*parts=*/false);
+  EXPECT_THAT(text, HasSubstr("part of the forecast"));
+  EXPECT_THAT(text, HasSubstr("60.0 %"));
 }
 
 TEST(WhatToTry, SaysWhenNothingIsFaster) {

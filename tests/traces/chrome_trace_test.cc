@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/testing/fault_file_system.h"
 #include "tests/traces/stores.h"
 #include "tests/traces/timelines.h"
 
@@ -181,6 +182,26 @@ TEST(ExportChromeTrace, WritesRunsOfAStoreIntoOneFile) {
   EXPECT_EQ(ExportChromeTrace(*reader, missing, files, folder.File("trace.json")).error().code,
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(ReadBytes(folder.File("trace.json")), text);  // the file there stays
+}
+
+TEST(ExportChromeTrace, KeepsTheFileThatAFailedOneWouldHaveReplaced) {
+  const TempFolder folder;
+  const std::string path = folder.File("s.db");
+  std::mt19937_64 random(80);
+  StoreTimeline(path, RandomTimeline(random, 1, 100), {.kind = RunKind::kMeasured});
+  const auto reader = StoreReader::Open(path);
+  ASSERT_TRUE(reader.has_value());
+  FaultFileSystem files;
+  const std::vector<RunId> runs = {1};
+  FT_ASSERT_OK(ExportChromeTrace(*reader, runs, files, "trace.json"));
+  const std::size_t calls = files.calls().size();
+  files.Put("trace.json", "the one before");
+  for (std::size_t n = 0; n < calls; ++n) {
+    files.FailAt(static_cast<std::int64_t>(n), /*sticky=*/true);
+    EXPECT_FALSE(ExportChromeTrace(*reader, runs, files, "trace.json").has_value()) << n;
+    EXPECT_EQ(files.Get("trace.json"), "the one before") << n;
+    files.FailNever();
+  }
 }
 
 }  // namespace
