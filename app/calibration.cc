@@ -44,9 +44,13 @@ class ProgressLine {
     if (!terminal_ && shown_ && now - last_ns_ < kReportEveryNs) return;
     last_ns_ = now;
     shown_ = true;
-    std::fprintf(stderr, "%scalibrating %3.0f %%, %s left: %s%s", terminal_ ? "\r\x1b[K" : "",
-                 100 * progress.done, FormatSeconds(progress.left_s).c_str(), progress.what.c_str(),
-                 terminal_ ? "" : "\n");
+    // Everything is timed at least a few times, however little time there is.
+    const std::string time =
+        progress.done < 1
+            ? fmt::format("{:3.0f} %, {} left", 100 * progress.done, FormatSeconds(progress.left_s))
+            : fmt::format("{} so far, longer than asked", FormatSeconds(progress.elapsed_s));
+    std::fprintf(stderr, "%scalibrating %s: %s%s", terminal_ ? "\r\x1b[K" : "", time.c_str(),
+                 progress.what.c_str(), terminal_ ? "" : "\n");
     std::fflush(stderr);
   }
 
@@ -109,6 +113,24 @@ std::vector<int> Concurrencies(const DeviceProfile& profile) {
   std::set<int> levels{1};
   for (const ProfilePoint& point : profile.points) levels.insert(point.concurrency);
   return {levels.begin(), levels.end()};
+}
+
+// Where the times of many points spread: a forecast from them has an interval to match.
+std::string UnsteadyNote(const DeviceProfile& profile) {
+  constexpr double kSpread = 0.2;     // half of what lies between the tenth and the ninetieth
+  constexpr double kShortest = 1e-4;  // seconds; shorter ones spread on any machine
+  std::size_t timed = 0, unsteady = 0;
+  for (const ProfilePoint& point : profile.points) {
+    if (point.seconds < kShortest) continue;
+    ++timed;
+    if ((point.p90_s - point.p10_s) / 2 > kSpread * point.seconds) ++unsteady;
+  }
+  if (4 * unsteady < timed || timed == 0) return "";
+  return fmt::format(
+      "\n{} of {} ops above {} took times that spread by over {:.0f} %: the machine was "
+      "busy with other work, it seems. Forecasts from this have wide intervals; calibrate again "
+      "when it is idle.\n",
+      unsteady, timed, FormatSeconds(kShortest), 100 * kSpread);
 }
 
 }  // namespace
@@ -243,7 +265,7 @@ std::string ProfileText(const DeviceProfile& profile) {
                                    {"wake", OverheadKind::kWake}}) {
     row(name, [&, kind = kind](int level) { return OverheadCell(profile, level, kind); });
   }
-  return table.Text();
+  return table.Text() + UnsteadyNote(profile);
 }
 
 std::string IsoTime(std::int64_t realtime_ns) {

@@ -133,6 +133,10 @@ Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId aga
   const Metrics measured_metrics = metrics_of(measured, warmup);
   out.view.title = "run " + std::to_string(out.measured.info.id) + ": " +
                    (trace || !stored ? out.measured.info.label : Describe(stored->plan));
+  if (out.predicted.info.kind != RunKind::kPredicted) {
+    out.view.predicted_name = "run " + std::to_string(out.predicted.info.id);
+    out.view.measured_name = "run " + std::to_string(out.measured.info.id);
+  }
   out.view.predicted = *predicted_metrics.overall;
   out.view.measured = *measured_metrics.overall;
   out.view.predicted_peaks = PeaksOf(predicted_metrics);

@@ -6,6 +6,7 @@
 #include "app/hub_cache.h"
 #include "app/plan_flags.h"
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/spec/cluster_json.h"
@@ -33,7 +34,7 @@ void ModelFlags::Declare(Arguments& arguments) {
 
 Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
   std::string text = model;
-  std::string origin = "--model";
+  std::string origin = option;
   if (LooksLikeFile(model)) {
     PosixFileSystem files;
     origin = model;
@@ -43,6 +44,12 @@ Result<ModelSpec> ModelFlags::Resolve(const Catalogue& catalogue) const {
       FT_ASSIGN(origin, FindInHubCache(files, HubCacheFolder(), model));
     }
     FT_ASSIGN(text, ReadFile(files, origin, kMaxSpecBytes));
+    // Else it would be taken for a name.
+    if (!Trim(text).starts_with('{')) {
+      FT_TRY(ParseJson(text, origin));
+      return Fail(ErrorCode::kCorruptInput,
+                  origin + ": is no JSON object; give a config.json or a model file");
+    }
   }
   FT_ASSIGN(ResolvedModel resolved, ResolveModel(text, origin, catalogue));
   ModelSpec& spec = resolved.model;
@@ -121,6 +128,10 @@ Result<ClusterSpec> ClusterFlags::Resolve(const Catalogue& catalogue) const {
   FT_TRY(RefineCluster(options, spec));
   if (!max_memory.empty()) {
     FT_ASSIGN(const std::int64_t bytes, ParseBytes("--max-memory", max_memory));
+    if (bytes < 1) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--max-memory: \"" + max_memory + "\" is nothing; give a size such as 72GiB");
+    }
     spec.device.memory_bytes = std::min(spec.device.memory_bytes, bytes);
   }
   return spec;

@@ -183,7 +183,9 @@ Result<Plan> PlanOf(const PlanFlags& flags, const ModelSpec& model, int ranks) {
     if (!flags.Given("sequence")) plan.sequence = DefaultSequence(model);
     if (!flags.Given("micro_batch")) plan.micro_batch = 1;
     if (!flags.Given("global_batch"))
-      plan.global_batch = FillingBatch(plan.dp, plan.pp, plan.micro_batch);
+      // A micro-batch of none is refused by its own name.
+      plan.global_batch =
+          FillingBatch(plan.dp, plan.pp, std::max<std::int64_t>(1, plan.micro_batch));
   }
   FT_TRY(ValidatePlan(plan, model));
   return plan;

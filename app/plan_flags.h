@@ -24,6 +24,7 @@ namespace foretrain {
 struct ModelFlags {
   std::string model{kDefaultModel};
   std::int64_t layers = 0, hidden = 0, heads = 0;  // 0: the model's
+  const char* option = "--model";                  // that errors name
 
   void Declare(Arguments& arguments);
   // Whether any option says other than the default.

@@ -118,7 +118,9 @@ std::string CountsText(const PlanReport& report) {
                   FormatBytes(count.best->estimate.memory_bytes),
                   goal.tokens > 0 ? fmt::format("{:.1f}", cost.seconds / kDay) : "",
                   goal.tokens > 0 && goal.price > 0 ? FormatSi(cost.money, "") : "",
-                  late ? "too late" : count.pareto ? "pareto" : ""});
+                  late           ? "too late"
+                  : count.pareto ? "pareto"
+                                 : ""});
   }
   return "\nOther numbers of devices, by closed form:\n" + table.Text();
 }
@@ -128,10 +130,10 @@ std::string GoalText(const PlanReport& report) {
   if (goal.tokens <= 0) return "";
   const RankedPlan& best = report.result.plans.front();
   const int devices = best.plan.World();
-  const TrainingCost cost = CostOfTraining(goal.tokens, TokensPerSecond(report, best.step_s),
-                                           devices, goal.price);
-  std::string text = fmt::format("\n{} tokens on {} devices: {:.1f} days", FormatSi(goal.tokens, ""),
-                                 devices, cost.seconds / kDay);
+  const TrainingCost cost =
+      CostOfTraining(goal.tokens, TokensPerSecond(report, best.step_s), devices, goal.price);
+  std::string text = fmt::format("\n{} tokens on {} devices: {:.1f} days",
+                                 FormatSi(goal.tokens, ""), devices, cost.seconds / kDay);
   if (goal.price > 0) {
     text += fmt::format(", {} at {} a device and hour", FormatSi(cost.money, ""), goal.price);
   }
@@ -139,8 +141,9 @@ std::string GoalText(const PlanReport& report) {
   if (goal.deadline_s <= 0) return text;
   for (const DeviceCount& count : report.counts) {
     if (!count.best) continue;
-    const TrainingCost other = CostOfTraining(
-        goal.tokens, TokensPerSecond(report, count.best->estimate.step_s), count.devices, goal.price);
+    const TrainingCost other =
+        CostOfTraining(goal.tokens, TokensPerSecond(report, count.best->estimate.step_s),
+                       count.devices, goal.price);
     if (other.seconds > goal.deadline_s) continue;
     return text + fmt::format("within {:.1f} days: {} devices do ({:.1f} days)\n",
                               goal.deadline_s / kDay, count.devices, other.seconds / kDay);
@@ -171,9 +174,12 @@ void PlanJson(const PlanReport& report, const RankedPlan& plan, JsonWriter& json
   json.Field("micro_batch", plan.plan.micro_batch);
   json.Field("schedule", Name(plan.plan.schedule)).Field("zero", plan.plan.zero_stage);
   json.Field("recompute", Name(plan.plan.recompute)).Field("step_time_s", plan.step_s);
+  json.Field("low_s", plan.low_s).Field("high_s", plan.high_s);
+  // The names that scripts know from before they had a unit.
   json.Field("low", plan.low_s).Field("high", plan.high_s);
   json.Field("closed_form_s", plan.estimate.step_s);
-  json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s)).Field("mfu", MfuOf(report, plan));
+  json.Field("tokens_per_s", TokensPerSecond(report, plan.step_s))
+      .Field("mfu", MfuOf(report, plan));
   json.Field("peak_memory_gib", GibFromBytes(plan.memory.peak.total));
   json.Field("device_memory_gib", GibFromBytes(plan.device.Total()));
   json.Field("host_memory_gib", GibFromBytes(plan.host_bytes));
@@ -207,7 +213,8 @@ void CountsJson(const PlanReport& report, JsonWriter& json) {
 Result<std::pair<double, std::string>> ParseWithSuffix(const std::string& option,
                                                        const std::string& text) {
   const std::size_t end = text.find_first_not_of("0123456789.eE+");
-  FT_ASSIGN(const double number, ParseNumber(option, text.substr(0, end), 0, 1e30));
+  FT_ASSIGN(const double number,
+            ParseNumber(option, end == 0 ? text : text.substr(0, end), 0, 1e30));
   return std::pair{number, end == std::string::npos ? std::string() : text.substr(end)};
 }
 
@@ -216,10 +223,10 @@ Result<std::pair<double, std::string>> ParseWithSuffix(const std::string& option
 std::string PlanReportText(const PlanReport& report, const std::string& command) {
   const ForecastContext& context = *report.context;
   const SearchResult& result = report.result;
-  std::string text = fmt::format("{} on {}, {} samples of {} tokens a step\nrates: {}\n\n",
-                                 context.model.name, context.cluster.name,
-                                 report.space->base.global_batch, report.space->base.sequence,
-                                 context.profile_origin);
+  std::string text =
+      fmt::format("{} on {}, {} samples of {} tokens a step\nrates: {}\n\n", context.model.name,
+                  context.cluster.name, report.space->base.global_batch,
+                  report.space->base.sequence, context.profile_origin);
   text += PlansText(report) + BetsText(report);
   text += fmt::format(
       "\n{} plans compared, {} dropped, in {}\nno plan takes less than {}: the best is within "
@@ -268,12 +275,13 @@ std::string PlanReportJson(const PlanReport& report, const std::string& command)
 Result<double> ParseTokens(const std::string& option, const std::string& text) {
   FT_ASSIGN(const auto parsed, ParseWithSuffix(option, text));
   const auto& [number, suffix] = parsed;
-  for (const auto& [name, factor] : {std::pair{"", 1.0}, std::pair{"k", 1e3}, std::pair{"M", 1e6},
-                                     std::pair{"B", 1e9}, std::pair{"G", 1e9}, std::pair{"T", 1e12}}) {
+  for (const auto& [name, factor] :
+       {std::pair{"", 1.0}, std::pair{"k", 1e3}, std::pair{"M", 1e6}, std::pair{"B", 1e9},
+        std::pair{"G", 1e9}, std::pair{"T", 1e12}}) {
     if (suffix == name && number > 0) return number * factor;
   }
-  return Fail(ErrorCode::kInvalidArgument,
-              option + ": \"" + Printable(text) + "\" is no number of tokens; write e.g. 300B or 15T");
+  return Fail(ErrorCode::kInvalidArgument, option + ": \"" + Printable(text) +
+                                               "\" is no number of tokens; write e.g. 300B or 15T");
 }
 
 Result<double> ParseDuration(const std::string& option, const std::string& text) {

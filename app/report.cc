@@ -13,6 +13,7 @@ namespace foretrain {
 namespace {
 
 constexpr int kWorstOps = 10;
+constexpr double kLargeDrift = 0.15;        // of the machine since it was calibrated
 constexpr std::size_t kTimelineRanks = 16;  // lines of a timeline
 
 std::string Percent(const std::optional<double>& value) {
@@ -140,8 +141,8 @@ std::string RankLine(const Timeline& timeline, const StepWindow& window, int wid
 void ClassRows(const ComparisonView& view, std::string& out) {
   Table table({{"op class"},
                {"ops", Align::kRight},
-               {"predicted", Align::kRight},
-               {"measured", Align::kRight},
+               {view.predicted_name, Align::kRight},
+               {view.measured_name, Align::kRight},
                {"error", Align::kRight}});
   for (const ClassPair& sum : view.join.classes) {
     const double error = sum.predicted_s > 0 ? sum.measured_s / sum.predicted_s - 1 : 0;
@@ -174,11 +175,12 @@ void WorstOps(const ComparisonView& view, const std::map<OpId, std::string>& nam
   });
   Table table({{"op"},
                {"count", Align::kRight},
-               {"predicted", Align::kRight},
-               {"measured", Align::kRight},
+               {view.predicted_name, Align::kRight},
+               {view.measured_name, Align::kRight},
                {"difference", Align::kRight}});
   for (std::size_t i = 0; i < sorted.size() && i < kWorstOps; ++i) {
     const auto& [name, sum] = sorted[i];
+    if (sum.measured_s == sum.predicted_s) break;
     table.AddRow({name, std::to_string(sum.count), FormatSeconds(sum.predicted_s),
                   FormatSeconds(sum.measured_s), Signed(sum.measured_s - sum.predicted_s)});
   }
@@ -201,6 +203,19 @@ void Gap(const Attribution& attribution, int step, std::string& out) {
     out += "  More than 3 % of the step is unexplained: do not trust the shares (" +
            FormatPercent(attribution.covered) + " of the ops have a measured time).\n";
   }
+}
+
+// What of the error the machine itself explains; nothing where it is as fast as when calibrated.
+std::string DriftLine(const ComparisonView& view, double error) {
+  const double drift = view.machine_drift;
+  if (drift <= 0 || FormatPercent(std::abs(drift - 1)) == FormatPercent(0)) return "";
+  std::string text = "  the machine's reference product took " +
+                     FormatPercent(std::abs(drift - 1)) + (drift > 1 ? " longer" : " less") +
+                     " than at calibration; divided by that ";
+  text += "the error is " + SignedPercent((1 + error) / drift - 1) + "\n";
+  if (std::abs(drift - 1) < kLargeDrift) return text;
+  return text +
+         "  the rates no longer hold: `foretrain calibrate` on a machine that does nothing else\n";
 }
 
 }  // namespace
@@ -230,7 +245,8 @@ std::string ParametersText(const ParameterCounts& counts) {
   std::string text = FormatCount(counts.all);
   if (counts.trained < counts.all) {
     const double share = static_cast<double>(counts.trained) / static_cast<double>(counts.all);
-    text += ", of which " + FormatCount(counts.trained) + " (" + FormatPercent(share) + ") are trained";
+    text +=
+        ", of which " + FormatCount(counts.trained) + " (" + FormatPercent(share) + ") are trained";
   }
   return FigureLine("parameters", text);
 }
@@ -261,8 +277,7 @@ std::string TimelineText(const Timeline& timeline, int step, int width) {
     out += "  " + std::to_string(shown) + " of " + std::to_string(all) +
            " ranks that are unlike each other\n";
   }
-  return out +
-         "  F forward  B backward  W weight half  R recomputation  u update  " +
+  return out + "  F forward  B backward  W weight half  R recomputation  u update  " +
          (unknown ? "# of no known pass  " : "") + "- communication alone  . idle\n";
 }
 
@@ -272,7 +287,10 @@ void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<N
   OptionalField(json, "mfu", step.mfu);
   OptionalField(json, "hfu", step.hfu);
   OptionalField(json, "bubble", step.bubble);
+  json.Field("compute_s", step.classes.compute_s);
   json.Field("exposed_communication_s", step.classes.exposed_communication_s);
+  json.Field("exposed_copy_s", step.classes.exposed_copy_s);
+  json.Field("host_s", step.classes.host_s).Field("idle_s", step.classes.idle_s);
   OptionalField(json, "overlap", step.overlap);
   WriteMemory(json, peaks);
 }
@@ -280,7 +298,8 @@ void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<N
 std::string ComparisonText(const ComparisonView& view) {
   const auto predicted = Figures(view.predicted);
   const auto measured = Figures(view.measured);
-  Table table({{view.title}, {"predicted", Align::kRight}, {"measured", Align::kRight}});
+  Table table(
+      {{view.title}, {view.predicted_name, Align::kRight}, {view.measured_name, Align::kRight}});
   for (std::size_t i = 0; i < predicted.size(); ++i) {
     table.AddRow({predicted[i].name, predicted[i].text, measured[i].text});
   }
@@ -294,12 +313,7 @@ std::string ComparisonText(const ComparisonView& view) {
   std::string out = table.Text(2);
   const double error = view.measured.time_s / view.predicted.time_s - 1;
   out += "\n  error of the step time  " + SignedPercent(error);
-  if (view.machine_drift > 0) {
-    out += ", " +
-           SignedPercent(view.measured.time_s / view.machine_drift / view.predicted.time_s - 1) +
-           " after dividing by the machine's drift, " + SignedPercent(view.machine_drift - 1);
-  }
-  out += "\n";
+  out += "\n" + DriftLine(view, error);
   if (view.join.op_error)
     out += "  mean error of a compute op " + FormatPercent(*view.join.op_error) + "\n";
   for (const std::string& note : view.notes) out += "  " + note + "\n";
@@ -327,7 +341,12 @@ void WriteComparison(JsonWriter& json, const ComparisonView& view) {
     json.Field("unexplained", view.attribution->unexplained_s);
     json.Field("trusted", view.attribution->Trusted());
   }
-  json.EndObject().Name("notes").BeginArray();
+  json.EndObject().Name("classes").BeginArray();
+  for (const ClassPair& sum : view.join.classes) {
+    json.BeginObject().Field("class", Name(sum.op_class)).Field("ops", sum.ops);
+    json.Field("predicted_s", sum.predicted_s).Field("measured_s", sum.measured_s).EndObject();
+  }
+  json.EndArray().Name("notes").BeginArray();
   for (const std::string& note : view.notes) json.String(note);
   json.EndArray();
 }

@@ -44,6 +44,8 @@ void WriteFigures(JsonWriter& json, const StepMetrics& step, const std::vector<N
 // Predicted against measured.
 struct ComparisonView {
   std::string title;
+  // Of the columns: "run 2" where the other is no forecast.
+  std::string predicted_name = "predicted", measured_name = "measured";
   StepMetrics predicted, measured;
   std::vector<NamedPeak> predicted_peaks, measured_peaks;
   RunJoin join;

@@ -121,9 +121,15 @@ int Run(int argc, char** argv) {
     return Usage(app, error, argc, argv, commands);
   }
   const Result<Exit> result = chosen->Run();
-  std::fflush(stdout);
-  if (!result.has_value()) return Fail(result.error(), chosen->json());
-  return static_cast<int>(*result);
+  const int end =
+      result.has_value() ? static_cast<int>(*result) : Fail(result.error(), chosen->json());
+  // Whoever reads the answer must not take a part of it for the whole.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fputs("foretrain: what is printed was cut short: standard output cannot be written\n",
+               stderr);
+    return end == 0 ? static_cast<int>(Exit::kFault) : end;
+  }
+  return end;
 }
 
 }  // namespace

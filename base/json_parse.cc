@@ -74,13 +74,16 @@ class JsonBuilder final : public Events {
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // The library's text ends in what it expected: "...: syntax error while parsing value - ...".
+    if (Trim(text_).empty()) return Stop(ErrorCode::kCorruptInput, "is empty; it holds no JSON");
+    // "[json...] parse error at line 1, column 2: syntax error while parsing value - REASON".
     const std::string_view what = error.what();
-    const std::size_t reason = what.rfind(": ");
-    return Stop(
-        ErrorCode::kCorruptInput,
-        Place(position) + ": " +
-            Printable(reason == std::string_view::npos ? what : what.substr(reason + 2), 200));
+    const std::size_t place = what.find(": "), dash = what.find(" - ");
+    std::string_view reason = place == std::string_view::npos ? what : what.substr(place + 2);
+    if (dash != std::string_view::npos) reason = what.substr(dash + 3);
+    return Stop(ErrorCode::kCorruptInput,
+                Place(position) + ": is no JSON" +
+                    (position >= text_.size() ? ", or was cut off here: " : ": ") +
+                    Printable(reason, 200));
   }
 
   Result<JsonValue> Finish(bool parsed) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -170,7 +172,18 @@ Result<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::string& p
   return std::make_unique<PosixReadableFile>(path, std::move(descriptor), info.st_size);
 }
 
-Result<void> PosixFileSystem::Rename(const std::string& from, const std::string& to) {
+Result<void> PosixFileSystem::Rename(const std::string& from, const std::string& link_or_file) {
+  // A device, a FIFO or a link of the user's (/dev/stdout is one) must not make way for a file.
+  struct stat info {};
+  std::string to = link_or_file;
+  if (lstat(to.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    const std::unique_ptr<char, decltype(&free)> real(realpath(to.c_str(), nullptr), &free);
+    if (real != nullptr) to = real.get();
+  }
+  if (stat(to.c_str(), &info) == 0 && KindOf(info) == FileKind::kOther) {
+    return Fail(ErrorCode::kInvalidArgument,
+                Printable(link_or_file, 512) + ": is not a regular file, and is left alone");
+  }
   if (rename(from.c_str(), to.c_str()) != 0) {
     return SystemError(from, ("renaming to " + Printable(to, 512)).c_str(), errno);
   }

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <vector>
 
 #include "app/commands/commands.h"
+#include "app/longest_ops.h"
 #include "app/recording_notes.h"
 #include "app/report.h"
+#include "app/search_watch.h"
 #include "app/stored_runs.h"
+#include "app/what_to_try.h"
 #include "base/json.h"
 #include "base/table.h"
 #include "base/units.h"
@@ -84,20 +88,25 @@ class Analyze final : public Command {
   }
 
   Result<Exit> Run() override {
+    if (step_ < -1) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--step: " + std::to_string(step_) + " is no step; -1 takes the median one");
+    }
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(RunPair pair, LoadPair(reader, run_, 0));
     const StoredRun& run = pair.measured ? *pair.measured : *pair.predicted;
     std::string title = run.info.label;  // of a trace, which does not say what was trained
     MetricOptions options;
     CommunicationGroups groups;
+    std::optional<StoredContext> stored;  // none: a trace, of no known plan
     if (run.info.kind != RunKind::kImported) {
-      FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
+      FT_ASSIGN(stored, ContextOf(reader, run));
       const bool forecast = run.info.kind == RunKind::kPredicted;
       // A forecast is its last, steady step.
       const int steps = forecast ? 100 : WarmupSteps(run.timeline);
-      options = MetricOptionsFor(stored.context, stored.plan, steps);
-      groups = CommunicationGroupsOf(stored.plan);
-      title = stored.context.model.name + ", " + foretrain::Describe(stored.plan);
+      options = MetricOptionsFor(stored->context, stored->plan, steps);
+      groups = CommunicationGroupsOf(stored->plan);
+      title = stored->context.model.name + ", " + foretrain::Describe(stored->plan);
     }
     const Metrics metrics = ComputeMetrics(run.timeline, options);
     if (!metrics.overall) {
@@ -114,15 +123,27 @@ class Analyze final : public Command {
                       std::to_string(metrics.steps.back().step));
     }
     const Waits waits = WaitsOf(run, options.pipelines, groups, metrics);
-    if (json_) {
-      PrintJson(run, metrics, waits);
-      return Exit::kDone;
+    if (!json_) Print(run, title, metrics, TextOf(waits));
+    std::fflush(stdout);  // what follows may take seconds
+    std::optional<Result<TriedChanges>> tried;
+    if (stored) {
+      tried = TrySingleChanges(stored->context.model, stored->context.costs, stored->plan,
+                               SearchThreads());
     }
-    Print(run, title, metrics, TextOf(waits));
+    if (json_) {
+      PrintJson(run, metrics, waits, tried && tried->has_value() ? &**tried : nullptr);
+    } else if (tried) {
+      PrintTried(run, metrics, *tried);
+    }
     return Exit::kDone;
   }
 
  private:
+  // The step that is drawn.
+  int StepOf(const Metrics& metrics) const {
+    return step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
+  }
+
   // `waits`: as text.
   void Print(const StoredRun& run, const std::string& title, const Metrics& metrics,
              const std::string& waits) const {
@@ -154,7 +175,10 @@ class Analyze final : public Command {
                                  : "  memory was not recorded (--capture launches)\n";
     std::fputs(run.timeline.memory.empty() ? none : MemoryText(PeaksOf(metrics)).c_str(), stdout);
     std::puts("");
-    const int step = step_ >= 0 ? static_cast<int>(step_) : metrics.overall->step;
+    const int step = StepOf(metrics);
+    const std::vector<OpGroup> ops = LongestOps(run.timeline, step);
+    std::fputs(LongestOpsText(ops, metrics.overall->time_s).c_str(), stdout);
+    if (!ops.empty()) std::puts("");
     std::fputs(TimelineText(run.timeline, step, kTimelineWidth).c_str(), stdout);
   }
 
@@ -162,7 +186,7 @@ class Analyze final : public Command {
   Waits WaitsOf(const StoredRun& run, const std::vector<Pipeline>& pipelines,
                 const CommunicationGroups& groups, const Metrics& metrics) const {
     Waits waits;
-    waits.step = static_cast<std::int32_t>(step_ >= 0 ? step_ : metrics.overall->step);
+    waits.step = static_cast<std::int32_t>(StepOf(metrics));
     waits.bubble = CausesOfBubbles(run.timeline, pipelines, metrics.bubbles, waits.step);
     const bool together = run.info.kind == RunKind::kPredicted;
     waits.exposed = ExposedPartsOf(run.timeline, groups, waits.step, together);
@@ -172,7 +196,21 @@ class Analyze final : public Command {
     return waits;
   }
 
-  static void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits) {
+  static void PrintTried(const StoredRun& run, const Metrics& metrics,
+                         const Result<TriedChanges>& tried) {
+    if (!tried.has_value()) {
+      std::printf("\nwhat to try: nothing was forecast: %s\n", tried.error().message.c_str());
+      return;
+    }
+    std::printf("\n%s",
+                WhatToTryText(*tried, *metrics.overall, run.info.kind != RunKind::kPredicted,
+                              !run.timeline.spans.empty())
+                    .c_str());
+  }
+
+  // `tried`: may be null.
+  static void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
+                        const TriedChanges* tried) {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteFigures(json, *metrics.overall, PeaksOf(metrics));
@@ -185,7 +223,10 @@ class Analyze final : public Command {
           .Field("step", value.step);
       json.Field("value", value.value).EndObject();
     }
-    std::puts(json.EndArray().EndObject().Take().c_str());
+    json.EndArray();
+    WriteLongestOps(json, LongestOps(run.timeline, StepOf(metrics)));
+    if (tried != nullptr) WriteWhatToTry(json, *tried);
+    std::puts(json.EndObject().Take().c_str());
   }
 
   std::string store_ = kDefaultStore;

@@ -8,6 +8,7 @@
 #include "app/device_choice.h"
 #include "app/forecast_bench.h"
 #include "app/forecasting.h"
+#include "app/output_file.h"
 #include "app/search_bench.h"
 #include "app/simulate_bench.h"
 #include "app/stop_signal.h"
@@ -66,6 +67,7 @@ class Bench final : public Command {
   }
 
   Result<Exit> Run() override {
+    FT_TRY(CheckOutputFile("--record", record_));
     if (search_) return BenchSearch();
     if (simulate_) return BenchSimulate();
     if (steps_ < 0 || steps_ > 100'000) {

@@ -1,19 +1,27 @@
 #include "app/calibration.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "app/commands/commands.h"
 #include "app/device_choice.h"
 #include "app/forecasting.h"
 #include "app/local_gpu.h"
+#include "app/output_file.h"
+#include "base/file_system.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "runtime/nccl/nccl_world.h"
 #include "sim/cost/cost_model.h"
 
 namespace foretrain {
 namespace {
+
+constexpr const char* kDefaultNvmeFolder = "/tmp";
 
 class CalibrateCommand final : public Command {
  public:
@@ -46,6 +54,7 @@ class CalibrateCommand final : public Command {
   }
 
   Result<Exit> Run() override {
+    FT_TRY(CheckOptions());
     CalibrationRequest request;
     request.seconds = seconds_;
     FT_ASSIGN(const DeviceChoice device, device_.Choose());
@@ -78,6 +87,24 @@ class CalibrateCommand final : public Command {
   }
 
  private:
+  // What would only show after the time that is asked for.
+  Result<void> CheckOptions() const {
+    if (!(seconds_ > 0) || !std::isfinite(seconds_)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--seconds: {} is no time; give a number above 0", seconds_));
+    }
+    FT_TRY(CheckOutputFile("--out", out_));
+    PosixFileSystem files;
+    FT_ASSIGN(const FileInfo disk, files.Stat(nvme_folder_));
+    // The default may be missing: forecasts then have a disk's usual rates.
+    if (nvme_folder_ != kDefaultNvmeFolder && disk.kind != FileKind::kDirectory) {
+      return Fail(ErrorCode::kInvalidArgument, "--nvme: " + Printable(nvme_folder_, 512) +
+                                                   " is no folder; name one on the disk to "
+                                                   "measure");
+    }
+    return {};
+  }
+
   // All GPUs, for what they tell each other; without NCCL one GPU is measured.
   static void JoinGpus(int count, CalibrationRequest& request) {
     const auto nccl = LoadNccl();
@@ -145,7 +172,7 @@ class CalibrateCommand final : public Command {
   DeviceFlag device_;
   std::int64_t ranks_ = 0;
   double seconds_ = 20;
-  std::string nvme_folder_ = "/tmp";
+  std::string nvme_folder_ = kDefaultNvmeFolder;
   std::string cap_copy_, cap_nvme_;
   std::string out_;
 };

@@ -63,7 +63,7 @@ class Clusters final : public Command {
     Table table({{"name"},
                  {"memory", Align::kRight},
                  {"bandwidth", Align::kRight},
-                 {"bf16", Align::kRight},
+                 {"16 bits", Align::kRight},
                  {"fp8", Align::kRight},
                  {"fp4", Align::kRight},
                  {"links", Align::kLeft, 34},
@@ -85,7 +85,8 @@ class Clusters final : public Command {
     }
     std::fputs(table.Text().c_str(), stdout);
     std::puts(
-        "\nPeaks are dense and as published (bf16: fp16 where there is no bf16); rates of links, "
+        "\nPeaks are dense and as published (16 bits: bf16, or fp16 where there is no bf16); rates "
+        "of links, "
         "PCIe "
         "and "
         "network are a device's, per direction.\nThe network is what is assumed where --nic says "
@@ -106,6 +107,7 @@ class Clusters final : public Command {
       json.EndArray().Field("memory_gib", GibFromBytes(device.memory_bytes));
       json.Field("memory_bytes_per_s", device.memory_bytes_per_s);
       json.Field("bf16_flop_per_s", device.bf16_flop_per_s);
+      json.Field("fp16_flop_per_s", device.fp16_flop_per_s);
       json.Field("fp32_flop_per_s", device.fp32_flop_per_s);
       json.Field("fp8_flop_per_s", device.fp8_flop_per_s);
       json.Field("fp4_flop_per_s", device.fp4_flop_per_s);

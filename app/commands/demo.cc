@@ -5,6 +5,7 @@
 #include "app/commands/commands.h"
 #include "app/compared_runs.h"
 #include "app/embedded_data.h"
+#include "app/output_file.h"
 #include "app/report.h"
 #include "app/training.h"
 #include "base/file_system.h"
@@ -43,15 +44,20 @@ class Demo final : public Command {
   }
 
   Result<Exit> Run() override {
+    // What is given is looked at before a minute of work.
+    PosixFileSystem files;
+    if (!data_.empty()) {
+      FT_TRY(files.Open(data_));
+    }
+    FT_TRY(CheckOutputFile("--screenshot", screenshot_));
+    FT_ASSIGN(const auto store, Store::Open(store_));
     if (data_.empty()) {
       data_ = store_ + ".txt";
-      PosixFileSystem files;
       FT_TRY(WriteFileAtomically(files, data_, DemoText()));
     }
     FT_TRY(Measure());
     FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_));
     FT_ASSIGN(const Plan plan, Choose(context));
-    FT_ASSIGN(const auto store, Store::Open(store_));
     FT_ASSIGN(const TrainingResult trained, TrainPlan(*store, context, plan));
     FT_TRY(store->Close());
     return Report(context, plan, trained);

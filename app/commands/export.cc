@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "app/commands/commands.h"
+#include "app/output_file.h"
 #include "app/stored_runs.h"
 #include "base/file_system.h"
 #include "base/json.h"
@@ -24,6 +25,7 @@ class Export final : public Command {
   }
 
   Result<Exit> Run() override {
+    FT_TRY(CheckOutputFile("--out", out_));
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(const RunPair pair, LoadPair(reader, run_, against_));
     std::vector<RunId> runs;

@@ -59,13 +59,15 @@ class FitCommand final : public Command {
                               fmt::join(field.choices, ", ")));
     }
     if (sequence_ < 1 || sequence_ > kMaxModelCount) {
-      return Fail(ErrorCode::kInvalidArgument, "--sequence: give 1 or more tokens");
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--sequence: {} is outside 1 to {}", sequence_, kMaxModelCount));
     }
     SearchWatch watch(!json_);
     ClusterSpec cluster;
     for (const std::string_view name : Split(models_, ',')) {
       ModelFlags flags;
       flags.model = std::string(Trim(name));
+      flags.option = "--models";
       FT_ASSIGN(const ForecastContext context, MakeContext(flags, cluster_));
       cluster = context.cluster;
       for (const TrainingMethod method : methods) {
@@ -126,8 +128,7 @@ class FitCommand final : public Command {
       table.AddRow({row.model, MethodName(row.method), std::to_string(row.fit.sequence),
                     FormatSi(row.fit.tokens_per_s, ""),
                     Bar(estimate.memory_bytes, cluster.device.memory_bytes),
-                    estimate.host_bytes > 0 ? Bar(estimate.host_bytes, host) : "",
-                    row.fit.breaks});
+                    estimate.host_bytes > 0 ? Bar(estimate.host_bytes, host) : "", row.fit.breaks});
     }
     std::fputs(table.Text().c_str(), stdout);
     std::puts("");

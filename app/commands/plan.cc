@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -12,6 +15,8 @@
 
 namespace foretrain {
 namespace {
+
+constexpr std::int64_t kMostTop = 1000;
 
 class PlanCommand final : public Command {
  public:
@@ -43,13 +48,17 @@ class PlanCommand final : public Command {
   }
 
   Result<Exit> Run() override {
-    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
-    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
     PlanReport report;
     FT_TRY(ReadGoal(report.goal));
+    if (top_ < 1 || top_ > kMostTop) {
+      return Fail(ErrorCode::kInvalidArgument, "--top: " + std::to_string(top_) +
+                                                   " is outside 1 to " + std::to_string(kMostTop));
+    }
+    FT_ASSIGN(const std::optional<Preset> preset, plan_.ResolvePreset());
+    FT_ASSIGN(const ForecastContext context, MakeContext(model_, cluster_, preset));
     SearchOptions options;
     options.ranks = context.cluster.Devices();
-    options.simulated = static_cast<int>(std::clamp<std::int64_t>(top_, 1, 1000));
+    options.simulated = static_cast<int>(top_);
     FT_ASSIGN(const SearchSpace space, ChoicesOf(plan_, context.model, context.cluster));
     SystemClock clock;
     const std::int64_t start_ns = clock.MonotonicNs();
@@ -61,15 +70,14 @@ class PlanCommand final : public Command {
       FT_ASSIGN(report.result, std::move(result));
       report.seconds = static_cast<double>(clock.MonotonicNs() - start_ns) * 1e-9;
       FT_ASSIGN(const std::vector<int> counts, Counts(context, report.goal));
-      auto compared =
-          CompareDeviceCounts(context.model, context.costs, space.base, counts, options.threads,
-                              options.cancelled);
+      auto compared = CompareDeviceCounts(context.model, context.costs, space.base, counts,
+                                          options.threads, options.cancelled);
       if (!compared && watch.Cancelled()) return ExitOfSignal(StopSignal());
       FT_ASSIGN(report.counts, std::move(compared));
     }
     if (sensitivity_) {
-      FT_ASSIGN(report.sensitivity, SensitivityOf(context.model, report.result.plans.front().plan,
-                                                  context.costs));
+      FT_ASSIGN(report.sensitivity,
+                SensitivityOf(context.model, report.result.plans.front().plan, context.costs));
     }
     report.context = &context;
     report.space = &space;
@@ -93,7 +101,10 @@ class PlanCommand final : public Command {
                     "--deadline " + deadline_ + ": of how many --tokens? give both");
       }
     }
-    if (price_ < 0) return Fail(ErrorCode::kInvalidArgument, "--price: give 0 or more");
+    if (!std::isfinite(price_) || price_ < 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--price: {} is no price; give 0 or more", price_));
+    }
     goal.price = price_;
     return {};
   }
@@ -103,10 +114,16 @@ class PlanCommand final : public Command {
     std::vector<int> counts;
     if (!devices_.empty()) {
       FT_ASSIGN(const std::vector<std::int64_t> list, ParseIntegerList("--devices", devices_, {}));
-      for (const std::int64_t count : list) counts.push_back(static_cast<int>(count));
+      for (const std::int64_t count : list) {
+        if (count < 1 || count > kMaxRanks) {
+          return Fail(ErrorCode::kInvalidArgument,
+                      fmt::format("--devices: {} is outside 1 to {}", count, kMaxRanks));
+        }
+        counts.push_back(static_cast<int>(count));
+      }
     } else if (goal.deadline_s > 0) {
-      for (int nodes = std::max(1, context.cluster.nodes / 8);
-           nodes <= context.cluster.nodes * 8; nodes *= 2) {
+      for (int nodes = std::max(1, context.cluster.nodes / 8); nodes <= context.cluster.nodes * 8;
+           nodes *= 2) {
         counts.push_back(nodes * context.cluster.devices_per_node);
       }
     }

@@ -175,6 +175,8 @@ class Predict final : public Command {
     WriteMoved(json, OffloadFiguresOf(forecast.program).moved);
     const ForecastInterval interval =
         ForecastIntervalOf(forecast.simulation.step_s, forecast.relative_error);
+    json.Field("low_s", interval.low_s).Field("high_s", interval.high_s);
+    // The names that scripts know from before they had a unit.
     json.Field("low", interval.low_s).Field("high", interval.high_s);
     json.Field("relative_error", forecast.relative_error).Field("fits", Fits());
     json.Field("forecast_alone", WhyNotExecuted(context.model));

@@ -20,7 +20,7 @@ class Presets final : public Command {
     arguments.Footer(
         "predict, plan and train take a preset; options given beside it overrule it:\n"
         "  foretrain predict --model llama3-8b --cluster 2x8xh100 --preset megatron-sp\n"
-        "  foretrain plan --model gpt2-1.5b --cluster 1x8xa100 --preset torchtitan --zero 2,3");
+        "  foretrain plan --model gpt2-1558m --cluster 1x8xa100 --preset torchtitan --zero 2,3");
   }
 
   Result<Exit> Run() override {

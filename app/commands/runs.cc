@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include "app/commands/commands.h"
 #include "app/stored_runs.h"
@@ -26,10 +27,11 @@ class Runs final : public Command {
   }
 
   Result<Exit> Run() override {
-    if (delete_ > 0) FT_TRY(DeleteRun(store_, delete_));
-    if (pin_ > 0) FT_TRY(SetPinned(store_, pin_, true));
-    if (unpin_ > 0) FT_TRY(SetPinned(store_, unpin_, false));
-    if (rename_ > 0) FT_TRY(RenameRun(store_, rename_, label_));
+    FT_TRY(CheckOptions());
+    if (delete_ != 0) FT_TRY(DeleteRun(store_, delete_));
+    if (pin_ != 0) FT_TRY(SetPinned(store_, pin_, true));
+    if (unpin_ != 0) FT_TRY(SetPinned(store_, unpin_, false));
+    if (rename_ != 0) FT_TRY(RenameRun(store_, rename_, label_));
     FT_ASSIGN(const StoreReader reader, StoreReader::Open(store_));
     FT_ASSIGN(const std::vector<RunInfo> runs, reader.ListRuns());
     json_ ? PrintJson(runs) : PrintTable(runs);
@@ -37,6 +39,31 @@ class Runs final : public Command {
   }
 
  private:
+  // One change at a time, so that none is made where another is refused.
+  Result<void> CheckOptions() const {
+    std::string given;
+    for (const auto& [option, run] :
+         {std::pair{"--delete", delete_}, std::pair{"--pin", pin_}, std::pair{"--unpin", unpin_},
+          std::pair{"--rename", rename_}}) {
+      if (run == 0) continue;
+      if (run < 0) {
+        return Fail(ErrorCode::kInvalidArgument, std::string(option) + ": " + std::to_string(run) +
+                                                     " is no run; give a number of the list");
+      }
+      if (!given.empty()) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    given + " and " + option + ": nothing was changed; give one of them");
+      }
+      given = option;
+    }
+    if ((rename_ != 0) == label_.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  rename_ != 0 ? "--rename " + std::to_string(rename_) + ": give its new --label"
+                               : "--label: of which run? Give --rename N with it");
+    }
+    return {};
+  }
+
   static std::string Time(std::int64_t unix_ns) {
     const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
     std::tm parts{};

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -189,7 +191,7 @@ class TrainCommand final : public Command {
     const LearningRate& rate = options_.learning_rate;
     if (!std::isfinite(rate.peak) || rate.peak < 0) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "--lr: " + std::to_string(rate.peak) + " is no rate; give 0 or more, e.g. 3e-4");
+                  fmt::format("--lr: {} is no rate; give 0 or more, e.g. 3e-4", rate.peak));
     }
     if (rate.warmup < 0) {
       return Fail(ErrorCode::kInvalidArgument,

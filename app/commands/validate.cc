@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "app/commands/commands.h"
+#include "app/output_file.h"
 #include "app/stop_signal.h"
 #include "app/validation_report.h"
 #include "base/file_system.h"
@@ -40,8 +41,9 @@ class Validate final : public Command {
     arguments.Option("--learn", learn_, "even|odd|all",
                      "Fit the device profile's constants to rows with such a number in their id "
                      "first, and score the others; all: score those fitted to");
-    arguments.Option("--profile", profile_, "FILE",
-                     "With --learn: write the learned profile of the largest machine among the rows");
+    arguments.Option(
+        "--profile", profile_, "FILE",
+        "With --learn: write the learned profile of the largest machine among the rows");
     arguments.Option("--threads", threads_, "N", "Rows forecast at once; 0: one a core");
     DeclareJson(arguments);
     arguments.Footer(
@@ -49,6 +51,8 @@ class Validate final : public Command {
   }
 
   Result<Exit> Run() override {
+    FT_TRY(CheckOutputFile("--out", out_));
+    FT_TRY(CheckOutputFile("--profile", profile_));
     const StopSignals signals;
     if (files_.empty()) {
       return Fail(ErrorCode::kInvalidArgument,

@@ -8,6 +8,7 @@
 #include "sim/memory/device_overhead.h"
 #include "sim/program/blocks/block_builder.h"
 #include "sim/program/blocks/blocks.h"
+#include "sim/program/lower/sharding.h"
 #include "sim/program/precision.h"
 #include "sim/search/balance.h"
 
@@ -19,6 +20,15 @@ std::size_t At(int index) { return static_cast<std::size_t>(index); }
 // Whether memory depends on the order of the whole step.
 bool WalksMemory(const Plan& plan) {
   return plan.StepsOverlap() || plan.gather_bytes > 0 || plan.unsharded_bytes > 0;
+}
+
+// Whether whole gradients of a micro-batch may be there while the slot runs: it makes some, or
+// another chunk has. Those that leave the device may stay until the next ones do.
+bool HasWholeGradients(const Plan& plan, const Moment& moment) {
+  const bool makes = moment.pass == kB || moment.pass == kW || moment.paired;
+  const bool kept = GradientsAreAway(plan) || HeadForwardMakesGradients(plan);
+  return makes || kept ||
+         std::any_of(moment.open.begin(), moment.open.end(), [](int open) { return open > 0; });
 }
 
 MemoryParts StatePartsOf(const StateFigures& state) {
@@ -109,8 +119,7 @@ Evaluation Evaluator::Evaluate(const Plan& plan) {
   return out;
 }
 
-std::vector<Evaluator::RankSeconds> Evaluator::SecondsOfRanks(const Plan& plan,
-                                                              Evaluation& out) {
+std::vector<Evaluator::RankSeconds> Evaluator::SecondsOfRanks(const Plan& plan, Evaluation& out) {
   out = Evaluate(plan);  // fills in the classes of its chunks
   std::vector<RankSeconds> ranks;
   for (const PipelineForm::Rank& rank : pipelines_.Find(plan).ranks()) {
@@ -351,7 +360,7 @@ void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
         const ClassFigures& figures = classes_[At(rank.chunks[c])];
         held += moment.in_flight[c] * figures.saved + moment.owed[c] * figures.owed;
       }
-      std::int64_t open = 0;
+      std::int64_t open = HasWholeGradients(plan, moment) ? state.whole_gradient_bytes : 0;
       for (std::size_t c = 0; c < state.shared_gradient_bytes.size(); ++c) {
         if (c < moment.open.size()) open += moment.open[c] * state.shared_gradient_bytes[c];
       }
@@ -365,8 +374,7 @@ void Evaluator::FindMemory(const Plan& plan, const PipelineForm& pipeline, Evalu
         held_then = held;
       }
     }
-    const std::int64_t copies =
-        state.gathered_bytes * (plan.prefetch_depth + 1) + state.whole_gradient_bytes;
+    const std::int64_t copies = state.gathered_bytes * (plan.prefetch_depth + 1);
     const std::int64_t total = Total(state.device) + fullest + copies + early;
     if (r > 0 && total <= out.memory_bytes) continue;
     out.memory_bytes = total;

@@ -86,7 +86,7 @@ PipelineForm::PipelineForm(const ModelSpec& model, const Plan& plan)
     : shape_{plan.pp, static_cast<int>(plan.MicroBatches()), plan.vpp},
       schedule_(plan.schedule),
       overlaps_(plan.StepsOverlap()),
-      receives_ahead_(plan.pp > 1 && plan.schedule != ScheduleKind::kGpipe &&
+      receives_ahead_(plan.Stages() > 1 && plan.schedule != ScheduleKind::kGpipe &&
                       plan.schedule != ScheduleKind::k1f1b) {
   for (int pp = 0; pp < plan.pp; ++pp) {
     const Stage stage = StageOf(model, plan, pp);

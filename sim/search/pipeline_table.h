@@ -63,7 +63,8 @@ class PipelineForm {
   const std::vector<Rank>& ranks() const { return ranks_; }
   // Of each composition, a rank that has it.
   const std::vector<int>& examples() const { return examples_; }
-  // Whether boundary tensors may come while others of their kind wait to be read.
+  // Whether boundary tensors may come, from another rank or another chunk, while others of their
+  // kind wait to be read.
   bool receives_ahead() const { return receives_ahead_; }
 
   // Seconds from first forward to last backward, by the class of chunks. The way through the slots

@@ -141,7 +141,7 @@ class Buckets {
     for (const int block : context_.stage.blocks) {
       const auto kind = static_cast<std::size_t>(context_.stage.KindOf(block));
       ++blocks[kind];
-      std::int64_t gathered = 0, whole = 0;
+      std::int64_t gathered = 0;
       for (const int number : context_.BucketsOf(block)) {
         const Bucket& bucket = context_.BucketAt(number);
         const double share = 1.0 / sharers[static_cast<std::size_t>(number)];
@@ -154,18 +154,43 @@ class Buckets {
         }
         if (sharding_.each_micro_batch && !bucket.frozen) {
           out.reduce_s[kind] += ReduceSeconds(bucket) * share;
-          if (IsWholeForOne(plan_, bucket) && shared_.count(number) == 0)
-            whole += BytesIn(bucket.sums, bucket.elements);
         }
       }
       out.gathered_bytes = std::max(out.gathered_bytes, gathered);
-      out.whole_gradient_bytes = std::max(out.whole_gradient_bytes, whole);
     }
+    out.whole_gradient_bytes = MostWholeGradients();
     for (std::size_t kind = 0; kind < kBlockKindCount; ++kind) {
       if (blocks[kind] == 0) continue;
       out.gather_s[kind] /= blocks[kind];
       out.reduce_s[kind] /= blocks[kind];
     }
+  }
+  // A backward makes a bucket's gradients at the last block that shares it and is done with them at
+  // the first, so that those of a table that embedding and head share lie beside each layer's.
+  std::int64_t MostWholeGradients() const {
+    if (!sharding_.each_micro_batch) return 0;
+    std::set<int> made;
+    std::int64_t now = 0, most = 0;
+    const std::vector<std::vector<int>>& of_block = context_.layout.buckets_of_block;
+    std::vector<int> blocks_left(context_.layout.buckets.size(), 0);
+    for (const auto& buckets : of_block) {
+      for (const int number : buckets) ++blocks_left[static_cast<std::size_t>(number)];
+    }
+    for (auto buckets = of_block.rbegin(); buckets != of_block.rend(); ++buckets) {
+      const auto bytes = [&](int number) {
+        const Bucket& bucket = context_.BucketAt(number);
+        const bool counts = !bucket.frozen && IsWholeForOne(plan_, bucket);
+        return counts && shared_.count(number) == 0 ? BytesIn(bucket.sums, bucket.elements) : 0;
+      };
+      for (const int number : *buckets) {
+        if (made.insert(number).second) now += bytes(number);
+      }
+      most = std::max(most, now);
+      for (const int number : *buckets) {
+        if (--blocks_left[static_cast<std::size_t>(number)] == 0) now -= bytes(number);
+      }
+    }
+    return most;
   }
   void AddShared(StateFigures& out) {
     if (!sharding_.each_micro_batch) return;

@@ -24,8 +24,9 @@ struct StateFigures {
   CategoryBytes device{};
   std::int64_t host_bytes = 0;  // pinned or not
   std::int64_t nvme_bytes = 0;
-  // Of the largest block: parameters gathered for one use with what is on the wire, and whole
-  // gradients of one micro-batch but for shared_gradient_bytes; 0 where there are none.
+  // Parameters gathered for one use of the largest block with what is on the wire; whole gradients
+  // of one micro-batch that are there at once, but for shared_gradient_bytes. 0 where there are
+  // none.
   std::int64_t gathered_bytes = 0;
   std::int64_t whole_gradient_bytes = 0;
   // Whole gradients of one micro-batch in buckets that blocks of chunks up to c share with those of

@@ -174,9 +174,9 @@ Result<ClusterSpec> LocalCluster(int cores, std::int64_t memory_bytes, int ranks
   cluster.is_cpu = true;
   cluster.cores = cores;
   cluster.host_memory_bytes = memory_bytes;
-  cluster.assumptions = fmt::format(
-      "{} rank{} share {} cores and the memory of this machine; rates are unknown until calibrated",
-      ranks, ranks == 1 ? "" : "s", cores);
+  cluster.assumptions =
+      fmt::format("{} rank{} share{} {} core{} and the memory of this machine", ranks,
+                  ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", cores, cores == 1 ? "" : "s");
   FT_TRY(ValidateCluster(cluster));
   return cluster;
 }

@@ -122,7 +122,8 @@ TEST(BadInput, NamesOptionAndValueThatIsNoNumber) {
        {std::pair{"--steps x", "--steps: \"x\" is not a number"}, std::pair{"--steps 0", "below 1"},
         std::pair{"--lr -1", "--lr: -1"}, std::pair{"--lr nan", "--lr: nan"},
         std::pair{"--warmup -4", "--warmup: -4"}, std::pair{"--timeout 0s", "--timeout: \"0s\""},
-        std::pair{"--capture some", "off, launches, full"}, std::pair{"--init", "--init: FILE is missing"}}) {
+        std::pair{"--capture some", "off, launches, full"},
+        std::pair{"--init", "--init: FILE is missing"}}) {
     const ProgramEnd end = RunForetrain(folder.path(), train + option);
     EXPECT_EQ(end.code, 2) << option;
     EXPECT_THAT(end.errors, HasSubstr(says)) << option;
@@ -141,6 +142,96 @@ TEST(BadInput, NamesStepsAndSharesThatAreNone) {
   EXPECT_EQ(share.code, 2);
   EXPECT_THAT(share.errors, HasSubstr("write 3%"));
   EXPECT_EQ(RunForetrain(folder.path(), "compare --fail-above 1000000%").code, 0);
+}
+
+struct Refusal {
+  const char* arguments;
+  const char* named;  // a part of the sentence
+};
+
+TEST(BadInput, NamesOptionAndValueThatIsOutOfRange) {
+  const TemporaryFolder folder;
+  for (const Refusal& one : {Refusal{"predict --micro-batch 0", "micro_batch 0: must be from 1"},
+                             {"predict --max-memory 0", "--max-memory: \"0\""},
+                             {"plan --top 0", "--top: 0 is outside 1 to 1000"},
+                             {"plan --top -1", "--top: -1"},
+                             {"plan --tokens nan", "--tokens: \"nan\""},
+                             {"plan --tokens 1T --price nan", "--price: nan"},
+                             {"plan --tokens 1T --price -2", "--price: -2"},
+                             {"plan --devices 0", "--devices: 0 is outside 1"},
+                             {"fit --models nope", "--models: model \"nope\""},
+                             {"fit --sequence 0", "--sequence: 0 is outside 1"},
+                             {"calibrate --seconds nan", "--seconds: nan"},
+                             {"calibrate --nvme missing", "--nvme: missing is no folder"},
+                             {"analyze --step -7", "--step: -7"},
+                             {"train --data x --lr -1", "--lr: -1 is no rate"}}) {
+    const ProgramEnd end = RunForetrain(folder.path(), one.arguments);
+    EXPECT_EQ(end.code, 2) << one.arguments;
+    EXPECT_THAT(end.errors, HasSubstr(one.named)) << one.arguments;
+  }
+}
+
+TEST(BadInput, TakesNoFileForTheNameOfAModel) {
+  const TemporaryFolder folder;
+  for (const auto& [text, named] : {std::pair{"", "is empty"},
+                                    {"[]", "is no JSON object; give a config.json"},
+                                    {"llama3-8b", "is no JSON: "}}) {
+    folder.Write("config.json", text);
+    const ProgramEnd end = RunForetrain(folder.path(), "predict --model ./config.json");
+    EXPECT_EQ(end.code, 2);
+    EXPECT_THAT(end.errors, AllOf(HasSubstr("./config.json: "), HasSubstr(named)));
+  }
+}
+
+TEST(BadInput, IsFoundBeforeLongWork) {
+  const TemporaryFolder folder;
+  const std::string table = folder.Write("runs.csv", "id\n");
+  for (const char* arguments :
+       {"calibrate --out no/folder.json", "demo --screenshot no/folder.png",
+        "bench --forecast --record no/folder.md", "export --out no/folder.json",
+        "validate runs.csv --out no/folder.csv"}) {
+    const ProgramEnd end = RunForetrain(folder.path(), arguments);
+    EXPECT_EQ(end.code, 3) << arguments;
+    EXPECT_THAT(end.errors, AllOf(HasSubstr("no/folder"), HasSubstr("there is no folder no")))
+        << arguments;
+    EXPECT_EQ(end.output, "") << arguments;
+  }
+  const ProgramEnd data = RunForetrain(folder.path(), "demo --data missing.txt");
+  EXPECT_EQ(data.code, 2);
+  EXPECT_THAT(data.errors, HasSubstr("missing.txt"));
+  EXPECT_EQ(data.output, "");
+}
+
+TEST(BadInput, LeavesADeviceAlone) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunCommand(folder.path(),
+                                    "mkfifo pipe && $FORETRAIN calibrate --seconds 1 --out pipe; "
+                                    "e=$?; test -p pipe || exit 9; exit $e");
+  EXPECT_EQ(end.code, 3);
+  EXPECT_THAT(end.errors, HasSubstr("pipe: is not a regular file"));
+}
+
+TEST(BadInput, ChangesNoRunWhereOneOfTwoChangesIsRefused) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(RunForetrain(folder.path(), std::string("predict --store foretrain.db ") + kSmall).code,
+            0);
+  for (const Refusal& one : {Refusal{"runs --delete 1 --pin 1", "--delete and --pin"},
+                             {"runs --delete -3", "--delete: -3 is no run"},
+                             {"runs --rename 1", "--rename 1: give its new --label"},
+                             {"runs --label x", "--label: of which run?"}}) {
+    const ProgramEnd end = RunForetrain(folder.path(), one.arguments);
+    EXPECT_EQ(end.code, 2) << one.arguments;
+    EXPECT_THAT(end.errors, HasSubstr(one.named)) << one.arguments;
+  }
+  const ProgramEnd runs = RunForetrain(folder.path(), "runs --json");
+  EXPECT_THAT(runs.output, HasSubstr("\"label\":\"dp1 tp1 pp1"));
+}
+
+TEST(LostOutput, IsAFault) {
+  const TemporaryFolder folder;
+  const ProgramEnd end = RunCommand(folder.path(), "$FORETRAIN models > /dev/full");
+  EXPECT_EQ(end.code, 3);
+  EXPECT_THAT(end.errors, HasSubstr("cut short: standard output cannot be written"));
 }
 
 TEST(BadInput, IsAnObjectWithTheErrorWhereJsonIsAskedFor) {

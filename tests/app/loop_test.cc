@@ -72,6 +72,12 @@ TEST(Loop, TrainsAndExplainsARunOnTwoRanks) {
   const ProgramEnd analyze = RunForetrain(folder.path(), "analyze");
   EXPECT_EQ(analyze.code, 0) << analyze.errors;
   EXPECT_THAT(analyze.output, testing::HasSubstr("rank   1 |"));
+  EXPECT_THAT(analyze.output, testing::HasSubstr("what to try: one option turned otherwise"));
+  const ProgramEnd tried = RunForetrain(folder.path(), "analyze --json");
+  const nlohmann::json changes = LastLine(tried.output).at("try");
+  // The forecast that the run was stored with, made again.
+  EXPECT_NEAR(changes.at("as_is_step_time_s").get<double>(),
+              comparison.at("predicted").at("step_time_s").get<double>(), 1e-9);
   ExpectWaitsThatAddUp(folder.path());
 
   const ProgramEnd exported = RunForetrain(folder.path(), "export --out trace.json");

@@ -6,6 +6,7 @@
 namespace foretrain {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 Span At(std::int64_t start_ns, std::int64_t end_ns, Pass pass, OpClass op_class = OpClass::kGemm) {
@@ -55,6 +56,29 @@ TEST(TimelineText, CutsSpansToTheStep) {
   EXPECT_EQ(LineOf({At(900, 1010, Pass::kForward), At(1090, 1300, Pass::kBackward),
                     At(800, 900, Pass::kForward), At(1150, 1170, Pass::kForward)}),
             "|F........B|");
+}
+
+// A step forecast to take 1 s that took 1.2.
+std::string ErrorText(double drift) {
+  ComparisonView view;
+  view.predicted.time_s = 1;
+  view.measured.time_s = 1.2;
+  view.machine_drift = drift;
+  const std::string text = ComparisonText(view);
+  return text.substr(text.find("error of the step time"));
+}
+
+TEST(ComparisonText, SaysWhatTheMachineItselfExplains) {
+  EXPECT_EQ(ErrorText(0), "error of the step time  +20.0 %\n");
+  EXPECT_EQ(ErrorText(1), "error of the step time  +20.0 %\n");
+  // 1.2 / 1.1 = 1.0909
+  EXPECT_EQ(ErrorText(1.1),
+            "error of the step time  +20.0 %\n"
+            "  the machine's reference product took 10.0 % longer than at calibration; divided by "
+            "that the error is +9.1 %\n");
+  // 1.2 / 0.6 = 2; rates that were measured on a machine this busy are worth little.
+  EXPECT_THAT(ErrorText(0.6), AllOf(HasSubstr("took 40.0 % less"), HasSubstr("+100.0 %"),
+                                    HasSubstr("`foretrain calibrate`")));
 }
 
 }  // namespace

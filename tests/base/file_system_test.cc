@@ -81,6 +81,25 @@ TEST_F(PosixFiles, RefusesInputsThatAreNoRegularFiles) {
   }
 }
 
+TEST_F(PosixFiles, PutsNoFileInPlaceOfADeviceOrFifo) {
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  const auto written = WriteFileAtomically(files_, Path("fifo"), "text");
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(written.error().message, HasSubstr("is not a regular file"));
+  EXPECT_EQ(files_.Stat(Path("fifo")).value().kind, FileKind::kOther);
+  EXPECT_THAT(files_.List(folder_).value(), ElementsAre("fifo"));  // nor is anything left beside
+}
+
+TEST_F(PosixFiles, ReplacesWhatALinkNamesAndKeepsTheLink) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("file"), "old").has_value());
+  ASSERT_EQ(symlink("file", Path("link").c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("link"), "new").has_value());
+  EXPECT_EQ(ReadFile(files_, Path("file"), 100).value(), "new");
+  std::array<char, 8> to{};
+  EXPECT_EQ(readlink(Path("link").c_str(), to.data(), to.size()), 4);
+}
+
 TEST_F(PosixFiles, RefusesALargeFileBeforeReadingIt) {
   ASSERT_TRUE(files_.Create(Path("sparse")).has_value());
   ASSERT_EQ(truncate(Path("sparse").c_str(), kTiB), 0);

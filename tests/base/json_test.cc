@@ -12,8 +12,10 @@
 namespace foretrain {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using Kind = JsonValue::Kind;
 
@@ -63,6 +65,17 @@ TEST(ParseJson, NamesLineAndColumnOfWhatIsWrong) {
   const Error error = ErrorOf("{\n  \"a\": 1,\n  \"b\": ]\n}");
   EXPECT_EQ(error.code, ErrorCode::kCorruptInput);
   EXPECT_THAT(error.message, StartsWith("test.json: line 3, column 8: "));
+}
+
+TEST(ParseJson, SaysWhatIsWrongAndWhereATextWasCut) {
+  EXPECT_EQ(ErrorOf("").message, "test.json: is empty; it holds no JSON");
+  EXPECT_EQ(ErrorOf(" \n").message, "test.json: is empty; it holds no JSON");
+  // Both colons and dashes stand in the text itself.
+  EXPECT_THAT(ErrorOf("{\"a\": \"b: c - d").message,
+              AllOf(HasSubstr("cut off here: "), HasSubstr("missing closing quote")));
+  EXPECT_THAT(ErrorOf("{\"a\": NaN}").message,
+              AllOf(StartsWith("test.json: line 1, column 7: is no JSON: "),
+                    HasSubstr("invalid literal"), HasSubstr("N"), Not(HasSubstr("cut off"))));
 }
 
 TEST(ParseJson, RefusesWhatIsNotJson) {

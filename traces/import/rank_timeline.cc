@@ -93,6 +93,10 @@ class Builder {
   }
 
   void AddOnlyStep() {
+    out_.notes.push_back(options_.step_name.empty()
+                             ? "no range says where a step begins: all of it is one step"
+                             : "no range begins with \"" + Printable(options_.step_name) +
+                                   "\": all of it is one step");
     std::int64_t start = std::numeric_limits<std::int64_t>::max();
     std::int64_t end = std::numeric_limits<std::int64_t>::min();
     for (const RawEvent& event : events_.events) {

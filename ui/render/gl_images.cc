@@ -1,17 +1,72 @@
 #include "ui/render/gl_images.h"
 
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "ui/render/gl.h"
 
 namespace foretrain::ui {
+namespace {
+
+constexpr const char* kVertexSource = R"(#version 330 core
+uniform mat4 ProjMtx;
+in vec2 Position;
+in vec2 UV;
+out vec2 Frag_UV;
+void main() {
+  Frag_UV = UV;
+  gl_Position = ProjMtx * vec4(Position, 0, 1);
+}
+)";
+
+constexpr const char* kFragmentSource = R"(#version 330 core
+uniform sampler2D Texture;
+in vec2 Frag_UV;
+out vec4 Out_Color;
+void main() {
+  Out_Color = texture(Texture, Frag_UV);
+}
+)";
+
+Colour RedAndBlueSwapped(Colour colour) {
+  return (colour & 0xff00ff00U) | (colour & 0xffU) << 16 | (colour >> 16 & 0xffU);
+}
+
+// A program that reads the same vertices as `like`. 0 where the driver does not take it.
+unsigned MakeOpaqueProgram(unsigned like) {
+  const unsigned program = glCreateProgram();
+  for (const char* const name : {"Position", "UV"}) {
+    const int at = glGetAttribLocation(like, name);
+    if (at >= 0) glBindAttribLocation(program, static_cast<unsigned>(at), name);
+  }
+  for (const auto& [kind, source] :
+       {std::pair(GL_VERTEX_SHADER, kVertexSource), {GL_FRAGMENT_SHADER, kFragmentSource}}) {
+    const unsigned shader = glCreateShader(static_cast<unsigned>(kind));
+    glShaderSource(shader, 1, &source, nullptr);
+    glCompileShader(shader);
+    glAttachShader(program, shader);
+    glDeleteShader(shader);
+  }
+  glLinkProgram(program);
+  int linked = GL_FALSE;
+  glGetProgramiv(program, GL_LINK_STATUS, &linked);
+  if (linked == GL_TRUE) return program;
+  glDeleteProgram(program);
+  return 0;
+}
+
+}  // namespace
 
 GlImages::~GlImages() {
   for (const auto& [name, texture] : textures_) glDeleteTextures(1, &texture);
+  if (opaque_program_ != 0) glDeleteProgram(opaque_program_);
 }
 
-void* GlImages::Keep(const std::string& name, const Image& image) {
-  if (image.width == 0 || image.height == 0) return nullptr;
+Picture GlImages::Keep(const std::string& name, const Image& image) {
+  if (image.width == 0 || image.height == 0) return {};
   unsigned& texture = textures_[name];  // 0: not made yet
   if (texture == 0) glGenTextures(1, &texture);
   glBindTexture(GL_TEXTURE_2D, texture);
@@ -20,9 +75,36 @@ void* GlImages::Keep(const std::string& name, const Image& image) {
   glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_S, GL_CLAMP_TO_EDGE);
   glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_T, GL_CLAMP_TO_EDGE);
   glPixelStorei(GL_UNPACK_ROW_LENGTH, 0);
-  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA, image.width, image.height, 0, GL_RGBA, GL_UNSIGNED_BYTE,
-               image.pixels.data());
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(texture));
+  Picture picture{.texture = reinterpret_cast<void*>(static_cast<std::uintptr_t>(texture))};
+  if (!image.opaque) {
+    glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA, image.width, image.height, 0, GL_RGBA, GL_UNSIGNED_BYTE,
+                 image.pixels.data());
+    return picture;
+  }
+  swapped_.resize(image.pixels.size());
+  std::transform(image.pixels.begin(), image.pixels.end(), swapped_.begin(), RedAndBlueSwapped);
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA, image.width, image.height, 0, kFastOrder, kFastType,
+               swapped_.data());
+  picture.opaque = [](const ImDrawList*, const ImDrawCmd* command) {
+    static_cast<GlImages*>(command->UserCallbackData)->DrawOpaque();
+  };
+  picture.of = this;
+  return picture;
+}
+
+// In place of Dear ImGui's program, with its vertices and projection, and without blending.
+void GlImages::DrawOpaque() {
+  int usual = 0;
+  glGetIntegerv(GL_CURRENT_PROGRAM, &usual);
+  const auto like = static_cast<unsigned>(usual);
+  if (opaque_program_ == 0) opaque_program_ = MakeOpaqueProgram(like);
+  if (opaque_program_ == 0) return;
+  std::array<float, 16> projection{};
+  glGetUniformfv(like, glGetUniformLocation(like, "ProjMtx"), projection.data());
+  glUseProgram(opaque_program_);
+  glUniformMatrix4fv(glGetUniformLocation(opaque_program_, "ProjMtx"), 1, GL_FALSE,
+                     projection.data());
+  glDisable(GL_BLEND);
 }
 
 }  // namespace foretrain::ui

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "ui/view/image_sink.h"
 
@@ -16,10 +17,14 @@ class GlImages : public ImageSink {
   GlImages(const GlImages&) = delete;
   GlImages& operator=(const GlImages&) = delete;
 
-  void* Keep(const std::string& name, const Image& image) override;
+  Picture Keep(const std::string& name, const Image& image) override;
 
  private:
+  void DrawOpaque();
+
   std::map<std::string, unsigned> textures_;  // by name
+  std::vector<Colour> swapped_;               // of the image at hand
+  unsigned opaque_program_ = 0;               // draws a texture as it is; 0: not made yet
 };
 
 }  // namespace foretrain::ui

@@ -78,11 +78,12 @@ Result<void> HeadlessTarget::Open() {
 Result<void> HeadlessTarget::MakeFramebuffer() {
   glGenFramebuffers(1, &framebuffer_);
   glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
-  glGenRenderbuffers(1, &colour_);
-  glBindRenderbuffer(GL_RENDERBUFFER, colour_);
-  glRenderbufferStorage(GL_RENDERBUFFER, GL_RGBA8, static_cast<int>(size_.width),
-                        static_cast<int>(size_.height));
-  glFramebufferRenderbuffer(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_RENDERBUFFER, colour_);
+  glGenTextures(1, &colour_);
+  glBindTexture(GL_TEXTURE_2D, colour_);
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA, static_cast<int>(size_.width),
+               static_cast<int>(size_.height), 0, kFastOrder, kFastType, nullptr);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+  glFramebufferTexture2D(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_TEXTURE_2D, colour_, 0);
   if (glCheckFramebufferStatus(GL_FRAMEBUFFER) != GL_FRAMEBUFFER_COMPLETE) {
     return NoDriver(fmt::format("no framebuffer of {:.0f}x{:.0f}", size_.width, size_.height));
   }
@@ -92,7 +93,7 @@ Result<void> HeadlessTarget::MakeFramebuffer() {
 HeadlessTarget::~HeadlessTarget() {
   if (context_ == EGL_NO_CONTEXT) return;
   if (framebuffer_ != 0) glDeleteFramebuffers(1, &framebuffer_);
-  if (colour_ != 0) glDeleteRenderbuffers(1, &colour_);
+  if (colour_ != 0) glDeleteTextures(1, &colour_);
   eglMakeCurrent(display_, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
   eglDestroyContext(display_, context_);
 }

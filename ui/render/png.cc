@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/file_system.h"
+
 namespace foretrain::ui {
 namespace {
 
@@ -46,13 +48,10 @@ Result<void> WritePng(const Image& image, const std::string& path) {
     std::remove(beside.c_str());
     return Fail(ErrorCode::kIo, fmt::format("{}: cannot be written: {}", path, why));
   }
-  std::error_code error;
-  std::filesystem::rename(beside, path, error);
-  if (error) {
-    std::remove(beside.c_str());
-    return Fail(ErrorCode::kIo, fmt::format("{}: cannot be written: {}", path, error.message()));
-  }
-  return {};
+  PosixFileSystem files;
+  Result<void> renamed = files.Rename(beside, path);
+  if (!renamed.has_value()) std::remove(beside.c_str());
+  return renamed;
 }
 
 Result<Image> ReadPng(const std::string& path) {

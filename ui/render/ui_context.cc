@@ -3,6 +3,8 @@
 #include <backends/imgui_impl_opengl3.h>
 #include <imgui.h>
 
+#include <cstdint>
+
 #include "ui/render/gl.h"
 
 namespace foretrain::ui {
@@ -10,6 +12,17 @@ namespace {
 
 float ChannelOf(Colour colour, int shift) {
   return static_cast<float>(colour >> shift & 0xFF) / 255.0F;
+}
+
+// Every pixel of every shape and glyph is read from the atlas. All lie on whole pixels, so that the
+// nearest is the right one, and software is twice as fast at it.
+void ReadNearest(const ImFontAtlas& atlas) {
+  glBindTexture(GL_TEXTURE_2D,
+                static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(atlas.TexID)));
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_S, GL_CLAMP_TO_EDGE);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_T, GL_CLAMP_TO_EDGE);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
 }
 
 }  // namespace
@@ -22,6 +35,9 @@ UiContext::UiContext(const std::vector<std::string>& font_folders, float scale)
   io.LogFilename = nullptr;
   fonts_ = LoadFonts(*io.Fonts, font_folders, scale);
   ImGui_ImplOpenGL3_Init("#version 330");
+  ImGui_ImplOpenGL3_CreateDeviceObjects();
+  ReadNearest(*io.Fonts);
+  ImGui::GetStyle().AntiAliasedLinesUseTex = false;
 }
 
 UiContext::~UiContext() {

@@ -77,6 +77,9 @@ class Window {
     glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
     glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
     glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+    // Nothing is hidden by depth, and without it Mesa's software driver takes its fast paths.
+    glfwWindowHint(GLFW_DEPTH_BITS, 0);
+    glfwWindowHint(GLFW_STENCIL_BITS, 0);
     window_ = glfwCreateWindow(std::max(1, options.width), std::max(1, options.height),
                                "foretrain", nullptr, nullptr);
     if (window_ == nullptr) {

@@ -14,15 +14,6 @@
 namespace foretrain::ui {
 namespace {
 
-constexpr float kTickDistance = 110.0F;
-
-std::vector<Tick> TicksOf(const Frame& frame) {
-  const Viewport& view = frame.state.viewport;
-  const float width = frame.layout.plot_x1 - frame.layout.plot_x0;
-  const int most = std::max(1, static_cast<int>(width / frame.canvas.Px(kTickDistance)));
-  return TimeTicks(view.start_ns, view.end_ns, most);
-}
-
 // The panels that share the time axis, as one column.
 Box PlotColumn(const Frame& frame) {
   const Layout& layout = frame.layout;
@@ -138,7 +129,7 @@ void DrawAxis(const Frame& frame) {
                 Align::kLeft, canvas.theme.faint, "time");
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), axis.y0, axis.x1, axis.y1});
   const std::vector<Flag> flags = FlagsOf(frame);
-  for (const Tick& tick : TicksOf(frame)) {
+  for (const Tick& tick : AxisTicks(frame.layout, frame.state.viewport)) {
     const float x = std::round(frame.X(tick.value));
     canvas.Line({x, axis.y1 - canvas.Px(5)}, {x, axis.y1}, canvas.theme.faint);
     const float width = canvas.WidthOf(canvas.fonts.mono_small, tick.label);
@@ -153,7 +144,7 @@ void DrawAxis(const Frame& frame) {
 
 void DrawGrid(const Frame& frame) {
   const Box column = PlotColumn(frame);
-  for (const Tick& tick : TicksOf(frame)) {
+  for (const Tick& tick : AxisTicks(frame.layout, frame.state.viewport)) {
     const float x = std::round(frame.X(tick.value));
     if (x < column.x0 || x >= column.x1) continue;
     frame.canvas.Fill({x, column.y0, x + 1.0F, column.y1}, frame.canvas.theme.grid);

@@ -8,21 +8,36 @@
 namespace foretrain::ui {
 namespace {
 
+bool IsOpaque(Colour colour) { return colour >> 24 == 0xffU; }
+
 ImVec2 Vec(Point point) { return {point.x, point.y}; }
 
 }  // namespace
 
-void Image::Resize(int w, int h) {
+void Image::Resize(int w, int h, Colour ground) {
   width = std::max(0, w);
   height = std::max(0, h);
-  pixels.assign(static_cast<std::size_t>(width) * static_cast<std::size_t>(height), 0);
+  pixels.assign(static_cast<std::size_t>(width) * static_cast<std::size_t>(height), ground);
+  opaque = IsOpaque(ground);
 }
 
 void Image::Fill(int x, int y0, int y1, Colour colour) {
   if (x < 0 || x >= width) return;
+  if (!IsOpaque(colour)) opaque = false;
   for (int y = std::max(0, y0); y < std::min(height, y1); ++y) {
     pixels[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
            static_cast<std::size_t>(x)] = colour;
+  }
+}
+
+void Image::FillBox(int x0, int y0, int x1, int y1, Colour colour) {
+  const int left = std::max(0, x0);
+  const int count = std::min(width, x1) - left;
+  if (count <= 0) return;
+  if (!IsOpaque(colour)) opaque = false;
+  for (int y = std::max(0, y0); y < std::min(height, y1); ++y) {
+    const auto first = pixels.begin() + static_cast<std::ptrdiff_t>(y) * width + left;
+    std::fill_n(first, count, colour);
   }
 }
 
@@ -73,10 +88,12 @@ void Canvas::Dot(Point at, float radius, Colour colour) {
   list.AddCircleFilled(Vec(at), radius, colour);
 }
 
-void Canvas::Picture(void* texture, const Box& box) {
-  if (texture == nullptr || box.IsEmpty()) return;
+void Canvas::Show(const Picture& picture, const Box& box) {
+  if (picture.texture == nullptr || box.IsEmpty()) return;
   ++record.rectangles;
-  list.AddImage(texture, {box.x0, box.y0}, {box.x1, box.y1});
+  if (picture.opaque != nullptr) list.AddCallback(picture.opaque, picture.of);
+  list.AddImage(picture.texture, {box.x0, box.y0}, {box.x1, box.y1});
+  if (picture.opaque != nullptr) list.AddCallback(ImDrawCallback_ResetRenderState, nullptr);
 }
 
 float Canvas::Text(ImFont* font, Point at, Colour colour, std::string_view text) {

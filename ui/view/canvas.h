@@ -12,6 +12,7 @@
 #include "ui/view/theme.h"
 #include "ui/view_model/layout.h"
 
+struct ImDrawCmd;
 struct ImDrawList;
 
 namespace foretrain::ui {
@@ -43,9 +44,22 @@ struct Image {
   int width = 0;
   int height = 0;
   std::vector<Colour> pixels;  // row by row from the top
+  bool opaque = false;         // every pixel is
 
-  void Resize(int w, int h);  // and clears
+  // All pixels become `ground`.
+  void Resize(int w, int h, Colour ground = 0);
+  // Of one column, and of a box; what lies outside the image is left out.
   void Fill(int x, int y0, int y1, Colour colour);
+  void FillBox(int x0, int y0, int x1, int y1, Colour colour);
+};
+
+// An image that the renderer has, as an ImageSink gives it.
+struct Picture {
+  void* texture = nullptr;  // null: cannot be shown
+  // Null, or what makes the renderer draw the rectangles that follow as they are over all that lies
+  // under them, which costs software a fraction; and its argument.
+  void (*opaque)(const ImDrawList* list, const ImDrawCmd* command) = nullptr;
+  void* of = nullptr;
 };
 
 enum class Align : std::uint8_t { kLeft, kCentre, kRight };
@@ -69,8 +83,7 @@ struct Canvas {
   void Dot(Point at, float radius, Colour colour);
   // A sheet above the rest, with a shadow.
   void Sheet(const Box& box);
-  // `texture`: as an ImageSink returned it.
-  void Picture(void* texture, const Box& box);
+  void Show(const Picture& picture, const Box& box);
 
   // Draws on one line and returns its width. Records it as a label.
   float Text(ImFont* font, Point at, Colour colour, std::string_view text);

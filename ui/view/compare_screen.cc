@@ -115,8 +115,8 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
   key_ = key;
   lanes_ = MakeLanePictures(model(), layout_, state_.viewport, theme, Filter());
   memory_picture_ = MakeMemoryPicture(model(), layout_, state_.viewport, memory_, theme);
-  lanes_texture_ = frame.images.Keep("compare.lanes", lanes_.image);
-  memory_texture_ = frame.images.Keep("compare.memory", memory_picture_.image);
+  lanes_shown_ = frame.images.Keep("compare.lanes", lanes_.image);
+  memory_shown_ = frame.images.Keep("compare.memory", memory_picture_.image);
 }
 
 void CompareScreen::Draw(const ScreenFrame& screen) {
@@ -145,12 +145,12 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   const Frame frame{model(), layout_, state_, screen.canvas, Filter()};
   screen.canvas.PushClip(layout_.window);
   DrawGrid(frame);
-  DrawLanes(frame, lanes_, lanes_texture_);
+  DrawLanes(frame, lanes_, lanes_shown_);
   DrawBubbles(frame);
   RefreshPath();
   if (state_.path.has_value()) DrawPath(frame, path_);
   DrawDrift(frame);
-  DrawMemory(frame, memory_, memory_picture_, memory_texture_);
+  DrawMemory(frame, memory_, memory_picture_, memory_shown_);
   DrawAxis(frame);
   DrawStepEnds(frame);
   DrawLegend(frame);

@@ -64,8 +64,8 @@ class CompareScreen final : public Screen {
   std::optional<std::pair<std::uint64_t, std::size_t>> memory_of_;  // model number and lane
   MemoryPicture memory_picture_;
   LanePictures lanes_;
-  void* lanes_texture_ = nullptr;
-  void* memory_texture_ = nullptr;
+  Picture lanes_shown_{};
+  Picture memory_shown_{};
   std::optional<PictureKey> key_;
   CriticalPath path_;
   std::optional<std::pair<std::uint64_t, Side>> path_of_;  // model number and side

@@ -1,4 +1,4 @@
-// Where images of pixels become textures that a Canvas can draw.
+// Where images of pixels become pictures that a Canvas can show.
 #pragma once
 
 #include <string>
@@ -11,9 +11,8 @@ class ImageSink {
  public:
   virtual ~ImageSink() = default;
 
-  // Keeps `image` under `name` ("compare.lanes") in place of the one before and returns what Canvas::Picture
-  // takes; null where images cannot be shown.
-  virtual void* Keep(const std::string& name, const Image& image) = 0;
+  // Keeps `image` under `name` ("compare.lanes") in place of the one before.
+  virtual Picture Keep(const std::string& name, const Image& image) = 0;
 };
 
 }  // namespace foretrain::ui

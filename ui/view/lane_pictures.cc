@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/parallel.h"
 #include "ui/view_model/long_runs.h"
 
 namespace foretrain::ui {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr float kLeastError = 0.02F;  // an op within 2 % of its forecast is on the mark
 constexpr float kFullError = 0.35F;   // drawn at full strength from here on
+constexpr int kThreads = 4;
+constexpr float kLeastEdge = 10.0F;   // narrower spans get none, in pixels at scale 1
 
 TrackWindow WindowOf(const SideModel& side, const Viewport& viewport, int columns) {
   return {side.Own(viewport.start_ns), side.Own(viewport.end_ns), columns};
@@ -49,11 +52,12 @@ HueColours ColoursOf(const Theme& theme, Side side, const OpFilter* filter) {
   return colours;
 }
 
-// Stacks the shares of one column from the bottom of [y0, y1) up.
-void PaintColumn(const HueShares& shares, const HueColours& colours, int x, int y0, int y1,
+// Stacks the shares of one column from the bottom of [y0, y1) up. Returns whether there are any.
+bool PaintColumn(const HueShares& shares, const HueColours& colours, int x, int y0, int y1,
                  Image& image) {
-  const auto height = static_cast<float>(y1 - y0);
   const float total = std::accumulate(shares.begin(), shares.end(), 0.0F);
+  if (total <= 0.0F) return false;
+  const auto height = static_cast<float>(y1 - y0);
   const float stretch = total > kFullColumn ? 1.0F / total : 1.0F;
   float sum = 0.0F;
   int bottom = y1;
@@ -62,75 +66,132 @@ void PaintColumn(const HueShares& shares, const HueColours& colours, int x, int 
     if (shares[hue] <= 0.0F) continue;
     if (shares[hue] > shares[largest]) largest = hue;
     sum = std::min(1.0F, sum + stretch * shares[hue]);
-    const int top = y1 - static_cast<int>(std::lround(sum * height));
+    const int top = y1 - static_cast<int>(sum * height + 0.5F);
     image.Fill(x, top, bottom, colours[hue]);
     bottom = std::min(bottom, top);
   }
   // Something ran here: it is seen.
-  if (sum > 0.0F && bottom == y1) image.Fill(x, y1 - 1, y1, colours[largest]);
+  if (bottom == y1) image.Fill(x, y1 - 1, y1, colours[largest]);
+  return true;
 }
+
+// What one lane shows, beside pixels.
+struct LanePart {
+  std::vector<TrackRects> tracks;
+  std::vector<ErrorColumn> errors;  // empty where the lane has no error line
+  std::size_t folded_columns = 0;
+  std::size_t visited = 0;
+};
 
 class Painter {
  public:
   Painter(const CompareModel& model, const Layout& layout, const Viewport& viewport,
-          const Theme& theme, const OpFilter* filter, LanePictures& pictures)
+          const Theme& theme, const OpFilter* filter, Image& image)
       : model_(model),
         layout_(layout),
         viewport_(viewport),
+        filter_(filter),
         colours_{ColoursOf(theme, Side::kPredicted, filter),
                  ColoursOf(theme, Side::kMeasured, filter)},
         theme_(theme),
-        pictures_(pictures),
+        image_(image),
+        edge_(static_cast<int>(std::lround(kLeastEdge * layout.scale))),
         least_columns_(LeastColumns(layout.Columns(), CountTracks(model, layout), kMostSpans)) {}
 
-  void PaintStrip(const LaneBox& lane, const StripBox& strip) {
+  void PaintGrid() {
+    const int height = image_.height;
+    for (const Tick& tick : AxisTicks(layout_, viewport_)) {
+      const double x = viewport_.ToX(tick.value, layout_.plot_x1 - layout_.plot_x0);
+      image_.Fill(static_cast<int>(std::lround(x)), 0, height, theme_.grid);
+    }
+  }
+
+  // Lanes do not touch one another: they may be painted at once.
+  LanePart PaintLane(const LaneBox& lane) {
+    LanePart part;
+    if (!lane.error.IsEmpty()) part.errors.resize(static_cast<std::size_t>(layout_.Columns()));
+    for (const StripBox& strip : lane.strips) PaintStrip(lane, strip, part);
+    PaintErrors(lane, part.errors);
+    return part;
+  }
+
+ private:
+  void PaintStrip(const LaneBox& lane, const StripBox& strip, LanePart& part) {
     const Row& row = RowOf(model_, lane, strip);
     const std::vector<Track>& tracks = row.tracks;
     const TrackWindow window = WindowOf(model_.Of(strip.side), viewport_, layout_.Columns());
     PaintColumns(FoldSums(*model_.Of(strip.side).run, row, window), colours_[Index(strip.side)],
-                 strip.box);
+                 strip.box, part);
     for (std::size_t t = 0; t < tracks.size(); ++t) {
       const Box box = TrackBox(strip.box, t, tracks.size());
-      if (box.y1 <= layout_.lanes.y0 || box.y0 >= layout_.lanes.y1) continue;
+      const bool hidden = box.y1 <= layout_.lanes.y0 || box.y0 >= layout_.lanes.y1;
+      const bool has_errors = strip.side == Side::kMeasured && !part.errors.empty();
+      if (hidden && !has_errors) continue;
       TrackPicture picture = tracks[t].Fold(window, least_columns_);
-      pictures_.visited += picture.visited;
-      pictures_.spans += picture.rects.size();
-      PaintColumns(picture.columns, colours_[Index(strip.side)], box);
-      pictures_.tracks.push_back(
-          {lane.lane, strip.side, strip.row, t, box, std::move(picture.rects)});
+      part.visited += picture.visited;
+      PaintColumns(picture.columns, colours_[Index(strip.side)], box, part);
+      for (const SpanRect& rect : picture.rects) PaintSpan(strip.side, rect, box);
+      if (has_errors) AddErrors(picture.errors, part.errors);
+      part.tracks.push_back({lane.lane, strip.side, strip.row, t, box, std::move(picture.rects)});
     }
   }
 
-  // The errors of all rows of the lane together, the compute row's where it has any in a column.
-  void PaintErrors(const LaneBox& lane) {
-    if (lane.error.IsEmpty()) return;
+  void PaintErrors(const LaneBox& lane, const std::vector<ErrorColumn>& errors) {
     const int y0 = ImageY(lane.error.y0), y1 = ImageY(lane.error.y1);
-    const TrackWindow window = WindowOf(model_.Of(Side::kMeasured), viewport_, layout_.Columns());
-    std::vector<ErrorColumn> shown(static_cast<std::size_t>(layout_.Columns()));
-    for (const Row& row : model_.lanes[lane.lane].rows[Index(Side::kMeasured)]) {
-      for (const Track& track : row.tracks) AddErrors(track.FoldErrors(window), shown);
-    }
-    for (std::size_t c = 0; c < shown.size(); ++c) {
-      const Colour colour = ErrorColour(shown[c]);
-      if (colour != 0) pictures_.image.Fill(static_cast<int>(c), y0, y1, colour);
+    for (std::size_t c = 0; c < errors.size(); ++c) {
+      const Colour colour = ErrorColour(errors[c]);
+      if (colour != 0) image_.Fill(static_cast<int>(c), y0, y1, colour);
     }
   }
 
- private:
+  void PaintSpan(Side side, const SpanRect& rect, const Box& box) {
+    const Timeline& timeline = model_.TimelineOf(side);
+    const Span& span = timeline.spans[rect.span];
+    const Hue hue = HueOf(span);
+    const int x0 = static_cast<int>(std::lround(rect.x0));
+    const int x1 = std::max(x0 + 1, static_cast<int>(std::lround(rect.x1)));
+    const int y0 = ImageY(box.y0), y1 = ImageY(box.y1);
+    const bool predicted = side == Side::kPredicted;
+    if (filter_ != nullptr && !filter_->Takes(timeline, span)) {
+      const Colour colour = predicted ? theme_.Tinted(hue) : theme_.Of(hue);
+      return image_.FillBox(x0, y0, x1, y1, Mixed(theme_.ground, colour, kDimmed));
+    }
+    const Colour colour = predicted ? theme_.Tinted(hue) : ShadeOf(span, hue);
+    image_.FillBox(x0, y0, x1, y1, colour);
+    if (x1 - x0 < edge_) return;
+    if (predicted) return Frame({x0, y0, x1, y1}, Mixed(colour, theme_.Of(hue), 0.55F));
+    image_.Fill(x1 - 1, y0, y1, Mixed(colour, theme_.ground, 0.45F));
+  }
+
+  // Attention a little lighter, small kernels a little darker than the matrix products.
+  Colour ShadeOf(const Span& span, Hue hue) const {
+    const Colour colour = theme_.Of(hue);
+    if (span.op_class == OpClass::kAttention) return Mixed(colour, Rgb(0xffffff), 0.18F);
+    if (span.op_class == OpClass::kMemoryBound) return Mixed(colour, Rgb(0x000000), 0.16F);
+    return colour;
+  }
+
+  // The outermost pixels of [x0, x1) x [y0, y1).
+  void Frame(const std::array<int, 4>& box, Colour colour) {
+    const auto& [x0, y0, x1, y1] = box;
+    image_.FillBox(x0, y0, x1, y0 + 1, colour);
+    image_.FillBox(x0, y1 - 1, x1, y1, colour);
+    image_.Fill(x0, y0, y1, colour);
+    image_.Fill(x1 - 1, y0, y1, colour);
+  }
+
   int ImageY(float y) const { return static_cast<int>(std::lround(y - layout_.lanes.y0)); }
 
   void PaintColumns(const std::vector<HueShares>& columns, const HueColours& colours,
-                    const Box& box) {
+                    const Box& box, LanePart& part) {
     const int y0 = ImageY(box.y0), y1 = ImageY(box.y1);
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      const bool empty = std::all_of(columns[c].begin(), columns[c].end(),
-                                     [](float share) { return share <= 0.0F; });
-      if (empty) continue;
-      ++pictures_.folded_columns;
-      PaintColumn(columns[c], colours, static_cast<int>(c), y0, y1, pictures_.image);
+      part.folded_columns +=
+          PaintColumn(columns[c], colours, static_cast<int>(c), y0, y1, image_) ? 1 : 0;
     }
   }
 
+  // Those of all rows of a lane together, the compute row's where it has any in a column.
   static void AddErrors(const std::vector<ErrorColumn>& from, std::vector<ErrorColumn>& to) {
     for (std::size_t c = 0; c < from.size(); ++c) {
       if (to[c].paired_ns + to[c].unpaired_ns > 0.0F) continue;
@@ -151,9 +212,11 @@ class Painter {
   const CompareModel& model_;
   const Layout& layout_;
   const Viewport& viewport_;
+  const OpFilter* filter_;
   std::array<HueColours, 2> colours_;  // [side]
   const Theme& theme_;
-  LanePictures& pictures_;
+  Image& image_;
+  int edge_;
   double least_columns_;
 };
 
@@ -164,11 +227,21 @@ LanePictures MakeLanePictures(const CompareModel& model, const Layout& layout,
                               const OpFilter* filter) {
   LanePictures pictures;
   if (layout.Columns() == 0 || layout.lanes.IsEmpty()) return pictures;
-  pictures.image.Resize(layout.Columns(), static_cast<int>(layout.lanes.Height()));
-  Painter painter(model, layout, viewport, theme, filter, pictures);
-  for (const LaneBox& lane : layout.lane_boxes) {
-    for (const StripBox& strip : lane.strips) painter.PaintStrip(lane, strip);
-    painter.PaintErrors(lane);
+  pictures.image.Resize(layout.Columns(), static_cast<int>(layout.lanes.Height()),
+                        theme.ground);
+  Painter painter(model, layout, viewport, theme, filter, pictures.image);
+  painter.PaintGrid();
+  std::vector<LanePart> parts(layout.lane_boxes.size());
+  ForEachInParallel(parts.size(), kThreads, [&](std::size_t lane) {
+    parts[lane] = painter.PaintLane(layout.lane_boxes[lane]);
+  });
+  for (LanePart& part : parts) {
+    for (TrackRects& track : part.tracks) {
+      pictures.spans += track.rects.size();
+      pictures.tracks.push_back(std::move(track));
+    }
+    pictures.folded_columns += part.folded_columns;
+    pictures.visited += part.visited;
   }
   return pictures;
 }

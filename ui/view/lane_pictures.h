@@ -1,5 +1,6 @@
-// The spans of the visible lanes, made ready for a frame: rectangles for the wide ones, an image of
-// class shares and error lines for the rest. Leaves out labels and highlights (ui/view/lanes.h).
+// The spans of the visible lanes, painted for a frame: the wide ones one by one, the rest as class
+// shares of pixel columns, and error lines. By the processor, for whom filling pixels is cheaper than
+// handing over shapes. Leaves out labels and highlights (ui/view/lanes.cc).
 #pragma once
 
 #include <vector>
@@ -22,7 +23,7 @@ struct TrackRects {
 };
 
 struct LanePictures {
-  Image image{};  // of Layout::lanes between the plot's edges, one pixel a pixel
+  Image image{};  // of Layout::lanes between the plot's edges with the grid, one pixel a pixel
   std::vector<TrackRects> tracks{};
   std::size_t spans = 0;
   std::size_t folded_columns = 0;

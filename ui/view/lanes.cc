@@ -1,4 +1,4 @@
-// Lanes: strips, labels, the gutter and what is marked under the mouse.
+// Lanes: their picture, labels, the gutter and what is marked under the mouse.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,6 @@ namespace {
 
 constexpr float kLabelPad = 4.0F;
 constexpr float kLeastSlot = 7.0F;   // narrower slots get no edge
-constexpr float kLeastEdge = 10.0F;  // narrower spans get none
 constexpr float kLeastOp = 30.0F;
 constexpr std::size_t kMostEdges = 2000;  // edges of slots in all lanes together
 
@@ -28,28 +27,6 @@ class LanePainter {
         side_(frame.model.Of(track.side)),
         row_(frame.model.lanes[track.lane].rows[Index(track.side)][track.row]),
         track_(row_.tracks[track.track]) {}
-
-  void DrawSpans() {
-    const float edge = canvas_.Px(kLeastEdge);
-    for (const SpanRect& rect : rects_.rects) {
-      const Span& span = side_.run->timeline.spans[rect.span];
-      const Box box = BoxOf(rect.x0, rect.x1);
-      const Hue hue = HueOf(span);
-      if (IsDimmed(span)) {
-        const Colour colour = predicted_ ? canvas_.theme.Tinted(hue) : canvas_.theme.Of(hue);
-        canvas_.Fill(box, Mixed(canvas_.theme.ground, colour, kDimmed));
-      } else if (predicted_) {
-        canvas_.Fill(box, canvas_.theme.Tinted(hue));
-        if (box.Width() >= edge) canvas_.Outline(box, Faded(canvas_.theme.Of(hue), 0.55F));
-      } else {
-        const Colour colour = ShadeOf(span, hue);
-        canvas_.Fill(box, colour);
-        if (box.Width() < edge) continue;
-        canvas_.Fill({box.x1 - 1.0F, box.y0, box.x1, box.y1},
-                     Mixed(colour, canvas_.theme.ground, 0.45F));
-      }
-    }
-  }
 
   // Edges and labels of slots; inside wide ones, of instructions and ops.
   void DrawSlots(float least_width) {
@@ -66,10 +43,6 @@ class LanePainter {
   }
 
  private:
-  bool IsDimmed(const Span& span) const {
-    return frame_.filter != nullptr && !frame_.filter->Takes(side_.run->timeline, span);
-  }
-
   Box BoxOf(double x0, double x1) const {
     const float left = frame_.layout.plot_x0;
     const float from = std::round(left + static_cast<float>(x0));
@@ -88,14 +61,6 @@ class LanePainter {
   // Of the whole, on the screen or not.
   float WidthOf(std::int64_t start_ns, std::int64_t end_ns) const {
     return frame_.X(side_.Displayed(end_ns)) - frame_.X(side_.Displayed(start_ns));
-  }
-
-  // Attention a little lighter, small kernels a little darker than the matrix products.
-  Colour ShadeOf(const Span& span, Hue hue) const {
-    const Colour colour = canvas_.theme.Of(hue);
-    if (span.op_class == OpClass::kAttention) return Mixed(colour, Rgb(0xffffff), 0.18F);
-    if (span.op_class == OpClass::kMemoryBound) return Mixed(colour, Rgb(0x000000), 0.16F);
-    return colour;
   }
 
   void DrawSlot(const Slot& slot, const Box& box) {
@@ -292,13 +257,12 @@ void DrawScrollBar(const Frame& frame) {
 
 }  // namespace
 
-void DrawLanes(const Frame& frame, const LanePictures& pictures, void* texture) {
+void DrawLanes(const Frame& frame, const LanePictures& pictures, const Picture& picture) {
   Canvas& canvas = frame.canvas;
   const Box plot = frame.PlotOf(frame.layout.lanes);
   canvas.PushClip(frame.layout.lanes);
-  canvas.Picture(texture, plot);
+  canvas.Show(picture, plot);
   canvas.PushClip(plot);
-  for (const TrackRects& track : pictures.tracks) LanePainter(frame, track).DrawSpans();
   const float edges = static_cast<float>(frame.layout.Columns()) *
                       static_cast<float>(pictures.tracks.size()) / kMostEdges;
   for (const TrackRects& track : pictures.tracks) {

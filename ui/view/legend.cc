@@ -1,8 +1,6 @@
 // What the colours of the compare view mean.
-#include <algorithm>
-#include <array>
+#include <cmath>
 #include <string>
-#include <vector>
 
 #include "ui/view/panels.h"
 
@@ -10,38 +8,6 @@ namespace foretrain::ui {
 namespace {
 
 constexpr float kMargin = 14.0F;
-
-// Those of the first blocks of each track.
-void AddHues(const SpanSums& sums, std::array<bool, kHueCount>& used) {
-  constexpr std::size_t kBlocks = 100;
-  for (const TrackSums& track : sums.tracks) {
-    for (std::size_t i = 0; i < std::min(kBlocks, track.blocks.size()); ++i) {
-      for (std::size_t hue = 0; hue < kHueCount; ++hue) {
-        used[hue] = used[hue] || track.blocks[i].busy_ns[hue] > 0.0F;
-      }
-    }
-  }
-}
-
-std::vector<Hue> HuesInUse(const CompareModel& model) {
-  std::array<bool, kHueCount> used{};
-  for (const Side side : kSides) {
-    if (!model.Of(side).IsPresent()) continue;
-    if (const SpanSums* const sums = model.Of(side).run->sums.get()) AddHues(*sums, used);
-    // A sample is enough: a class of a whole run is not rarer than this.
-    const std::vector<Span>& spans = model.TimelineOf(side).spans;
-    const std::size_t stride = std::max<std::size_t>(1, spans.size() / 20000);
-    for (std::size_t i = 0; i < spans.size(); i += stride) {
-      used[static_cast<std::size_t>(HueOf(spans[i]))] = true;
-    }
-  }
-  if (model.options.rows == LaneRows::kMerged) used[static_cast<std::size_t>(Hue::kHost)] = false;
-  std::vector<Hue> hues;
-  for (std::size_t hue = 0; hue < kHueCount; ++hue) {
-    if (used[hue]) hues.push_back(static_cast<Hue>(hue));
-  }
-  return hues;
-}
 
 // From faster to slower, as the error lines are coloured.
 float DrawErrorScale(const Frame& frame, float x, float middle) {
@@ -74,7 +40,7 @@ void DrawLegend(const Frame& frame) {
   const float middle = (box.y0 + box.y1) / 2;
   const float y = middle - canvas.HeightOf(canvas.fonts.small) / 2;
   float x = box.x0 + canvas.Px(kMargin);
-  for (const Hue hue : HuesInUse(frame.model)) {
+  for (const Hue hue : frame.model.hues) {
     const Box swatch{x, middle - canvas.Px(5), x + canvas.Px(10), middle + canvas.Px(5)};
     canvas.Fill(swatch, theme.Of(hue), canvas.Px(2));
     x = swatch.x1 + canvas.Px(6);

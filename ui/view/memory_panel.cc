@@ -90,18 +90,18 @@ MemoryPicture MakeMemoryPicture(const CompareModel& model, const Layout& layout,
   return picture;
 }
 
-void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPicture& picture,
-                void* texture) {
+void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPicture& areas,
+                const Picture& picture) {
   const Box& box = frame.layout.memory;
-  if (box.IsEmpty() || picture.top_bytes <= 0.0) return;
+  if (box.IsEmpty() || areas.top_bytes <= 0.0) return;
   Canvas& canvas = frame.canvas;
   const MemoryPlot plot =
-      PlotOf(frame.model, frame.layout, frame.state.viewport, panel, picture.top_bytes);
+      PlotOf(frame.model, frame.layout, frame.state.viewport, panel, areas.top_bytes);
   DrawTitle(frame, panel);
   // The title lies at the top of the gutter.
   DrawByteGrid(canvas, plot, canvas.Px(18), box.y0 + canvas.Px(46));
   canvas.PushClip(plot.box);
-  canvas.Picture(texture, plot.box);
+  canvas.Show(picture, plot.box);
   DrawForecastLine(canvas, plot);
   for (const SideModel& side : frame.model.sides) {
     if (!side.IsPresent() || side.run->device_bytes.value_or(0) <= 0) continue;

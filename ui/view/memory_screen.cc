@@ -138,7 +138,7 @@ void MemoryScreen::DrawPlot(const ScreenFrame& frame, const Box& box) {
   const MemoryPlot plot{desktop_.model->recorded, model_.panel, viewport_, area, TopOf(model_)};
   const PictureKey key{area, viewport_, plot.top_bytes, theme.ground, made_};
   if (key_ != key) {
-    texture_ = frame.images.Keep("memory.area", StackedAreas(plot, theme));
+    picture_ = frame.images.Keep("memory.area", StackedAreas(plot, theme));
     key_ = key;
   }
   DrawByteGrid(canvas, plot, canvas.Px(40), area.y0 - canvas.Px(8));
@@ -150,7 +150,7 @@ void MemoryScreen::DrawPlot(const ScreenFrame& frame, const Box& box) {
                   Align::kCentre, theme.faint, tick.label);
   }
   canvas.PushClip(area);
-  canvas.Picture(texture_, area);
+  canvas.Show(picture_, area);
   DrawForecastLine(canvas, plot);
   if (model_.capacity_bytes.has_value()) {
     DrawCapacity(canvas, plot, *model_.capacity_bytes);

@@ -54,7 +54,7 @@ class MemoryScreen final : public Screen {
   std::optional<Space> space_;
   Viewport viewport_;
   std::optional<PictureKey> key_;
-  void* texture_ = nullptr;
+  Picture picture_{};
   LivePanel live_;
 };
 

@@ -22,7 +22,7 @@ MemoryPicture MakeMemoryPicture(const CompareModel& model, const Layout& layout,
                                 const Theme& theme);
 
 void DrawAxis(const Frame& frame);
-void DrawLanes(const Frame& frame, const LanePictures& pictures, void* texture);
+void DrawLanes(const Frame& frame, const LanePictures& pictures, const Picture& picture);
 // Waits between slots, named by their cause where there is room.
 void DrawBubbles(const Frame& frame);
 void DrawPath(const Frame& frame, const CriticalPath& path);
@@ -31,8 +31,8 @@ std::string DescribePath(const CriticalPath& path);
 // A sheet over the lanes on the selected span.
 void DrawDetails(const Frame& frame);
 void DrawDrift(const Frame& frame);
-void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPicture& picture,
-                void* texture);
+void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPicture& areas,
+                const Picture& picture);
 void DrawLegend(const Frame& frame);
 
 // Lines across all panels: ticks behind them; step ends, the mouse and the measure above.

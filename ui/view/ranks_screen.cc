@@ -199,11 +199,12 @@ void RanksScreen::DrawCells(const ScreenFrame& frame, const FoldedRankMap& folde
   const float height = plot_.Height() / static_cast<float>(folded.rows);
   const float width = plot_.Width() / static_cast<float>(folded.columns);
   const std::tuple key(*made_of_, plot_, canvas.theme.ground);
-  if (picture_of_ == key) return canvas.Picture(texture_, plot_);
+  if (picture_of_ == key) return canvas.Show(picture_, plot_);
   picture_of_ = key;
   // A texture: as many cells as pixels cost no more than a few.
   Image image;
-  image.Resize(static_cast<int>(plot_.Width()), static_cast<int>(plot_.Height()));
+  image.Resize(static_cast<int>(plot_.Width()), static_cast<int>(plot_.Height()),
+               canvas.theme.ground);
   const int gap_x = width >= canvas.Px(6) ? 1 : 0, gap_y = height >= canvas.Px(6) ? 1 : 0;
   for (std::size_t r = 0; r < folded.rows; ++r) {
     const int y0 = static_cast<int>(EdgeOf(0.0F, plot_.Height(), r, folded.rows));
@@ -212,11 +213,11 @@ void RanksScreen::DrawCells(const ScreenFrame& frame, const FoldedRankMap& folde
       const int x0 = static_cast<int>(EdgeOf(0.0F, plot_.Width(), c, folded.columns));
       const int x1 = static_cast<int>(EdgeOf(0.0F, plot_.Width(), c + 1, folded.columns)) - gap_x;
       const Colour colour = ColourOf(canvas.theme, folded.At(r, c).value);
-      for (int x = x0; x < x1; ++x) image.Fill(x, y0, y1, colour);
+      image.FillBox(x0, y0, x1, y1, colour);
     }
   }
-  texture_ = frame.images.Keep("ranks.map", image);
-  canvas.Picture(texture_, plot_);
+  picture_ = frame.images.Keep("ranks.map", image);
+  canvas.Show(picture_, plot_);
 }
 
 // In the cells, where they are large enough for it.

@@ -49,7 +49,7 @@ class RanksScreen final : public Screen {
   Box plot_;
   // What the picture was made for: figure, place, ground.
   std::optional<std::tuple<std::pair<std::uint64_t, int>, Box, Colour>> picture_of_;
-  void* texture_ = nullptr;
+  Picture picture_{};
 };
 
 }  // namespace foretrain::ui

@@ -149,8 +149,8 @@ void WhatIfScreen::RefreshPictures(const ScreenFrame& frame) {
   key_ = key;
   lanes_ = MakeLanePictures(picture_->model, layout_, state_.viewport, theme);
   memory_picture_ = MakeMemoryPicture(picture_->model, layout_, state_.viewport, memory_, theme);
-  lanes_texture_ = frame.images.Keep("what-if.lanes", lanes_.image);
-  memory_texture_ = frame.images.Keep("what-if.memory", memory_picture_.image);
+  lanes_shown_ = frame.images.Keep("what-if.lanes", lanes_.image);
+  memory_shown_ = frame.images.Keep("what-if.memory", memory_picture_.image);
 }
 
 void WhatIfScreen::DrawTimeline(const ScreenFrame& screen, const Box& box) {
@@ -174,11 +174,11 @@ void WhatIfScreen::DrawTimeline(const ScreenFrame& screen, const Box& box) {
   const Frame frame{model, layout_, state_, screen.canvas};
   screen.canvas.PushClip(layout_.window);
   DrawGrid(frame);
-  DrawLanes(frame, lanes_, lanes_texture_);
+  DrawLanes(frame, lanes_, lanes_shown_);
   if (!by_ops_ && what_if_.shown()->passes->HasPasses()) {
     DrawPassOps(frame, *what_if_.shown()->passes);
   }
-  DrawMemory(frame, memory_, memory_picture_, memory_texture_);
+  DrawMemory(frame, memory_, memory_picture_, memory_shown_);
   DrawAxis(frame);
   DrawStepEnds(frame);
   if (pinned_step_ != nullptr) DrawPinnedEnd(frame, pinned_step_->figures.step_s);

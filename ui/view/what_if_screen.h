@@ -80,8 +80,8 @@ class WhatIfScreen final : public Screen {
   MemoryPanel memory_;
   MemoryPicture memory_picture_;
   LanePictures lanes_;
-  void* lanes_texture_ = nullptr;
-  void* memory_texture_ = nullptr;
+  Picture lanes_shown_{};
+  Picture memory_shown_{};
   std::optional<PictureKey> key_;
   bool moving_ = false;
 

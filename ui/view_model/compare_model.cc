@@ -134,6 +134,38 @@ std::string HashNotice(const CompareModel& model) {
          "one.";
 }
 
+// Those of the first blocks of each track.
+void AddHues(const SpanSums& sums, std::array<bool, kHueCount>& used) {
+  constexpr std::size_t kBlocks = 100;
+  for (const TrackSums& track : sums.tracks) {
+    for (std::size_t i = 0; i < std::min(kBlocks, track.blocks.size()); ++i) {
+      for (std::size_t hue = 0; hue < kHueCount; ++hue) {
+        used[hue] = used[hue] || track.blocks[i].busy_ns[hue] > 0.0F;
+      }
+    }
+  }
+}
+
+std::vector<Hue> HuesInUse(const CompareModel& model) {
+  std::array<bool, kHueCount> used{};
+  for (const Side side : kSides) {
+    if (!model.Of(side).IsPresent()) continue;
+    if (const SpanSums* const sums = model.Of(side).run->sums.get()) AddHues(*sums, used);
+    // A sample is enough: a class of a whole run is not rarer than this.
+    const std::vector<Span>& spans = model.TimelineOf(side).spans;
+    const std::size_t stride = std::max<std::size_t>(1, spans.size() / 20000);
+    for (std::size_t i = 0; i < spans.size(); i += stride) {
+      used[static_cast<std::size_t>(HueOf(spans[i]))] = true;
+    }
+  }
+  if (model.options.rows == LaneRows::kMerged) used[static_cast<std::size_t>(Hue::kHost)] = false;
+  std::vector<Hue> hues;
+  for (std::size_t hue = 0; hue < kHueCount; ++hue) {
+    if (used[hue]) hues.push_back(static_cast<Hue>(hue));
+  }
+  return hues;
+}
+
 void FillNotices(CompareModel& model) {
   const auto add = [&model](std::string text) {
     if (!text.empty()) model.notices.push_back(std::move(text));
@@ -181,6 +213,7 @@ CompareModel BuildCompareModel(const CompareInput& input, const CompareFacts& fa
   model.all = ExtentOf(model, /*whole=*/true);
   model.numbers = NumbersOf(model.sides[0].run, model.sides[0].metrics, model.sides[1].run,
                             model.sides[1].metrics, CountsOf(model));
+  model.hues = HuesInUse(model);
   FillNotices(model);
   return model;
 }

@@ -39,6 +39,7 @@ struct CompareModel : SidePair {
   std::vector<Lane> lanes{};           // by rank
   std::vector<PairedOp> pairs{};       // of the chosen steps, sorted by (rank, op)
   std::vector<std::uint32_t> worst{};  // pairs by falling |error|, at most kMostWorst
+  std::vector<Hue> hues{};  // that lanes show, in the order in which they are stacked
   std::vector<Number> numbers{};
   std::array<std::optional<BubbleCauses>, 2> bubble_causes{};  // [side], of the chosen step
   std::vector<std::string> notices{};  // sentences on what is missing or doubtful

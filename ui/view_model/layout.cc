@@ -23,6 +23,7 @@ constexpr float kErrorLine = 5.0F;
 constexpr float kStripGap = 2.0F;
 constexpr float kPredictedShare = 0.30F;
 constexpr float kComputeShare = 0.70F;
+constexpr float kTickDistance = 110.0F;
 
 bool HasMemory(const CompareModel& model, std::size_t lane) {
   if (lane >= model.lanes.size()) return false;
@@ -198,6 +199,11 @@ Layout MakeLayout(const CompareModel& model, const Box& window, float scale, flo
   layout.scroll = std::clamp(scroll, 0.0F, layout.most_scroll);
   FillLanes(model, layout);
   return layout;
+}
+
+std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport) {
+  const float most = static_cast<float>(layout.Columns()) / std::round(kTickDistance * layout.scale);
+  return TimeTicks(viewport.start_ns, viewport.end_ns, std::max(1, static_cast<int>(most)));
 }
 
 Box TrackBox(const Box& strip, std::size_t track, std::size_t tracks) {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "ui/view_model/compare_model.h"
+#include "ui/view_model/ticks.h"
+#include "ui/view_model/viewport.h"
 
 namespace foretrain::ui {
 
@@ -64,6 +66,9 @@ struct Layout {
 // then drift. `scale`: 2 on a screen of twice the density. `memory_lane`: whose memory is shown. O(visible lanes).
 Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
                   std::size_t memory_lane);
+
+// Of the time axis that all panels share.
+std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport);
 
 // The part of a strip that belongs to track `track` of `tracks`.
 Box TrackBox(const Box& strip, std::size_t track, std::size_t tracks);

@@ -19,6 +19,7 @@ void Spread(double x0, double x1, int columns, Add add) {
   if (!(to > from)) return;
   const int first = static_cast<int>(from);
   const int last = std::min(static_cast<int>(to), columns - 1);
+  if (first == last) return add(static_cast<std::size_t>(first), to - from);
   for (int c = first; c <= last; ++c) {
     const double part = std::min(to, c + 1.0) - std::max(from, static_cast<double>(c));
     if (part > 0.0) add(static_cast<std::size_t>(c), part);
@@ -44,23 +45,27 @@ float ErrorColumn::Relative() const {
   return longer > 0.0F ? std::clamp(error_ns / longer, -1.0F, 1.0F) : 0.0F;
 }
 
-Track::Track(const std::vector<Span>& spans, std::vector<std::uint32_t> order)
-    : spans_(spans), order_(std::move(order)), blocks_((order_.size() + kBlock - 1) / kBlock) {
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    const Span& span = SpanAt(i);
-    Block& block = blocks_[i / kBlock];
+Track::Track(const std::vector<Span>& spans, std::span<const std::uint32_t> order)
+    : spans_(spans), blocks_((order.size() + kBlock - 1) / kBlock) {
+  pieces_.reserve(order.size());
+  for (const std::uint32_t index : order) {
+    const Span& span = spans[index];
+    Block& block = blocks_[pieces_.size() / kBlock];
+    pieces_.push_back(
+        {.start_ns = span.start_ns, .end_ns = span.end_ns, .index = index, .hue = HueOf(span)});
     const std::int64_t length = span.end_ns - span.start_ns;
     block.longest_ns = std::max(block.longest_ns, length);
-    block.busy_ns[static_cast<std::size_t>(HueOf(span))] += static_cast<float>(length);
+    block.busy_ns[static_cast<std::size_t>(pieces_.back().hue)] += static_cast<float>(length);
   }
 }
 
-void Track::SetErrors(std::vector<float> errors_ns) {
-  FT_CHECK(errors_ns.size() == order_.size());
-  errors_ns_ = std::move(errors_ns);
+void Track::SetErrors(std::span<const float> errors_ns) {
+  FT_CHECK(errors_ns.size() == pieces_.size());
+  has_errors_ = true;
   for (Block& block : blocks_) block.errors = {};
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    const ErrorColumn error = ErrorOf(i);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    pieces_[i].error_ns = errors_ns[i];
+    const ErrorColumn error = ErrorOf(pieces_[i]);
     ErrorColumn& sum = blocks_[i / kBlock].errors;
     sum.error_ns += error.error_ns;
     sum.paired_ns += error.paired_ns;
@@ -68,36 +73,35 @@ void Track::SetErrors(std::vector<float> errors_ns) {
   }
 }
 
-ErrorColumn Track::ErrorOf(std::size_t position) const {
-  const Span& span = SpanAt(position);
-  const auto length = static_cast<float>(span.end_ns - span.start_ns);
-  if (errors_ns_[position] == kNoTwin) return {.unpaired_ns = length};
-  return {.error_ns = errors_ns_[position], .paired_ns = length};
+ErrorColumn Track::ErrorOf(const Piece& piece) {
+  const auto length = static_cast<float>(piece.end_ns - piece.start_ns);
+  if (piece.error_ns == kNoTwin) return {.unpaired_ns = length};
+  return {.error_ns = piece.error_ns, .paired_ns = length};
 }
 
 std::size_t Track::FirstEndingAfter(double time_ns) const {
-  const auto at = std::partition_point(order_.begin(), order_.end(), [&](std::uint32_t index) {
-    return static_cast<double>(spans_[index].end_ns) <= time_ns;
+  const auto at = std::partition_point(pieces_.begin(), pieces_.end(), [&](const Piece& piece) {
+    return static_cast<double>(piece.end_ns) <= time_ns;
   });
-  return static_cast<std::size_t>(at - order_.begin());
+  return static_cast<std::size_t>(at - pieces_.begin());
 }
 
-template <class OnBlock, class OnSpan>
+template <class OnBlock, class OnPiece>
 std::size_t Track::Walk(const TrackWindow& window, double whole_ns, OnBlock on_block,
-                        OnSpan on_span) const {
+                        OnPiece on_piece) const {
   const double scale = window.ColumnsPerNs();
   const auto to_x = [&](std::int64_t time_ns) {
     return (static_cast<double>(time_ns) - window.start_ns) * scale;
   };
   std::size_t visits = 0;
-  for (std::size_t i = FirstEndingAfter(window.start_ns); i < order_.size(); ++visits) {
-    const Span& span = SpanAt(i);
-    if (static_cast<double>(span.start_ns) >= window.end_ns) break;
-    const double x0 = to_x(span.start_ns);
+  for (std::size_t i = FirstEndingAfter(window.start_ns); i < size(); ++visits) {
+    const Piece& piece = pieces_[i];
+    if (static_cast<double>(piece.start_ns) >= window.end_ns) break;
+    const double x0 = to_x(piece.start_ns);
     if (i % kBlock == 0 && x0 >= 0.0) {
       const Block& block = blocks_[i / kBlock];
-      const std::size_t end = std::min(i + kBlock, order_.size());
-      const double x1 = to_x(SpanAt(end - 1).end_ns);
+      const std::size_t end = std::min(i + kBlock, size());
+      const double x1 = to_x(pieces_[end - 1].end_ns);
       const bool in_one_column = std::floor(x0) == std::floor(x1) && x1 < window.columns;
       if (in_one_column && static_cast<double>(block.longest_ns) < whole_ns) {
         on_block(block, static_cast<std::size_t>(x0));
@@ -105,7 +109,7 @@ std::size_t Track::Walk(const TrackWindow& window, double whole_ns, OnBlock on_b
         continue;
       }
     }
-    on_span(i, x0, to_x(span.end_ns));
+    on_piece(piece, x0, to_x(piece.end_ns));
     ++i;
   }
   return visits;
@@ -114,48 +118,42 @@ std::size_t Track::Walk(const TrackWindow& window, double whole_ns, OnBlock on_b
 TrackPicture Track::Fold(const TrackWindow& window, double least_columns) const {
   TrackPicture picture;
   const double scale = window.ColumnsPerNs();
-  picture.columns.resize(static_cast<std::size_t>(window.columns));
+  const auto columns = static_cast<std::size_t>(window.columns);
+  picture.columns.resize(columns);
+  picture.errors.resize(has_errors_ ? columns : 0);
+  const auto add_error = [&picture](std::size_t column, const ErrorColumn& error, float share) {
+    picture.errors[column].error_ns += share * error.error_ns;
+    picture.errors[column].paired_ns += share * error.paired_ns;
+    picture.errors[column].unpaired_ns += share * error.unpaired_ns;
+  };
   const auto on_block = [&](const Block& block, std::size_t column) {
     for (std::size_t hue = 0; hue < kHueCount; ++hue) {
       picture.columns[column][hue] += static_cast<float>(block.busy_ns[hue] * scale);
     }
+    if (has_errors_) add_error(column, block.errors, 1.0F);
   };
   const auto spread = [&](std::size_t hue, double x0, double x1) {
     Spread(x0, x1, window.columns, [&](std::size_t column, double part) {
       picture.columns[column][hue] += static_cast<float>(part);
     });
   };
-  const auto on_span = [&](std::size_t i, double x0, double x1) {
-    const auto hue = static_cast<std::size_t>(HueOf(SpanAt(i)));
+  const auto on_piece = [&](const Piece& piece, double x0, double x1) {
+    if (has_errors_) {
+      const ErrorColumn error = ErrorOf(piece);
+      Spread(x0, x1, window.columns, [&](std::size_t column, double part) {
+        add_error(column, error, static_cast<float>(part / (x1 - x0)));
+      });
+    }
+    const auto hue = static_cast<std::size_t>(piece.hue);
     if (x1 - x0 < least_columns) return spread(hue, x0, x1);
     picture.rects.push_back(
-        {std::max(x0, 0.0), std::min(x1, static_cast<double>(window.columns)), order_[i]});
+        {std::max(x0, 0.0), std::min(x1, static_cast<double>(window.columns)), piece.index});
     // A rectangle is drawn on whole columns: those that it fills in part are shared.
     spread(hue, x0, std::min(x1, std::ceil(x0)));
     spread(hue, std::max(x0, std::floor(x1)), x1);
   };
-  picture.visited = Walk(window, least_columns / scale, on_block, on_span);
+  picture.visited = Walk(window, least_columns / scale, on_block, on_piece);
   return picture;
-}
-
-std::vector<ErrorColumn> Track::FoldErrors(const TrackWindow& window) const {
-  if (errors_ns_.empty()) return {};
-  std::vector<ErrorColumn> columns(static_cast<std::size_t>(window.columns));
-  const auto add = [&columns](std::size_t column, const ErrorColumn& error, float share) {
-    columns[column].error_ns += share * error.error_ns;
-    columns[column].paired_ns += share * error.paired_ns;
-    columns[column].unpaired_ns += share * error.unpaired_ns;
-  };
-  Walk(
-      window, std::numeric_limits<double>::infinity(),
-      [&](const Block& block, std::size_t column) { add(column, block.errors, 1.0F); },
-      [&](std::size_t i, double x0, double x1) {
-        const ErrorColumn error = ErrorOf(i);
-        Spread(x0, x1, window.columns, [&](std::size_t column, double part) {
-          add(column, error, static_cast<float>(part / (x1 - x0)));
-        });
-      });
-  return columns;
 }
 
 std::optional<std::uint32_t> Track::Find(double time_ns, double slack_ns) const {
@@ -164,15 +162,15 @@ std::optional<std::uint32_t> Track::Find(double time_ns, double slack_ns) const 
   double distance = slack_ns;
   if (i < size()) {
     const double after = static_cast<double>(SpanAt(i).start_ns) - time_ns;
-    if (after <= 0.0) return order_[i];
+    if (after <= 0.0) return IndexAt(i);
     if (after <= distance) {
-      nearest = order_[i];
+      nearest = IndexAt(i);
       distance = after;
     }
   }
   if (i > 0) {
     const double before = time_ns - static_cast<double>(SpanAt(i - 1).end_ns);
-    if (before < distance) nearest = order_[i - 1];
+    if (before < distance) nearest = IndexAt(i - 1);
   }
   return nearest;
 }
@@ -211,8 +209,8 @@ PackedTracks PackTracks(const std::vector<Span>& spans, std::span<const std::uin
     orders[track].push_back(index);
   }
   packed.tracks.reserve(orders.size());
-  for (std::vector<std::uint32_t>& order : orders) {
-    packed.tracks.emplace_back(spans, std::move(order));
+  for (const std::vector<std::uint32_t>& order : orders) {
+    packed.tracks.emplace_back(spans, order);
   }
   return packed;
 }

@@ -30,14 +30,6 @@ struct SpanRect {
   std::uint32_t span = 0;  // index into Timeline::spans
 };
 
-struct TrackPicture {
-  std::vector<SpanRect> rects{};  // in order of time
-  // window.columns of them: shares of folded spans and of the columns a wide one fills in part. A
-  // column's shares sum to at most 1.
-  std::vector<HueShares> columns{};
-  std::size_t visited = 0;  // spans and blocks looked at: the cost
-};
-
 // What the paired ops of one column were off by.
 struct ErrorColumn {
   float error_ns = 0.0F;     // measured less predicted, of the part that lies in the column
@@ -46,6 +38,15 @@ struct ErrorColumn {
 
   // In [-1, 1]: the difference over the longer of the two times.
   float Relative() const;
+};
+
+struct TrackPicture {
+  std::vector<SpanRect> rects{};  // in order of time
+  // window.columns of them: shares of folded spans and of the columns a wide one fills in part. A
+  // column's shares sum to at most 1.
+  std::vector<HueShares> columns{};
+  std::vector<ErrorColumn> errors{};  // as many; empty where errors are not set
+  std::size_t visited = 0;            // spans and blocks looked at: the cost
 };
 
 // In Track::SetErrors: the span has no twin.
@@ -65,21 +66,18 @@ class Track {
  public:
   // `order`: indices into `spans`, sorted by time, no two of which overlap. `spans` must outlive
   // this and stay as it is. O(n).
-  Track(const std::vector<Span>& spans, std::vector<std::uint32_t> order);
+  Track(const std::vector<Span>& spans, std::span<const std::uint32_t> order);
 
-  std::size_t size() const { return order_.size(); }
-  std::uint32_t IndexAt(std::size_t position) const { return order_[position]; }
-  const Span& SpanAt(std::size_t position) const { return spans_[order_[position]]; }
+  std::size_t size() const { return pieces_.size(); }
+  std::uint32_t IndexAt(std::size_t position) const { return pieces_[position].index; }
+  const Span& SpanAt(std::size_t position) const { return spans_[IndexAt(position)]; }
 
   // By how much each span, in order, took longer than forecast, or kNoTwin. O(n).
-  void SetErrors(std::vector<float> errors_ns);
+  void SetErrors(std::span<const float> errors_ns);
 
   // Spans of at least `least_columns` one by one, the others folded. At most
   // window.columns / least_columns + 2 rectangles. O(log n + columns * 64 + rectangles).
   TrackPicture Fold(const TrackWindow& window, double least_columns) const;
-
-  // window.columns of them; empty where errors are not set. Cost as Fold.
-  std::vector<ErrorColumn> FoldErrors(const TrackWindow& window) const;
 
   // The span that covers `time_ns`, else the one whose nearer end is at most `slack_ns` away. O(log
   // n).
@@ -94,6 +92,15 @@ class Track {
  private:
   static constexpr std::size_t kBlock = 32;
 
+  // What a picture needs of a span, side by side: spans themselves lie far apart.
+  struct Piece {
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+    std::uint32_t index = 0;  // into spans_
+    float error_ns = 0.0F;    // or kNoTwin
+    Hue hue{};
+  };
+
   // Sums over kBlock spans, so that a column with many spans costs few visits.
   struct Block {
     std::int64_t longest_ns = 0;
@@ -102,17 +109,17 @@ class Track {
   };
 
   // Calls on_block(block, column) for blocks inside one column without a span of `whole_ns` or
-  // more, on_span(position, x0, x1) for other spans in the window. Returns the number of calls.
-  template <class OnBlock, class OnSpan>
+  // more, on_piece(piece, x0, x1) for other spans in the window. Returns the number of calls.
+  template <class OnBlock, class OnPiece>
   std::size_t Walk(const TrackWindow& window, double whole_ns, OnBlock on_block,
-                   OnSpan on_span) const;
+                   OnPiece on_piece) const;
 
-  ErrorColumn ErrorOf(std::size_t position) const;
+  static ErrorColumn ErrorOf(const Piece& piece);
 
   const std::vector<Span>& spans_;
-  std::vector<std::uint32_t> order_;
+  std::vector<Piece> pieces_;
   std::vector<Block> blocks_;
-  std::vector<float> errors_ns_;
+  bool has_errors_ = false;
 };
 
 // `indices` (into `spans`, sorted by start) spread over as few tracks as it takes that none

@@ -12,8 +12,10 @@
 namespace foretrain {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // Two steps: each launches a product and an all-reduce, copies its batch in; the backward pass runs
 // under autograd. The second step's kernel runs on after its range.
@@ -253,6 +255,15 @@ TEST(Kineto, CountsStepsByTheGivenName) {
   ASSERT_EQ(run.timeline.steps.size(), 2U);
   EXPECT_EQ(run.timeline.steps[1].step, 9);
   EXPECT_EQ(SpansNamed(run, "relu")[0].step, 9);
+  EXPECT_THAT(run.notes, Not(Contains(HasSubstr("one step"))));
+}
+
+TEST(Kineto, SaysWhenNothingTellsSteps) {
+  const std::string events = Complete("user_annotation", "batch 8", "1", 0, 10);
+  EXPECT_THAT(ReadGood({KinetoTrace(events)}).notes,
+              Contains("no range says where a step begins: all of it is one step"));
+  EXPECT_THAT(ReadGood({KinetoTrace(events)}, {.step_name = "epoch"}).notes,
+              Contains("no range begins with \"epoch\": all of it is one step"));
 }
 
 std::string RankTrace(int rank, double start_us) {

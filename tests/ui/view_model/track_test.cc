@@ -136,10 +136,10 @@ TEST(Track, FindsTheNearestSpanWithinItsSlack) {
 TEST(Track, SpreadsErrorsOverColumns) {
   const std::vector<Span> spans{ComputeSpan({}, 0, 20), ComputeSpan({}, 20, 30)};
   Track track(spans, All(spans));
-  EXPECT_TRUE(track.FoldErrors({0.0, 30.0, 3}).empty());
+  EXPECT_TRUE(track.Fold({0.0, 30.0, 3}, 3.0).errors.empty());
   // The first took 20 ns instead of 15, the second has no twin.
-  track.SetErrors({5.0F, kNoTwin});
-  const std::vector<ErrorColumn> columns = track.FoldErrors({0.0, 30.0, 3});
+  track.SetErrors(std::vector<float>{5.0F, kNoTwin});
+  const std::vector<ErrorColumn> columns = track.Fold({0.0, 30.0, 3}, 3.0).errors;
   ASSERT_EQ(columns.size(), 3U);
   EXPECT_FLOAT_EQ(columns[0].error_ns, 2.5F);
   EXPECT_FLOAT_EQ(columns[0].paired_ns, 10.0F);
