@@ -209,8 +209,8 @@ class Analyze final : public Command {
   }
 
   // `tried`: may be null.
-  static void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
-                        const TriedChanges* tried) {
+  void PrintJson(const StoredRun& run, const Metrics& metrics, const Waits& waits,
+                 const TriedChanges* tried) const {
     JsonWriter json;
     json.BeginObject().Field("schema", 1).Field("run", run.info.id);
     WriteFigures(json, *metrics.overall, PeaksOf(metrics));
