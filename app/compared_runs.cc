@@ -35,53 +35,23 @@ void KeepRanks(const std::set<int>& ranks, Timeline& timeline) {
   std::erase_if(timeline.steps, other);
 }
 
-// Compiles the run's program again and replays it. Any failure is a note, not an end.
+tl::unexpected<Error> NotAttributed(const std::string& why) {
+  return Fail(ErrorCode::kUnsupported, "gap not attributed: " + why);
+}
+
+// Any failure is a note, not an end.
 void Attribute(const StoreReader& reader, ComparedRuns& runs) {
   if (runs.HasTrace()) {
     runs.view.notes.push_back(
         "a trace has no program: its ops are paired where the other run has the same names, "
-        "classes "
-        "are of all ops, tokens/s and MFU those of the other's plan, and the gap is not "
+        "classes are of all ops, tokens/s and MFU those of the other's plan, and the gap is not "
         "attributed");
     return;
   }
-  if (const auto recorded = RecordedRanks(runs.measured.timeline);
-      static_cast<int>(recorded.size()) < runs.measured.info.world) {
-    runs.view.notes.push_back("gap not attributed: " + std::to_string(recorded.size()) + " of " +
-                              std::to_string(runs.measured.info.world) +
-                              " ranks were recorded (--profile-ranks), and these are compared");
-    return;
-  }
-  if (runs.measured.timeline.spans.empty()) {
-    runs.view.notes.push_back("gap not attributed: no ops were recorded (--capture off)");
-    return;
-  }
-  const auto stored = ContextOf(reader, runs.predicted);
-  if (!stored.has_value()) {
-    runs.view.notes.push_back("gap not attributed: " + stored.error().message);
-    return;
-  }
-  if (runs.predicted.info.program_hash != runs.measured.info.program_hash) {
-    runs.view.notes.push_back(
-        "the runs have different programs: ops are matched by what they are, and the gap is not "
-        "attributed");
-    return;
-  }
-  const auto forecast = MakeForecast(stored->context.model, stored->plan, stored->context.costs,
-                                     RankChoice::kAll, /*timeline=*/false);
-  if (!forecast.has_value()) {
-    runs.view.notes.push_back("gap not attributed: " + forecast.error().message);
-    return;
-  }
-  if (forecast->program.hash != runs.measured.info.program_hash) {
-    runs.view.notes.push_back(
-        "gap not attributed: this foretrain compiles the plan to another program");
-    return;
-  }
-  auto gap = AttributeGap(forecast->program, forecast->costs, runs.measured.timeline,
-                          runs.view.join.measured_step);
+  auto gap =
+      AttributeStep(reader, runs.predicted, runs.measured, runs.view.join.measured_step);
   if (!gap.has_value()) {
-    runs.view.notes.push_back("gap not attributed: " + gap.error().message);
+    runs.view.notes.push_back(gap.error().message);
     return;
   }
   runs.attribution = std::make_unique<Attribution>(*std::move(gap));
@@ -89,6 +59,35 @@ void Attribute(const StoreReader& reader, ComparedRuns& runs) {
 }
 
 }  // namespace
+
+Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& predicted,
+                                  const StoredRun& measured, int step) {
+  if (const auto recorded = RecordedRanks(measured.timeline);
+      static_cast<int>(recorded.size()) < measured.info.world) {
+    return NotAttributed(std::to_string(recorded.size()) + " of " +
+                         std::to_string(measured.info.world) +
+                         " ranks were recorded (--profile-ranks), and these are compared");
+  }
+  if (measured.timeline.spans.empty()) {
+    return NotAttributed("no ops were recorded (--capture off)");
+  }
+  const auto stored = ContextOf(reader, predicted);
+  if (!stored.has_value()) return NotAttributed(stored.error().message);
+  if (predicted.info.program_hash != measured.info.program_hash) {
+    return Fail(ErrorCode::kUnsupported,
+                "the runs have different programs: ops are matched by what they are, and the gap "
+                "is not attributed");
+  }
+  const auto forecast = MakeForecast(stored->context.model, stored->plan, stored->context.costs,
+                                     RankChoice::kAll, /*timeline=*/false);
+  if (!forecast.has_value()) return NotAttributed(forecast.error().message);
+  if (forecast->program.hash != measured.info.program_hash) {
+    return NotAttributed("this foretrain compiles the plan to another program");
+  }
+  auto gap = AttributeGap(forecast->program, forecast->costs, measured.timeline, step);
+  if (!gap.has_value()) return NotAttributed(gap.error().message);
+  return *std::move(gap);
+}
 
 Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
                                  std::optional<int> chosen) {

@@ -30,4 +30,14 @@ struct ComparedRuns {
 Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
                                  std::optional<int> step = std::nullopt);
 
+// Why step `step` of `measured` took another time than its forecast: its program is compiled again and
+// replayed with measured work.
+//
+//   predicted  without a timeline will do
+//   measured   with the windows and spans of `step` at least
+//
+// Errors: kUnsupported, a sentence on why the gap cannot be attributed.
+Result<Attribution> AttributeStep(const StoreReader& reader, const StoredRun& predicted,
+                                  const StoredRun& measured, int step);
+
 }  // namespace foretrain

@@ -8,7 +8,7 @@
 namespace foretrain {
 namespace {
 
-// Of both runs; all of them are read.
+// Of the step that is explained, which is read whole.
 constexpr std::int64_t kMostExplainedSpans = 1'000'000;
 
 std::map<OpId, double> FlopsOf(const Program& program) {
@@ -22,42 +22,48 @@ std::map<OpId, double> FlopsOf(const Program& program) {
   return flops;
 }
 
+// Of a step, were all alike.
+std::int64_t SpansOfStep(const RunInfo& run) { return run.spans / (run.last_step.value_or(0) + 1); }
+
+// Reads of the measurement that step alone.
+Result<Attribution> AttributeStored(const StoreReader& reader, const RunInfo& predicted,
+                                    const RunInfo& measured, std::int32_t step) {
+  if (predicted.kind == RunKind::kImported) {
+    return Fail(ErrorCode::kUnsupported,
+                "a trace has no program: the gap is not attributed to causes");
+  }
+  if (SpansOfStep(measured) > kMostExplainedSpans) {
+    return Fail(ErrorCode::kUnsupported,
+                "a step has about " + std::to_string(SpansOfStep(measured)) +
+                    " spans, and to explain it all of them are read: `foretrain compare` does that");
+  }
+  FT_ASSIGN(const StoredRun forecast, reader.LoadRun(predicted.id, {.spans = false}));
+  FT_ASSIGN(const StoredRun run, reader.LoadRun(measured.id, {.steps = std::pair(step, step)}));
+  return AttributeStep(reader, forecast, run, step);
+}
+
 }  // namespace
 
 Result<Explanation> ExplainStoredRuns(const StoreRequest& runs, std::int32_t step) {
   FT_ASSIGN(const StoreReader reader, StoreReader::Open(runs.path));
   FT_ASSIGN(const RunChoice choice, ChoosePair(reader, runs.run, runs.against));
-  std::int64_t spans = 0;
-  for (const auto& run : {choice.predicted, choice.measured}) spans += run ? run->spans : 0;
-  if (spans > kMostExplainedSpans) {
-    return Fail(ErrorCode::kUnsupported,
-                "the runs have " + std::to_string(spans) +
-                    " spans, and to explain them all are read: `foretrain compare` does that");
+  const RunInfo& shown = choice.measured ? *choice.measured : *choice.predicted;
+  Explanation explanation;
+  if (shown.kind == RunKind::kImported) {
+    explanation.notes.push_back("a trace has no program: the gap is not attributed to causes");
+    return explanation;
   }
-  FT_ASSIGN(const RunPair pair, LoadPair(reader, runs.run, runs.against));
-  const StoredRun& shown = pair.measured ? *pair.measured : *pair.predicted;
-  if (shown.info.kind == RunKind::kImported) {
-    Explanation of_trace;
-    of_trace.notes.push_back("a trace has no program: the gap is not attributed to causes");
-    return of_trace;
-  }
-  FT_ASSIGN(const StoredContext stored, ContextOf(reader, shown));
+  FT_ASSIGN(const StoredRun run, reader.LoadRun(shown.id, {.spans = false}));
+  FT_ASSIGN(const StoredContext stored, ContextOf(reader, run));
   FT_ASSIGN(const Program program,
             Compile(stored.context.model, stored.plan, {.ranks = RankChoice::kClasses}));
-  Explanation explanation;
   explanation.flops = FlopsOf(program);
-  if (!pair.measured || !pair.predicted) return explanation;
-  auto compared = CompareRuns(reader, runs.run, runs.against, step);
-  if (!compared.has_value()) {
-    explanation.notes.push_back(compared.error().message);
-    return explanation;
-  }
-  if (compared->attribution != nullptr) {
-    explanation.attribution = *compared->attribution;
-    return explanation;
-  }
-  for (const std::string& note : compared->view.notes) {
-    if (note.find("attributed") != std::string::npos) explanation.notes.push_back(note);
+  if (!choice.measured || !choice.predicted) return explanation;
+  auto attribution = AttributeStored(reader, *choice.predicted, *choice.measured, step);
+  if (attribution.has_value()) {
+    explanation.attribution = *std::move(attribution);
+  } else {
+    explanation.notes.push_back(attribution.error().message);
   }
   return explanation;
 }

@@ -15,6 +15,7 @@
 #include "tests/app/long_store.h"
 
 #if FORETRAIN_HAVE_UI
+#include "app/explained_runs.h"
 #include "app/views.h"
 #include "ui/open_desktop.h"
 #include "ui/render/headless.h"
@@ -183,6 +184,31 @@ TEST_F(LongStores, ReadTheNextStepWhenItIsChosen) {
   EXPECT_EQ(model.Of(ui::Side::kMeasured).step, store.steps - 1);
   ASSERT_FALSE(model.worst.empty());
   EXPECT_EQ(model.pairs[model.worst[0]].measured->step, store.steps - 1);
+}
+
+// Each span of the measurement takes up to 30 % longer than in the forecast, 15 % on average.
+TEST_F(LongStores, ExplainAStepWithoutReadingTheOthers) {
+  const LongStore store = MakeLongStore(folder_, AskedSpans(1'500'000));
+  const auto begin = Clock::now();
+  const auto explained = ExplainStoredRuns({.path = store.path, .run = 3}, store.steps / 2);
+  std::printf("explained in %.0f ms\n", MillisecondsSince(begin));
+  ASSERT_TRUE(explained.has_value()) << explained.error().message;
+  ASSERT_TRUE(explained->attribution.has_value())
+      << (explained->notes.empty() ? "" : explained->notes[0]);
+  const Attribution& gap = *explained->attribution;
+  EXPECT_GT(gap.replayed_s, 1.05 * gap.predicted_s);
+  EXPECT_NEAR(gap.covered, 1.0, 0.01);
+  EXPECT_FALSE(gap.shares.empty());
+  EXPECT_FALSE(explained->flops.empty());
+}
+
+TEST_F(LongStores, SayWhyAStepOfTooManySpansIsNotExplained) {
+  const LongStore store = MakeLongStore(folder_, 2'500'000, /*one_step=*/true);
+  const auto explained = ExplainStoredRuns({.path = store.path, .run = 3}, 0);
+  ASSERT_TRUE(explained.has_value()) << explained.error().message;
+  EXPECT_FALSE(explained->attribution.has_value());
+  ASSERT_FALSE(explained->notes.empty());
+  EXPECT_THAT(explained->notes[0], HasSubstr("`foretrain compare` does that"));
 }
 
 TEST_F(LongStores, ReadWhatIsZoomedIntoOfAStepTooLongToBeReadWhole) {

@@ -95,9 +95,10 @@ class Scatter {
     if (scatter.device_bytes > scatter.high_memory) return;
     const float x = std::round(At(scatter.device_bytes, 0).x);
     canvas_.DashedLine({x, plot_.y0}, {x, plot_.y1}, canvas_.theme.amber, canvas_.Px(5));
+    // At the foot: plans close to the limit are the fast ones.
     canvas_.TextIn(canvas_.fonts.small,
-                   {x - canvas_.Px(120), plot_.y0 + canvas_.Px(4), x - canvas_.Px(6),
-                    plot_.y0 + canvas_.Px(20)},
+                   {x - canvas_.Px(120), plot_.y1 - canvas_.Px(20), x - canvas_.Px(6),
+                    plot_.y1 - canvas_.Px(4)},
                    Align::kRight, canvas_.theme.amber,
                    FormatBytes(static_cast<std::int64_t>(scatter.device_bytes)));
   }

@@ -10,6 +10,7 @@
 #include "base/file_system.h"
 #include "base/units.h"
 #include "ui/view/planning_screens.h"
+#include "ui/view/segments.h"
 
 namespace foretrain::ui {
 namespace {
@@ -37,13 +38,14 @@ void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& fou
   canvas.PushClip(box);
   canvas.TextIn(canvas.fonts.bold, {box.x0 + pad, box.y0, box.x1, box.y1}, Align::kLeft,
                 canvas.theme.text, what);
-  canvas.TextIn(
-      canvas.fonts.small, {box.x0 + pad + width + canvas.Px(18), box.y0, box.x1 - pad, box.y1},
-      Align::kLeft, canvas.theme.muted,
+  const Box beside{box.x0 + pad + width + canvas.Px(18), box.y0, box.x1 - pad, box.y1};
+  const std::string how =
       fmt::format("{} plans compared, {} dropped{}; none takes less than {}; rates {}",
                   CountText(found.evaluated), CountText(found.pruned),
                   still ? "" : ", in " + FormatSeconds(found.seconds),
-                  FormatSeconds(found.bound_s), request.origin));
+                  FormatSeconds(found.bound_s), request.origin);
+  canvas.TextIn(canvas.fonts.small, beside, Align::kLeft, canvas.theme.muted,
+                Shortened(canvas, canvas.fonts.small, how, beside.Width()));
   canvas.PopClip();
 }
 

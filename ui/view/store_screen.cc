@@ -120,7 +120,12 @@ void StoreScreen::Draw(const ScreenFrame& frame) {
   BeginPanel(frame, {x0, y0, x0 + width, frame.box.y1}, "stores");
   DrawPath(frame);
   DrawRecent(frame);
-  if (!desktop_.runs.empty()) DrawRuns(frame, 0.5F * frame.box.Height());
+  if (!desktop_.runs.empty()) {
+    // As high as its rows and their header, so that what is below stays in sight.
+    const float row = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
+    const float rows = (static_cast<float>(desktop_.runs.size()) + 1.5F) * row;
+    DrawRuns(frame, std::min(rows, 0.5F * frame.box.Height()));
+  }
   ImGui::Spacing();
   DrawCommands(frame);
   EndPanel();

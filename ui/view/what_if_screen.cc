@@ -271,7 +271,7 @@ std::vector<HelpLine> WhatIfScreen::Help() const {
       {"drag", "move in time, and up and down"},
       {"click", "select a span; choose whose memory is shown"},
       {"shift + drag", "measure a stretch of time"},
-      {"ctrl + click on a slider", "type a value"},
+      {"ctrl + click", "type the value of a slider"},
       {"F", "fit the whole step"},
       {"mark at a control", "it is not as it was pinned"},
       {"amber dashes", "end of the pinned plan's step; memory that a device has"},

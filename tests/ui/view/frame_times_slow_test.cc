@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "tests/ui/headless_frames.h"
@@ -50,6 +51,23 @@ class FrameTimes : public testing::Test {
                 rectangles);
   }
 
+  // What another alignment or other rows take, which the desktop does on a thread.
+  void ReportRebuilds(std::int64_t count) {
+    const ui::DesktopState& state = desktop_->state();
+    for (const ui::Alignment alignment : {ui::Alignment::kWallClock, ui::Alignment::kWarp}) {
+      for (const ui::LaneRows rows : {ui::LaneRows::kMerged, ui::LaneRows::kQueues}) {
+        const auto begin = Clock::now();
+        const ui::CompareModel model =
+            BuildCompareModel(*state.input, state.facts, {.alignment = alignment, .rows = rows});
+        std::printf("%10lld spans, %zu pairs, %s, %s: %.0f ms to build\n",
+                    static_cast<long long>(count), model.pairs.size(),
+                    std::string(Name(alignment)).c_str(),
+                    rows == ui::LaneRows::kMerged ? "merged rows" : "a row a queue",
+                    MillisecondsSince(begin));
+      }
+    }
+  }
+
   std::unique_ptr<ui::HeadlessView> view_;
   std::unique_ptr<ui::Desktop> desktop_;
 };
@@ -75,6 +93,7 @@ TEST_F(FrameTimes, AreWhatTheNotesSay) {
   Report("all on the screen", count, 1.0);
   Report("1 % of the run", count, 0.01);
   Report("0.01 % of the run", count, 0.0001);
+  ReportRebuilds(count);
 }
 
 }  // namespace

@@ -24,8 +24,10 @@ class Panels : public HeadlessFrames {
   void SetUp() override {
     HeadlessFrames::SetUp();
     if (view_ == nullptr || std::getenv("FORETRAIN_PICTURES") == nullptr) return;
+    view_.reset();  // whose end takes the current context away
     auto view = ui::HeadlessView::Create({1280, 720, 1}, ui::FontFolders());
-    if (view.has_value()) view_ = *std::move(view);
+    ASSERT_TRUE(view.has_value()) << view.error().message;
+    view_ = *std::move(view);
   }
 
   void Open(const char* view = "compare") {
