@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::size_t kMostNamed = 8;  // lines in a colour of their own, with a name
 constexpr float kNames = 22.0F;        // height of the row of names
-// Points of all named lines together, and of the others: a smooth line costs a software renderer
-// more than all spans do.
-constexpr int kMostNamedPoints = 24'000;
-constexpr int kMostOtherPoints = 12'000;
+// Points of all named lines together, and of the others: lines cost a software renderer more than
+// all spans do, smooth ones three times as much.
+constexpr int kMostNamedPoints = 12'000;
+constexpr int kMostOtherPoints = 6'000;
+constexpr std::size_t kMostSmooth = 300;  // points; curves of more are strokes of columns, seen as such
 constexpr int kLeastColumns = 60;
 constexpr int kPointsOfColumn = 4;
 
@@ -105,7 +106,8 @@ void DrawCurve(const Frame& frame, const Box& plot, const Range& range, const Cu
     if (column.high_ns > std::max(column.first_ns, column.last_ns)) add(x, column.high_ns);
     add(x, column.last_ns);
   }
-  frame.canvas.Lines(points, curve.colour, (curve.named ? 1.8F : 1.0F) * frame.canvas.scale);
+  frame.canvas.Lines(points, curve.colour, (curve.named ? 1.8F : 1.0F) * frame.canvas.scale,
+                     points.size() <= kMostSmooth ? Edges::kSmooth : Edges::kHard);
 }
 
 // Who is who, above the lines.
