@@ -48,8 +48,7 @@ void Attribute(const StoreReader& reader, ComparedRuns& runs) {
         "attributed");
     return;
   }
-  auto gap =
-      AttributeStep(reader, runs.predicted, runs.measured, runs.view.join.measured_step);
+  auto gap = AttributeStep(reader, runs.predicted, runs.measured, runs.view.join.measured_step);
   if (!gap.has_value()) {
     runs.view.notes.push_back(gap.error().message);
     return;

@@ -30,8 +30,8 @@ struct ComparedRuns {
 Result<ComparedRuns> CompareRuns(const StoreReader& reader, RunId run, RunId against,
                                  std::optional<int> step = std::nullopt);
 
-// Why step `step` of `measured` took another time than its forecast: its program is compiled again and
-// replayed with measured work.
+// Why step `step` of `measured` took another time than its forecast: its program is compiled again
+// and replayed with measured work.
 //
 //   predicted  without a timeline will do
 //   measured   with the windows and spans of `step` at least

@@ -33,9 +33,10 @@ Result<Attribution> AttributeStored(const StoreReader& reader, const RunInfo& pr
                 "a trace has no program: the gap is not attributed to causes");
   }
   if (SpansOfStep(measured) > kMostExplainedSpans) {
-    return Fail(ErrorCode::kUnsupported,
-                "a step has about " + std::to_string(SpansOfStep(measured)) +
-                    " spans, and to explain it all of them are read: `foretrain compare` does that");
+    return Fail(
+        ErrorCode::kUnsupported,
+        "a step has about " + std::to_string(SpansOfStep(measured)) +
+            " spans, and to explain it all of them are read: `foretrain compare` does that");
   }
   FT_ASSIGN(const StoredRun forecast, reader.LoadRun(predicted.id, {.spans = false}));
   FT_ASSIGN(const StoredRun run, reader.LoadRun(measured.id, {.steps = std::pair(step, step)}));

@@ -33,8 +33,8 @@ void WriteParameters(JsonWriter& json, const ParameterCounts& counts);
 // 1234567 -> "1,234,567".
 std::string FormatCount(std::int64_t count);
 
-// One line a rank over one step, of at most 16 ranks, `width` columns: F forward, B backward, W weight half, R
-// recomputation, u update, - communication alone, . idle.
+// One line a rank over one step, of at most 16 ranks, `width` columns: F forward, B backward, W
+// weight half, R recomputation, u update, - communication alone, . idle.
 std::string TimelineText(const Timeline& timeline, int step, int width);
 
 // The keys of `predict --json`: step_time_s tokens_per_s mfu hfu bubble exposed_communication_s

@@ -77,7 +77,8 @@ bool StoreLoader::Start(double now_s, DesktopState& state) {
   return job_ != Job::kNewer;
 }
 
-// One notice that says how far it is, for as long as it is under way. Returns whether it is another.
+// One notice that says how far it is, for as long as it is under way. Returns whether it is
+// another.
 bool StoreLoader::ShowDoing(DesktopState& state) {
   if (!doing_) return false;
   std::string now = job_ == Job::kOpen && coming_.valid() ? doing_() : std::string();

@@ -29,9 +29,9 @@ class StoreLoader {
   StoreLoader(const StoreLoader&) = delete;
   StoreLoader& operator=(const StoreLoader&) = delete;
 
-  // Starts what `state` asks for (dropped files; wanted_store; spans of long runs; newer runs about once a second,
-  // or less often where reading them takes long) and puts into it what has come. `now_s`: of a
-  // steady clock. Returns whether `state` was changed.
+  // Starts what `state` asks for (dropped files; wanted_store; spans of long runs; newer runs about
+  // once a second, or less often where reading them takes long) and puts into it what has come.
+  // `now_s`: of a steady clock. Returns whether `state` was changed.
   bool Refresh(double now_s, DesktopState& state);
 
   // Whether a thread is at work.

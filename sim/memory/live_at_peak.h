@@ -1,5 +1,5 @@
-// What a rank of a linked program holds at its fullest moment, tensor by tensor: the forecast's side
-// of "what is live at the peak". Leaves out when that is in seconds, and what lies outside the
+// What a rank of a linked program holds at its fullest moment, tensor by tensor: the forecast's
+// side of "what is live at the peak". Leaves out when that is in seconds, and what lies outside the
 // program.
 #pragma once
 
@@ -25,8 +25,8 @@ struct LiveTensors {
 
 struct LiveAtPeak {
   int rank = 0;
-  std::int64_t total_bytes = 0;      // LinkedPeak's
-  std::string at;                    // the op at which the peak is first reached; empty: state alone
+  std::int64_t total_bytes = 0;  // LinkedPeak's
+  std::string at;                // the op at which the peak is first reached; empty: state alone
   std::vector<LiveTensors> tensors;  // by falling bytes
 };
 

@@ -1,5 +1,5 @@
-// Of the engine: what hosts issue, what is replayed, where rounds and the whole play end, and what an
-// end of all progress waits for.
+// Of the engine: what hosts issue, what is replayed, where rounds and the whole play end, and what
+// an end of all progress waits for.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

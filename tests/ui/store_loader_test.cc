@@ -34,8 +34,7 @@ class FakeStores final : public StoreAccess {
     opened->path = request.path;
     return opened;
   }
-  Result<std::unique_ptr<OpenedStore>> Read(
-      const std::array<std::vector<Stretch>, 2>&) override {
+  Result<std::unique_ptr<OpenedStore>> Read(const std::array<std::vector<Stretch>, 2>&) override {
     return Fail(ErrorCode::kAborted, "no long run is open");
   }
   Result<std::unique_ptr<OpenedStore>> Newer() override {

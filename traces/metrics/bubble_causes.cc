@@ -119,7 +119,7 @@ class Plays {
 
   struct Played {
     double period_ns = 0;
-    double warm_up_ns = 0;    // mean over stages, as the next two
+    double warm_up_ns = 0;  // mean over stages, as the next two
     double steady_ns = 0;
     double cool_down_ns = 0;
   };
@@ -177,8 +177,7 @@ class Plays {
   }
 
   void AddTransfer(const Span& span, const InstructionKey& key) {
-    const bool transfer =
-        key.kind == InstructionKind::kSend || key.kind == InstructionKind::kRecv;
+    const bool transfer = key.kind == InstructionKind::kSend || key.kind == InstructionKind::kRecv;
     if (!transfer || span.op_class != OpClass::kPpComm) return;
     const auto [at, is_new] =
         transfers_.try_emplace({key.pass != Pass::kForward, key.block, key.micro_batch},

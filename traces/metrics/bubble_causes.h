@@ -51,8 +51,8 @@ struct BubbleCauses {
 //   ranks     the pipeline's, stage 0 first; those without spans are left out
 //   bubble    of that pipeline and step, from PipelineBubbles without `asynchronous`
 //
-// Nothing where fewer than two stages worked, or spans of one of them are missing. O(n log n) in the
-// spans of the ranks.
+// Nothing where fewer than two stages worked, or spans of one of them are missing. O(n log n) in
+// the spans of the ranks.
 std::optional<BubbleCauses> CausesOfBubble(const Timeline& timeline, const Pipeline& ranks,
                                            const PipelineBubble& bubble);
 

@@ -22,9 +22,9 @@
 namespace foretrain::ui {
 namespace {
 
-// How long an idle window sleeps at most, how long while a thread reads for it, and how long a frame
-// takes at least while something moves: a display that does not wait for its refresh would be drawn
-// as fast as it goes.
+// How long an idle window sleeps at most, how long while a thread reads for it, and how long a
+// frame takes at least while something moves: a display that does not wait for its refresh would be
+// drawn as fast as it goes.
 constexpr double kIdleSeconds = 1.0;
 constexpr double kReadingSeconds = 0.05;
 constexpr double kFrameSeconds = 1.0 / 60.0;
@@ -80,8 +80,8 @@ class Window {
     // Nothing is hidden by depth, and without it Mesa's software driver takes its fast paths.
     glfwWindowHint(GLFW_DEPTH_BITS, 0);
     glfwWindowHint(GLFW_STENCIL_BITS, 0);
-    window_ = glfwCreateWindow(std::max(1, options.width), std::max(1, options.height),
-                               "foretrain", nullptr, nullptr);
+    window_ = glfwCreateWindow(std::max(1, options.width), std::max(1, options.height), "foretrain",
+                               nullptr, nullptr);
     if (window_ == nullptr) {
       return Fail(ErrorCode::kUnsupported,
                   fmt::format("cannot open a window with OpenGL 3.3: {}. Use --screenshot FILE to "
@@ -164,7 +164,7 @@ class Pace {
     const double now = glfwGetTime();
     if (frames_ > 0 || moving) {
       const double left = drawn_s_ + kFrameSeconds - now;
-      moving && left > 0.0 ? glfwWaitEventsTimeout(left) : glfwPollEvents();
+      moving&& left > 0.0 ? glfwWaitEventsTimeout(left) : glfwPollEvents();
       return false;
     }
     const double most = reading ? kReadingSeconds : kIdleSeconds;

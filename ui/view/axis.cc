@@ -55,9 +55,9 @@ struct Flag {
 void DrawFlag(const Frame& frame, const Flag& flag) {
   Canvas& canvas = frame.canvas;
   const auto& [end, box] = flag;
-  canvas.Fill({box.x0 - canvas.Px(4), frame.layout.axis.y0, box.x1 + canvas.Px(4),
-               frame.layout.axis.y1},
-              canvas.theme.ground);
+  canvas.Fill(
+      {box.x0 - canvas.Px(4), frame.layout.axis.y0, box.x1 + canvas.Px(4), frame.layout.axis.y1},
+      canvas.theme.ground);
   if (end.side == Side::kMeasured) {
     canvas.Fill(box, canvas.theme.text, canvas.Px(2));
     canvas.TextIn(canvas.fonts.mono_small, box, Align::kCentre, canvas.theme.ground, end.label);
@@ -85,8 +85,8 @@ std::vector<Flag> FlagsOf(const Frame& frame) {
     const bool last = i + 1 == ends.size();
     float x0 = std::min(ends[i].x, right) - width;
     if (last && ends[i].x + width <= right) x0 = ends[i].x;
-    flags.push_back({ends[i], {x0, axis.y0 + frame.canvas.Px(4), x0 + width,
-                               axis.y1 - frame.canvas.Px(3)}});
+    flags.push_back(
+        {ends[i], {x0, axis.y0 + frame.canvas.Px(4), x0 + width, axis.y1 - frame.canvas.Px(3)}});
     right = x0 - frame.canvas.Px(4);
   }
   return flags;
@@ -125,8 +125,9 @@ void DrawAxis(const Frame& frame) {
   Canvas& canvas = frame.canvas;
   const Box& axis = frame.layout.axis;
   canvas.Fill(axis, canvas.theme.ground);
-  canvas.TextIn(canvas.fonts.small, {axis.x0 + canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1},
-                Align::kLeft, canvas.theme.faint, "time");
+  canvas.TextIn(canvas.fonts.small,
+                {axis.x0 + canvas.Px(14), axis.y0, frame.layout.plot_x0, axis.y1}, Align::kLeft,
+                canvas.theme.faint, "time");
   canvas.PushClip({frame.layout.plot_x0 - canvas.Px(20), axis.y0, axis.x1, axis.y1});
   const std::vector<Flag> flags = FlagsOf(frame);
   for (const Tick& tick : AxisTicks(frame.layout, frame.state.viewport)) {

@@ -104,13 +104,13 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
   const std::pair memory_of(model_number_, state_.memory_lane);
   if (memory_of_ != memory_of) {
     const bool known = state_.memory_lane < model().lanes.size();
-    memory_ = known ? MakeMemoryPanel(model(), model().lanes[state_.memory_lane].rank)
-                    : MemoryPanel{};
+    memory_ =
+        known ? MakeMemoryPanel(model(), model().lanes[state_.memory_lane].rank) : MemoryPanel{};
     memory_of_ = memory_of;
   }
   const Theme& theme = frame.canvas.theme;
   const PictureKey key{state_.viewport,    layout_.window, layout_.scale, layout_.scroll,
-                       state_.memory_lane, theme.ground,   model_number_,  desktop_.op_filter};
+                       state_.memory_lane, theme.ground,   model_number_, desktop_.op_filter};
   if (key_ == key) return;
   key_ = key;
   lanes_ = MakeLanePictures(model(), layout_, state_.viewport, theme, Filter());
@@ -122,8 +122,8 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
 void CompareScreen::Draw(const ScreenFrame& screen) {
   FollowModel();
   const auto place = [&] {
-    layout_ = MakeLayout(model(), screen.box, screen.canvas.scale, state_.scroll,
-                         state_.memory_lane);
+    layout_ =
+        MakeLayout(model(), screen.box, screen.canvas.scale, state_.scroll, state_.memory_lane);
     state_.scroll = layout_.scroll;
   };
   place();  // how high a lane is
@@ -198,9 +198,10 @@ void CompareScreen::DrawSearch(const ScreenFrame& screen) {
   }
   ImGui::SameLine();
   const std::size_t count = state_.found.size();
-  Figure(screen, search_.empty() ? "" : count == 0 ? "none"
-                 : fmt::format("{} of {}{}", state_.found_at + 1, count,
-                               count == kMostFound ? "+" : ""));
+  Figure(screen, search_.empty() ? ""
+                 : count == 0    ? "none"
+                                 : fmt::format("{} of {}{}", state_.found_at + 1, count,
+                                            count == kMostFound ? "+" : ""));
   EndPanel();
 }
 

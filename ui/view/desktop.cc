@@ -139,9 +139,8 @@ void Desktop::OnKeys(InputFrame& input) {
   std::vector<char32_t> left;
   for (const char32_t typed : input.typed) {
     const std::vector<ViewEntry>& table = ViewTable();
-    const auto view = std::find_if(table.begin(), table.end(), [typed](const ViewEntry& entry) {
-      return entry.key == typed;
-    });
+    const auto view = std::find_if(table.begin(), table.end(),
+                                   [typed](const ViewEntry& entry) { return entry.key == typed; });
     if (view != table.end()) {
       Choose(static_cast<std::size_t>(view - table.begin()));
     } else if (typed == U'o' || typed == U'O') {

@@ -66,8 +66,8 @@ struct DesktopState {
   // Shows a store that was opened, or newer runs of the same.
   void TakeStore(PreparedStore prepared);
 
-  // Builds the model with other options: at once, or, where that takes longer than a frame may, on a
-  // thread of its own, and the one before stays until it is there.
+  // Builds the model with other options: at once, or, where that takes longer than a frame may, on
+  // a thread of its own, and the one before stays until it is there.
   void Rebuild(const CompareOptions& options);
 
   // Takes a model that was built on the thread. Asked each frame.
@@ -80,19 +80,19 @@ struct DesktopState {
   std::optional<Viewport> looked_at{};
   bool reading = false;  // spans of long runs are on their way
 
-  std::string store{};          // path; empty: none is open
-  std::vector<RunInfo> runs{};  // of the store, oldest first
+  std::string store{};                        // path; empty: none is open
+  std::vector<RunInfo> runs{};                // of the store, oldest first
   std::map<RunId, std::string> run_models{};  // names of the measured runs' models, where known
-  RunId shown_run = 0;          // of those; 0: none
-  RunId shown_against = 0;      // what it was asked to be held against; 0: its forecast
+  RunId shown_run = 0;                        // of those; 0: none
+  RunId shown_against = 0;  // what it was asked to be held against; 0: its forecast
   std::optional<StoreRequest> wanted_store{};  // to be opened; whoever opens it empties this
   // Paths of stores and traces that were dropped onto the window: opened one after another, so that
   // the last one is shown and all are recent, and taken out by whoever opens them.
   std::vector<std::string> dropped{};
-  std::string loading{};                       // path of the one that is being opened
-  std::string store_error{};                   // why the last one could not be
-  std::vector<std::string> recent{};           // paths of stores, newest first
-  bool choosing_store = false;                 // the panel that opens stores covers the view
+  std::string loading{};              // path of the one that is being opened
+  std::string store_error{};          // why the last one could not be
+  std::vector<std::string> recent{};  // paths of stores, newest first
+  bool choosing_store = false;        // the panel that opens stores covers the view
 
   // The runs that are shown; never null, either may be missing in it. It is replaced as a whole,
   // never changed, and `generation` grows with each.

@@ -17,7 +17,8 @@ constexpr float kNames = 22.0F;        // height of the row of names
 // all spans do, smooth ones three times as much.
 constexpr int kMostNamedPoints = 12'000;
 constexpr int kMostOtherPoints = 6'000;
-constexpr std::size_t kMostSmooth = 300;  // points; curves of more are strokes of columns, seen as such
+constexpr std::size_t kMostSmooth =
+    300;  // points; curves of more are strokes of columns, seen as such
 constexpr int kLeastColumns = 60;
 constexpr int kPointsOfColumn = 4;
 
@@ -151,9 +152,10 @@ void DrawDrift(const Frame& frame) {
     const float y = std::round(YOf(plot, range, tick.value));
     const bool zero = tick.label == "0";
     canvas.Fill({plot.x0, y, plot.x1, y + 1.0F}, zero ? theme.faint : theme.grid);
-    canvas.TextIn(canvas.fonts.mono_small,
-                  {box.x0 + canvas.Px(40), y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},
-                  Align::kRight, theme.faint, tick.label);
+    canvas.TextIn(
+        canvas.fonts.mono_small,
+        {box.x0 + canvas.Px(40), y - canvas.Px(8), plot.x0 - canvas.Px(6), y + canvas.Px(8)},
+        Align::kRight, theme.faint, tick.label);
   }
   canvas.PushClip({plot.x0, plot.y0 - canvas.Px(2), plot.x1, plot.y1});
   for (const bool named : {false, true}) {

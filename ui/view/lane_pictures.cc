@@ -15,7 +15,7 @@ namespace {
 constexpr float kLeastError = 0.02F;  // an op within 2 % of its forecast is on the mark
 constexpr float kFullError = 0.35F;   // drawn at full strength from here on
 constexpr int kThreads = 4;
-constexpr float kLeastEdge = 10.0F;   // narrower spans get none, in pixels at scale 1
+constexpr float kLeastEdge = 10.0F;  // narrower spans get none, in pixels at scale 1
 
 TrackWindow WindowOf(const SideModel& side, const Viewport& viewport, int columns) {
   return {side.Own(viewport.start_ns), side.Own(viewport.end_ns), columns};
@@ -227,8 +227,7 @@ LanePictures MakeLanePictures(const CompareModel& model, const Layout& layout,
                               const OpFilter* filter) {
   LanePictures pictures;
   if (layout.Columns() == 0 || layout.lanes.IsEmpty()) return pictures;
-  pictures.image.Resize(layout.Columns(), static_cast<int>(layout.lanes.Height()),
-                        theme.ground);
+  pictures.image.Resize(layout.Columns(), static_cast<int>(layout.lanes.Height()), theme.ground);
   Painter painter(model, layout, viewport, theme, filter, pictures.image);
   painter.PaintGrid();
   std::vector<LanePart> parts(layout.lane_boxes.size());

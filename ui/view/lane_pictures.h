@@ -1,6 +1,6 @@
 // The spans of the visible lanes, painted for a frame: the wide ones one by one, the rest as class
-// shares of pixel columns, and error lines. By the processor, for whom filling pixels is cheaper than
-// handing over shapes. Leaves out labels and highlights (ui/view/lanes.cc).
+// shares of pixel columns, and error lines. By the processor, for whom filling pixels is cheaper
+// than handing over shapes. Leaves out labels and highlights (ui/view/lanes.cc).
 #pragma once
 
 #include <vector>

@@ -13,7 +13,7 @@ namespace foretrain::ui {
 namespace {
 
 constexpr float kLabelPad = 4.0F;
-constexpr float kLeastSlot = 7.0F;   // narrower slots get no edge
+constexpr float kLeastSlot = 7.0F;  // narrower slots get no edge
 constexpr float kLeastOp = 30.0F;
 constexpr std::size_t kMostEdges = 2000;  // edges of slots in all lanes together
 

@@ -175,13 +175,12 @@ void MemoryScreen::DrawPlot(const ScreenFrame& frame, const Box& box) {
     hover.lines.push_back(
         {side == Side::kPredicted ? "predicted" : "measured", FormatBytes(level.total_bytes)});
     if (side != model_.panel.Stacked()) continue;
-    const std::string runs =
-        WhatRuns(*of.run, desktop_.model->recorded.RankOn(side, model_.rank), std::llround(of.Own(at)));
+    const std::string runs = WhatRuns(*of.run, desktop_.model->recorded.RankOn(side, model_.rank),
+                                      std::llround(of.Own(at)));
     if (!runs.empty()) hover.lines.push_back({"while", runs});
     for (std::size_t c = 0; c < kCategoryCount; ++c) {
       if (level.parts[c] == 0) continue;
-      hover.lines.push_back(
-          {InWords(Name(static_cast<Category>(c))), FormatBytes(level.parts[c])});
+      hover.lines.push_back({InWords(Name(static_cast<Category>(c))), FormatBytes(level.parts[c])});
     }
   }
   DrawTooltipOnTop(frame, hover);
@@ -200,8 +199,9 @@ float MemoryScreen::DrawPeakLine(Canvas& canvas, const Box& box, float y, Side s
               FormatBytes(model_.Peak(side).total_bytes));
   const std::string& where = model_.at_peak[Index(side)];
   const float x = box.x0 + canvas.Px(150);
-  canvas.Text(canvas.fonts.small, {x, y}, theme.muted,
-              "at " + PreciseTime(desktop_.model->recorded.Of(side).Displayed(model_.Peak(side).time_ns)));
+  canvas.Text(
+      canvas.fonts.small, {x, y}, theme.muted,
+      "at " + PreciseTime(desktop_.model->recorded.Of(side).Displayed(model_.Peak(side).time_ns)));
   canvas.Text(canvas.fonts.small, {x, y + canvas.Px(20)}, theme.text,
               Shortened(canvas, canvas.fonts.small, where, box.x1 - x));
   return y + canvas.Px(48);

@@ -84,10 +84,10 @@ class Scatter {
     canvas_.TextIn(canvas_.fonts.small,
                    {plot_.x0, plot_.y1 + canvas_.Px(21), plot_.x1, plot_.y1 + canvas_.Px(39)},
                    Align::kRight, canvas_.theme.muted, "peak memory of a device, GiB");
-    canvas_.TextIn(canvas_.fonts.small,
-                   {plot_.x0 + canvas_.Px(8), plot_.y0 + canvas_.Px(4), plot_.x1,
-                    plot_.y0 + canvas_.Px(20)},
-                   Align::kLeft, canvas_.theme.muted, "tokens/s");
+    canvas_.TextIn(
+        canvas_.fonts.small,
+        {plot_.x0 + canvas_.Px(8), plot_.y0 + canvas_.Px(4), plot_.x1, plot_.y0 + canvas_.Px(20)},
+        Align::kLeft, canvas_.theme.muted, "tokens/s");
   }
 
   void DrawCapacity() {
@@ -163,8 +163,7 @@ class Scatter {
     if (!plot_.Contains(input.x, input.y)) return;
     const double x = (input.x - plot_.x0) / plot_.Width();
     const double y = (plot_.y1 - input.y) / plot_.Height();
-    view_.hovered =
-        NearestPlan(view_.scatter, x, y, plot_.Width() / plot_.Height(), kReach);
+    view_.hovered = NearestPlan(view_.scatter, x, y, plot_.Width() / plot_.Height(), kReach);
     if (input.pressed && view_.hovered) {
       view_.selected = view_.hovered;
       view_.scroll_to_selected = true;
@@ -196,8 +195,8 @@ class Scatter {
         Cell(found_, plan, PlanColumn::kPlan),
         Cell(found_, plan, PlanColumn::kThroughput) + " tokens/s, MFU " +
             Cell(found_, plan, PlanColumn::kMfu),
-        Cell(found_, plan, PlanColumn::kMemory) + ", " +
-            Cell(found_, plan, PlanColumn::kHeadroom) + " left"};
+        Cell(found_, plan, PlanColumn::kMemory) + ", " + Cell(found_, plan, PlanColumn::kHeadroom) +
+            " left"};
     float width = 0;
     for (const std::string& line : lines) {
       width = std::max(width, canvas_.WidthOf(canvas_.fonts.small, line));

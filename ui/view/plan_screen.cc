@@ -19,7 +19,7 @@ namespace {
 constexpr float kSetup = 306.0F;
 constexpr float kSummary = 30.0F;
 constexpr float kLeastTable = 150.0F;
-constexpr float kNarrow = 520.0F;   // narrower: no details
+constexpr float kNarrow = 520.0F;  // narrower: no details
 constexpr float kLeastUpper = 220.0F;
 
 int ThreadsOfSearch() {
@@ -29,10 +29,9 @@ int ThreadsOfSearch() {
 void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& found, bool still) {
   Canvas& canvas = frame.canvas;
   const PlanRequest& request = *found.request;
-  const std::string what =
-      fmt::format("{} on {}, {} samples of {} tokens a step", request.model.name,
-                  request.cluster.name, request.space.base.global_batch,
-                  request.space.base.sequence);
+  const std::string what = fmt::format(
+      "{} on {}, {} samples of {} tokens a step", request.model.name, request.cluster.name,
+      request.space.base.global_batch, request.space.base.sequence);
   const float pad = canvas.Px(14);
   const float width = canvas.WidthOf(canvas.fonts.bold, what);
   canvas.PushClip(box);
@@ -42,8 +41,8 @@ void DrawSummary(const ScreenFrame& frame, const Box& box, const FoundPlans& fou
   const std::string how =
       fmt::format("{} plans compared, {} dropped{}; none takes less than {}; rates {}",
                   CountText(found.evaluated), CountText(found.pruned),
-                  still ? "" : ", in " + FormatSeconds(found.seconds),
-                  FormatSeconds(found.bound_s), request.origin);
+                  still ? "" : ", in " + FormatSeconds(found.seconds), FormatSeconds(found.bound_s),
+                  request.origin);
   canvas.TextIn(canvas.fonts.small, beside, Align::kLeft, canvas.theme.muted,
                 Shortened(canvas, canvas.fonts.small, how, beside.Width()));
   canvas.PopClip();
@@ -120,7 +119,9 @@ void PlanScreen::DrawFound(const ScreenFrame& frame, const Box& box) {
   if (both) {
     Box scatter = upper, details = upper;
     const bool narrow = upper.Width() < canvas.Px(kNarrow);
-    scatter.x1 = narrow ? upper.x1 : upper.x0 + std::floor((upper.Width() < canvas.Px(760) ? 0.45F : 0.56F) * upper.Width());
+    scatter.x1 = narrow ? upper.x1
+                        : upper.x0 + std::floor((upper.Width() < canvas.Px(760) ? 0.45F : 0.56F) *
+                                                upper.Width());
     details.x0 = scatter.x1;
     DrawScatter(frame, scatter, found, view_);
     if (!narrow) {

@@ -39,8 +39,9 @@ void RanksScreen::Refresh() {
   stragglers_ = StragglersOf(map_, bytes ? 0.0 : kLeastOfStep * step_ns);
   sentences_.clear();
   if (shown.IsPresent() && shown.run->sums != nullptr && figure != RankFigure::kStepTime) {
-    sentences_.push_back("known of the steps alone whose spans are read: of a long run those that "
-                         "Compare shows");
+    sentences_.push_back(
+        "known of the steps alone whose spans are read: of a long run those that "
+        "Compare shows");
   }
   for (const Straggler& straggler : stragglers_) {
     if (sentences_.size() == kMostSentences) {

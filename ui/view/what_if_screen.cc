@@ -23,9 +23,7 @@ constexpr float kControls = 330.0F;
 constexpr float kNumbers = 88.0F;
 constexpr float kMessage = 26.0F;
 
-int ThreadsOfStart() {
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
+int ThreadsOfStart() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 // The rates of a cluster that nobody measured; of a CPU those that are known of this one.
 MachineRates RatesOf(const ClusterSpec& cluster, const std::optional<LocalMachine>& local) {
@@ -89,8 +87,7 @@ double WhatIfScreen::LongestNs() const {
 void WhatIfScreen::ShowPicture(std::shared_ptr<const StepPicture> picture) {
   if (picture == nullptr || picture == picture_) return;
   const bool first = picture_ == nullptr;
-  const bool whole =
-      first || state_.viewport.LengthNs() >= 0.99 * picture_->model.extent.end_ns;
+  const bool whole = first || state_.viewport.LengthNs() >= 0.99 * picture_->model.extent.end_ns;
   if (first) {
     state_ = StartOf(picture->model);
   } else {
@@ -143,8 +140,7 @@ void WhatIfScreen::RefreshPictures(const ScreenFrame& frame) {
   const PictureKey key{state_.viewport,    layout_.window, layout_.scale, layout_.scroll,
                        state_.memory_lane, theme.ground,   picture_.get()};
   if (key_ == key) return;
-  const bool other = !key_ || key_->picture != key.picture ||
-                     key_->memory_lane != key.memory_lane;
+  const bool other = !key_ || key_->picture != key.picture || key_->memory_lane != key.memory_lane;
   if (other) memory_ = PanelOfLane();
   key_ = key;
   lanes_ = MakeLanePictures(picture_->model, layout_, state_.viewport, theme);
@@ -204,8 +200,8 @@ void WhatIfScreen::DrawMessage(const ScreenFrame& frame, const Box& box) const {
     if (what_if_.simulated() != nullptr) {
       const double simulated_s = what_if_.simulated()->step_s;
       text = fmt::format("timeline simulated op by op, {}, {} against passes",
-                          FormatSeconds(simulated_s),
-                          SignedPercent(simulated_s / step->figures.step_s - 1));
+                         FormatSeconds(simulated_s),
+                         SignedPercent(simulated_s / step->figures.step_s - 1));
     } else {
       text = "timeline by passes" + (step->note.empty() ? std::string() : "; " + step->note);
     }
@@ -231,8 +227,8 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
   controls.x1 = rest.x0 =
       frame.box.x0 + std::min(canvas.Px(kControls), std::floor(0.45F * frame.box.Width()));
   canvas.Fill(controls, canvas.theme.panel);
-  const ControlUse use = DrawControls(frame, controls, pinned_ ? &*pinned_ : nullptr, *scenario_,
-                                      list_text_);
+  const ControlUse use =
+      DrawControls(frame, controls, pinned_ ? &*pinned_ : nullptr, *scenario_, list_text_);
   if (use.reset && pinned_) scenario_ = pinned_;
   if (use.pin) {
     Pin();
@@ -256,9 +252,7 @@ void WhatIfScreen::Draw(const ScreenFrame& frame) {
   if (picture_ != nullptr) DrawTimeline(frame, timeline);
 }
 
-bool WhatIfScreen::IsMoving() const {
-  return moving_ || what_if_.IsBusy() || starter_.IsBusy();
-}
+bool WhatIfScreen::IsMoving() const { return moving_ || what_if_.IsBusy() || starter_.IsBusy(); }
 
 std::vector<std::string> WhatIfScreen::Chips() const {
   if (!scenario_) return {};

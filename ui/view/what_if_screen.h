@@ -32,7 +32,9 @@ class WhatIfScreen final : public Screen {
   // How long a frame in which something was turned waits for the answer, to show it itself.
   void SetPatience(std::chrono::nanoseconds patience) { patience_ = patience; }
   // Whether what was asked for last was drawn, by passes at least.
-  bool IsAnswered() const { return what_if_.asked() > 0 && what_if_.answered() == what_if_.asked(); }
+  bool IsAnswered() const {
+    return what_if_.asked() > 0 && what_if_.answered() == what_if_.asked();
+  }
 
  private:
   struct PictureKey {
@@ -67,7 +69,7 @@ class WhatIfScreen final : public Screen {
   std::shared_ptr<const WhatIfStep> pinned_step_;  // shared with the engine
   std::uint64_t pinned_number_ = 0;
   std::chrono::nanoseconds patience_ = std::chrono::milliseconds(8);  // half of a frame at 60 Hz
-  std::uint64_t waited_for_ = 0;  // request
+  std::uint64_t waited_for_ = 0;                                      // request
   bool pin_next_ = true;  // the next answer is the pinned plan's
   std::string list_text_;
   std::string problem_;  // why there is no scenario

@@ -36,9 +36,9 @@ struct CompareModel : SidePair {
   // other views show.
   SidePair recorded{};
   std::unique_ptr<const RunView> warped{};  // the forecast of kWarp, in place of the input's
-  std::vector<Lane> lanes{};           // by rank
-  std::vector<PairedOp> pairs{};       // of the chosen steps, sorted by (rank, op)
-  std::vector<std::uint32_t> worst{};  // pairs by falling |error|, at most kMostWorst
+  std::vector<Lane> lanes{};                // by rank
+  std::vector<PairedOp> pairs{};            // of the chosen steps, sorted by (rank, op)
+  std::vector<std::uint32_t> worst{};       // pairs by falling |error|, at most kMostWorst
   std::vector<Hue> hues{};  // that lanes show, in the order in which they are stacked
   std::vector<Number> numbers{};
   std::array<std::optional<BubbleCauses>, 2> bubble_causes{};  // [side], of the chosen step

@@ -153,7 +153,8 @@ void FillLanes(const CompareModel& model, Layout& layout) {
   for (std::size_t i = 0; i < model.lanes.size(); ++i) {
     const float y0 =
         layout.lanes.y0 - std::round(layout.scroll) + static_cast<float>(i) * layout.lane_height;
-    LaneBox lane{.lane = i, .box = {layout.window.x0, y0, layout.window.x1, y0 + layout.lane_height}};
+    LaneBox lane{.lane = i,
+                 .box = {layout.window.x0, y0, layout.window.x1, y0 + layout.lane_height}};
     if (lane.box.y1 <= layout.lanes.y0 || lane.box.y0 >= layout.lanes.y1) continue;
     const Box inner{layout.plot_x0, lane.box.y0 + pad, layout.plot_x1, lane.box.y1 - pad};
     if (model.options.rows == LaneRows::kMerged) {
@@ -202,7 +203,8 @@ Layout MakeLayout(const CompareModel& model, const Box& window, float scale, flo
 }
 
 std::vector<Tick> AxisTicks(const Layout& layout, const Viewport& viewport) {
-  const float most = static_cast<float>(layout.Columns()) / std::round(kTickDistance * layout.scale);
+  const float most =
+      static_cast<float>(layout.Columns()) / std::round(kTickDistance * layout.scale);
   return TimeTicks(viewport.start_ns, viewport.end_ns, std::max(1, static_cast<int>(most)));
 }
 

@@ -63,7 +63,8 @@ struct Layout {
 };
 
 // Boxes lie on whole pixels. Panels that do not fit a small `window` are left out: memory first,
-// then drift. `scale`: 2 on a screen of twice the density. `memory_lane`: whose memory is shown. O(visible lanes).
+// then drift. `scale`: 2 on a screen of twice the density. `memory_lane`: whose memory is shown.
+// O(visible lanes).
 Layout MakeLayout(const CompareModel& model, const Box& window, float scale, float scroll,
                   std::size_t memory_lane);
 

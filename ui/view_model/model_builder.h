@@ -10,8 +10,8 @@
 
 namespace foretrain::ui {
 
-// Whether BuildCompareModel of `input` takes longer than a frame may: about 0.3 us to 0.6 us a span,
-// so more than 10 ms from 20,000 spans on.
+// Whether BuildCompareModel of `input` takes longer than a frame may: about 0.3 us to 0.6 us a
+// span, so more than 10 ms from 20,000 spans on.
 bool TakesLongToBuild(const CompareInput& input);
 
 // All functions are for one thread; only the destructor waits, for the model at work.

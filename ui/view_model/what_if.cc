@@ -127,23 +127,21 @@ Result<SimulatedStep> SimulateStep(const WhatIfRequest& request,
   SimulateOptions options;
   options.last_step = true;
   const RankChoice ranks = scenario.cluster.is_cpu ? RankChoice::kAll : RankChoice::kFirst;
-  FT_ASSIGN(Forecast forecast, MakeForecastUntil(scenario.model, scenario.plan, costs, ranks,
-                                                 options, cancelled));
+  FT_ASSIGN(Forecast forecast,
+            MakeForecastUntil(scenario.model, scenario.plan, costs, ranks, options, cancelled));
   SimulatedStep out;
   out.request = request;
   out.step_s = forecast.simulation.step_s;
-  out.picture = PictureOf(scenario.model, std::move(forecast),
-                          scenario.cluster.device.memory_bytes, LabelOf(scenario));
+  out.picture = PictureOf(scenario.model, std::move(forecast), scenario.cluster.device.memory_bytes,
+                          LabelOf(scenario));
   return out;
 }
 
 WhatIf::WhatIf(Clock& clock)
-    : passes_([maker = std::make_shared<StepMaker>(clock)](const WhatIfRequest& request,
-                                                           const auto&) {
-        return maker->Make(request);
-      }),
-      ops_([](const auto& numbered, const auto& outdated)
-               -> Result<std::pair<std::uint64_t, SimulatedStep>> {
+    : passes_([maker = std::make_shared<StepMaker>(clock)](
+                  const WhatIfRequest& request, const auto&) { return maker->Make(request); }),
+      ops_([](const auto& numbered,
+              const auto& outdated) -> Result<std::pair<std::uint64_t, SimulatedStep>> {
         GiveWay();  // to the next turn, whose answer is waited for, and to drawing
         FT_ASSIGN(SimulatedStep step, SimulateStep(numbered.second, outdated));
         return std::pair{numbered.first, std::move(step)};
@@ -210,14 +208,14 @@ std::vector<WhatIfNumber> NumbersOfStep(const StepFigures& f, const StepFigures*
                  fmt::format("stage {} of {}", f.fullest_pp, FormatBytes(f.device_bytes)),
                  ChangeOf(total, pinned == nullptr ? nullptr : &pinned_total), !f.Fits()});
   const double room = f.device_bytes > 0 ? 1 - total / static_cast<double>(f.device_bytes) : 0;
-  const double pinned_room =
-      pinned == nullptr || pinned->device_bytes <= 0
-          ? 0
-          : 1 - pinned_total / static_cast<double>(pinned->device_bytes);
+  const double pinned_room = pinned == nullptr || pinned->device_bytes <= 0
+                                 ? 0
+                                 : 1 - pinned_total / static_cast<double>(pinned->device_bytes);
   out.push_back({"headroom", FormatPercent(room), f.Fits() ? "" : "does not fit",
                  PointsOf(room, pinned == nullptr ? nullptr : &pinned_room), !f.Fits()});
   out.push_back({"MFU", FormatPercent(f.mfu), "", PointsOf(f.mfu, of(&StepFigures::mfu))});
-  out.push_back({"bubble", FormatPercent(f.bubble), "", PointsOf(f.bubble, of(&StepFigures::bubble))});
+  out.push_back(
+      {"bubble", FormatPercent(f.bubble), "", PointsOf(f.bubble, of(&StepFigures::bubble))});
   const auto part = [&](const char* name, double StepFigures::*member) {
     out.push_back({name, FormatSeconds(f.*member),
                    f.step_s > 0 ? FormatPercent(f.*member / f.step_s) : std::string(),

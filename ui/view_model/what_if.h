@@ -128,9 +128,9 @@ class WhatIf {
   bool TakeOps();
 
   std::uint64_t asked_ = 0, answered_ = 0;
-  bool simulate_next_ = false;                 // what is shown
-  std::uint64_t simulated_for_ = 0;            // request that ops_ works on
-  std::shared_ptr<const WhatIfStep> shown_;    // shared with the screen and the pin
+  bool simulate_next_ = false;               // what is shown
+  std::uint64_t simulated_for_ = 0;          // request that ops_ works on
+  std::shared_ptr<const WhatIfStep> shown_;  // shared with the screen and the pin
   std::shared_ptr<const SimulatedStep> simulated_;
   std::string problem_;
   LatestWorker<WhatIfRequest, WhatIfStep> passes_;
@@ -142,8 +142,8 @@ class WhatIf {
 struct WhatIfNumber {
   std::string name;
   std::string value;
-  std::string detail;  // "1.20 s to 1.40 s"; may be empty
-  std::string change;  // "+3.1 %"; empty: nothing is pinned, or the same
+  std::string detail;     // "1.20 s to 1.40 s"; may be empty
+  std::string change;     // "+3.1 %"; empty: nothing is pinned, or the same
   bool doubtful = false;  // it does not fit
 };
 std::vector<WhatIfNumber> NumbersOfStep(const StepFigures& figures, const StepFigures* pinned);

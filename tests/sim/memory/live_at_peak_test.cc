@@ -79,8 +79,8 @@ std::vector<std::string> NamesOfMoments(const Program& program, std::size_t rank
   return names;
 }
 
-// Every block has a bucket of its own. Of 768 wide: a layer is larger than 1,024 positions, those are
-// larger than the last norm, and the table of 50,257 tokens is the largest.
+// Every block has a bucket of its own. Of 768 wide: a layer is larger than 1,024 positions, those
+// are larger than the last norm, and the table of 50,257 tokens is the largest.
 TEST(LiveAtPeak, TellsBucketsApartByWhatTheyHold) {
   const auto catalogue = BuiltInCatalogue();
   const auto model = ResolveModel("gpt2-124m", "test", *catalogue);
@@ -93,10 +93,9 @@ TEST(LiveAtPeak, TellsBucketsApartByWhatTheyHold) {
   plan.bucket_bytes = 1;
   const auto program = Compile(model->model, plan);
   ASSERT_TRUE(program.has_value()) << program.error().message;
-  EXPECT_THAT(NamesOfMoments(*program, 0),
-              testing::ElementsAre("6 x first moment of layers 1-6",
-                                   "1 x first moment of token table",
-                                   "1 x first moment of embedding"));
+  EXPECT_THAT(NamesOfMoments(*program, 0), testing::ElementsAre("6 x first moment of layers 1-6",
+                                                                "1 x first moment of token table",
+                                                                "1 x first moment of embedding"));
   EXPECT_THAT(NamesOfMoments(*program, 1),
               testing::ElementsAre("6 x first moment of layers 7-12",
                                    "1 x first moment of token table", "1 x first moment of head"));

@@ -49,10 +49,10 @@ TEST(BubbleCauses, OfUniform1F1BAreTheScheduleAlone) {
 Timeline Uneven() {
   Timeline timeline;
   timeline.world = 2;
-  timeline.spans = {PassOf(0, Pass::kForward, 0, 0, 10),    PassOf(0, Pass::kForward, 1, 10, 20),
-                    PassOf(0, Pass::kBackward, 0, 70, 90),  PassOf(0, Pass::kBackward, 1, 130, 150),
-                    PassOf(1, Pass::kForward, 0, 10, 30),   PassOf(1, Pass::kBackward, 0, 30, 70),
-                    PassOf(1, Pass::kForward, 1, 70, 90),   PassOf(1, Pass::kBackward, 1, 90, 130)};
+  timeline.spans = {PassOf(0, Pass::kForward, 0, 0, 10),   PassOf(0, Pass::kForward, 1, 10, 20),
+                    PassOf(0, Pass::kBackward, 0, 70, 90), PassOf(0, Pass::kBackward, 1, 130, 150),
+                    PassOf(1, Pass::kForward, 0, 10, 30),  PassOf(1, Pass::kBackward, 0, 30, 70),
+                    PassOf(1, Pass::kForward, 1, 70, 90),  PassOf(1, Pass::kBackward, 1, 90, 130)};
   return timeline;
 }
 
@@ -111,8 +111,8 @@ TEST(BubbleCauses, OfPassesOfOneStageThatTakeUnlikeLongAreVariation) {
 }
 
 // The second forward of stage 0 takes 15 in place of 10 and still ends before stage 1 asks for it:
-// the period stays 150. With the mean of 12.5 the first would end 2.5 later, and with it everything:
-// so much less of the imbalance above was waited for.
+// the period stays 150. With the mean of 12.5 the first would end 2.5 later, and with it
+// everything: so much less of the imbalance above was waited for.
 TEST(BubbleCauses, OfPassesWhoseUnlikeLengthsSaveATimeAreNotBelowZero) {
   Timeline timeline = Uneven();
   timeline.spans[1].end_ns += 5;
@@ -124,8 +124,8 @@ TEST(BubbleCauses, OfPassesWhoseUnlikeLengthsSaveATimeAreNotBelowZero) {
   EXPECT_NEAR(causes.rest_s, 0, 1e-15);
 }
 
-// Even stages, whose first forward was alone on a processor that both share: 5 in place of 10, and the
-// second one 15.
+// Even stages, whose first forward was alone on a processor that both share: 5 in place of 10, and
+// the second one 15.
 //   as they are:  0 F0 0-5, F1 5-20, B0 35-55, B1 65-85     period 85, work 60 each
 //                 1 F0 5-15, B0 15-35, F1 35-45, B1 45-65
 //   means:        everything behind F0 5 later: period 90, of which 5 is before the first pass, 15
@@ -134,10 +134,10 @@ TEST(BubbleCauses, OfPassesWhoseUnlikeLengthsSaveATimeAreNotBelowZero) {
 TEST(BubbleCauses, OfAScheduleAreLessWhereItsFirstPassesWereFaster) {
   Timeline timeline;
   timeline.world = 2;
-  timeline.spans = {PassOf(0, Pass::kForward, 0, 0, 5),     PassOf(0, Pass::kForward, 1, 5, 20),
-                    PassOf(0, Pass::kBackward, 0, 35, 55),  PassOf(0, Pass::kBackward, 1, 65, 85),
-                    PassOf(1, Pass::kForward, 0, 5, 15),    PassOf(1, Pass::kBackward, 0, 15, 35),
-                    PassOf(1, Pass::kForward, 1, 35, 45),   PassOf(1, Pass::kBackward, 1, 45, 65)};
+  timeline.spans = {PassOf(0, Pass::kForward, 0, 0, 5),    PassOf(0, Pass::kForward, 1, 5, 20),
+                    PassOf(0, Pass::kBackward, 0, 35, 55), PassOf(0, Pass::kBackward, 1, 65, 85),
+                    PassOf(1, Pass::kForward, 0, 5, 15),   PassOf(1, Pass::kBackward, 0, 15, 35),
+                    PassOf(1, Pass::kForward, 1, 35, 45),  PassOf(1, Pass::kBackward, 1, 45, 65)};
   const BubbleCauses causes = CausesOfOnly(timeline, 2);
   EXPECT_NEAR(causes.warm_up_s, 5e-9 * 25 / 30, 1e-15);
   EXPECT_NEAR(causes.steady_s, 15e-9 * 25 / 30, 1e-15);

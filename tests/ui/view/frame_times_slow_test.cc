@@ -46,9 +46,9 @@ class FrameTimes : public testing::Test {
       all.push_back(MillisecondsSince(again));
     }
     for (std::vector<double>* times : {&build, &all}) std::sort(times->begin(), times->end());
-    std::printf("%10lld spans, %-22s  %6.1f ms a frame, %6.1f of it before drawing, %zu rectangles\n",
-                static_cast<long long>(count), what, all[kFrames / 2], build[kFrames / 2],
-                rectangles);
+    std::printf(
+        "%10lld spans, %-22s  %6.1f ms a frame, %6.1f of it before drawing, %zu rectangles\n",
+        static_cast<long long>(count), what, all[kFrames / 2], build[kFrames / 2], rectangles);
   }
 
   // What another alignment or other rows take, which the desktop does on a thread.

@@ -61,8 +61,8 @@ TEST_F(LanePicturesOf, MixWhatAFilterLeavesOutWithTheGround) {
 TEST_F(LanePicturesOf, HoldTheGridOfTheAxis) {
   const LanePictures pictures = Make();
   const std::vector<Tick> ticks = AxisTicks(layout_, {0.0, 400.0});
-  const auto last = std::find_if(ticks.begin(), ticks.end(),
-                                 [](const Tick& tick) { return tick.value > 250.0; });
+  const auto last =
+      std::find_if(ticks.begin(), ticks.end(), [](const Tick& tick) { return tick.value > 250.0; });
   ASSERT_NE(last, ticks.end());
   const auto x = static_cast<std::size_t>(
       std::lround(last->value / 400.0 * static_cast<double>(layout_.Columns())));

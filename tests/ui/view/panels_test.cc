@@ -49,8 +49,9 @@ class Panels : public HeadlessFrames {
     const float y = YOf(1, 2);
     for (float x = Compare().layout().plot_x0 + 60; x < Compare().layout().plot_x1; x += 37) {
       MoveTo(x, y);
-      const bool span = std::any_of(last_.tooltip.begin(), last_.tooltip.end(),
-                                    [](const std::string& line) { return line.rfind("place", 0) == 0; });
+      const bool span =
+          std::any_of(last_.tooltip.begin(), last_.tooltip.end(),
+                      [](const std::string& line) { return line.rfind("place", 0) == 0; });
       if (!span) continue;
       Click(x, y);
       return;

@@ -53,8 +53,7 @@ TEST_F(PlanningScreens, SearchFillsTableAndPlot) {
   Search();
   EXPECT_TRUE(Shows(last_, "gpt2-124m on 1x4xH100"));
   // How many were compared: beside the title there is no room for all of it, and it says so.
-  EXPECT_THAT(last_.labels,
-              Contains(testing::MatchesRegex("[0-9].*\\.\\.\\.")));
+  EXPECT_THAT(last_.labels, Contains(testing::MatchesRegex("[0-9].*\\.\\.\\.")));
   EXPECT_TRUE(Shows(last_, "peak memory of a device"));
   EXPECT_TRUE(Shows(last_, "memory by stage"));
   EXPECT_EQ(Plan().view().selected, 0U);
@@ -106,8 +105,11 @@ TEST_F(PlanningScreens, SaysWhatWouldFitWhereNothingDoes) {
   setup.model = "gpt2-1.5b";
   setup.gpu = "v100-16gb-sxm2";
   setup.devices_per_node = 1;
-  setup.constraints = {{"zero_stage", "0"}, {"micro_batch", "16"}, {"recompute", "none"},
-                       {"offload_optimizer", "none"}, {"offload_activations", "none"}};
+  setup.constraints = {{"zero_stage", "0"},
+                       {"micro_batch", "16"},
+                       {"recompute", "none"},
+                       {"offload_optimizer", "none"},
+                       {"offload_activations", "none"}};
   OpenView("plan", setup);
   ClickOn("Search");
   Settle();

@@ -41,8 +41,9 @@ TEST(StepMakerTest, DrawsAPassAMicroBatchAndStageAndWhatFollows) {
 }
 
 TEST(StepMakerTest, DrawsMemoryWhoseHighestIsThePredictedPeak) {
-  for (const ScheduleKind schedule : {ScheduleKind::k1f1b, ScheduleKind::kZbH1, ScheduleKind::kGpipe,
-                                      ScheduleKind::kZbV, ScheduleKind::kDualPipeV}) {
+  for (const ScheduleKind schedule :
+       {ScheduleKind::k1f1b, ScheduleKind::kZbH1, ScheduleKind::kGpipe, ScheduleKind::kZbV,
+        ScheduleKind::kDualPipeV}) {
     Scenario scenario = Sample();
     scenario.plan.schedule = schedule;
     SCOPED_TRACE(Describe(scenario.plan));
@@ -108,8 +109,7 @@ TEST(StepMakerTest, GivesTheSameWhateverItMadeBefore) {
 TEST(SimulateStepTest, StopsWhereNobodyWantsItAnyMore) {
   for (const int last : {1, 2, 3}) {  // after compiling, before playing, while playing
     int asked = 0;
-    const auto step =
-        SimulateStep({Sample(), -1}, [&asked, last] { return ++asked >= last; });
+    const auto step = SimulateStep({Sample(), -1}, [&asked, last] { return ++asked >= last; });
     ASSERT_FALSE(step.has_value());
     EXPECT_EQ(step.error().code, ErrorCode::kAborted);
     EXPECT_EQ(asked, last);
