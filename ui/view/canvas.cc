@@ -70,16 +70,13 @@ void Canvas::DashedLine(Point from, Point to, Colour colour, float dash) {
   }
 }
 
-void Canvas::Lines(const std::vector<Point>& points, Colour colour, float thickness, Edges edges) {
+void Canvas::Lines(const std::vector<Point>& points, Colour colour, float thickness) {
   if (points.size() < 2) return;
   std::vector<ImVec2> vectors;
   vectors.reserve(points.size());
   for (const Point& point : points) vectors.push_back(Vec(point));
-  const ImDrawListFlags usual = list.Flags;
-  if (edges == Edges::kHard) list.Flags &= ~ImDrawListFlags_AntiAliasedLines;
   list.AddPolyline(vectors.data(), static_cast<int>(vectors.size()), colour, ImDrawFlags_None,
                    thickness);
-  list.Flags = usual;
 }
 
 void Canvas::Quad(Point a, Point b, Point c, Point d, Colour colour) {

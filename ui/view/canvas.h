@@ -62,8 +62,6 @@ struct Picture {
   void* of = nullptr;
 };
 
-enum class Edges : std::uint8_t { kSmooth, kHard };
-
 enum class Align : std::uint8_t { kLeft, kCentre, kRight };
 
 struct Canvas {
@@ -80,8 +78,7 @@ struct Canvas {
   void Outline(const Box& box, Colour colour, float thickness = 1.0F, float rounding = 0.0F);
   void Line(Point from, Point to, Colour colour, float thickness = 1.0F);
   void DashedLine(Point from, Point to, Colour colour, float dash);
-  void Lines(const std::vector<Point>& points, Colour colour, float thickness,
-             Edges edges = Edges::kSmooth);
+  void Lines(const std::vector<Point>& points, Colour colour, float thickness);
   void Quad(Point a, Point b, Point c, Point d, Colour colour);
   void Dot(Point at, float radius, Colour colour);
   // A sheet above the rest, with a shadow.

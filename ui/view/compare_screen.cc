@@ -114,8 +114,10 @@ void CompareScreen::RefreshPictures(const ScreenFrame& frame) {
   if (key_ == key) return;
   key_ = key;
   lanes_ = MakeLanePictures(model(), layout_, state_.viewport, theme, Filter());
+  drift_ = MakeDriftPicture(model(), layout_, state_.viewport, theme);
   memory_picture_ = MakeMemoryPicture(model(), layout_, state_.viewport, memory_, theme);
   lanes_shown_ = frame.images.Keep("compare.lanes", lanes_.image);
+  drift_shown_ = frame.images.Keep("compare.drift", drift_.image);
   memory_shown_ = frame.images.Keep("compare.memory", memory_picture_.image);
 }
 
@@ -149,7 +151,7 @@ void CompareScreen::Draw(const ScreenFrame& screen) {
   DrawBubbles(frame);
   RefreshPath();
   if (state_.path.has_value()) DrawPath(frame, path_);
-  DrawDrift(frame);
+  DrawDrift(frame, drift_, drift_shown_);
   DrawMemory(frame, memory_, memory_picture_, memory_shown_);
   DrawAxis(frame);
   DrawStepEnds(frame);

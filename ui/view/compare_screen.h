@@ -64,7 +64,9 @@ class CompareScreen final : public Screen {
   std::optional<std::pair<std::uint64_t, std::size_t>> memory_of_;  // model number and lane
   MemoryPicture memory_picture_;
   LanePictures lanes_;
+  DriftPicture drift_;
   Picture lanes_shown_{};
+  Picture drift_shown_{};
   Picture memory_shown_{};
   std::optional<PictureKey> key_;
   CriticalPath path_;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ui/view/drift_picture.h"
 #include "ui/view/frame.h"
 #include "ui/view/lane_pictures.h"
 #include "ui/view_model/critical_path.h"
@@ -30,7 +31,7 @@ void DrawPath(const Frame& frame, const CriticalPath& path);
 std::string DescribePath(const CriticalPath& path);
 // A sheet over the lanes on the selected span.
 void DrawDetails(const Frame& frame);
-void DrawDrift(const Frame& frame);
+void DrawDrift(const Frame& frame, const DriftPicture& drift, const Picture& picture);
 void DrawMemory(const Frame& frame, const MemoryPanel& panel, const MemoryPicture& areas,
                 const Picture& picture);
 void DrawLegend(const Frame& frame);

@@ -17,12 +17,12 @@ Colour Faded(Colour colour, float alpha) {
 }
 
 Colour Mixed(Colour under, Colour over, float share) {
+  const float part = std::clamp(share, 0.0F, 1.0F);
   Colour mixed = 0xFF000000U;
   for (const int shift : {0, 8, 16}) {
     const auto low = static_cast<float>(Channel(under, shift));
     const auto high = static_cast<float>(Channel(over, shift));
-    mixed |= static_cast<Colour>(std::lround(low + (high - low) * std::clamp(share, 0.0F, 1.0F)))
-             << shift;
+    mixed |= static_cast<Colour>(low + (high - low) * part + 0.5F) << shift;
   }
   return mixed;
 }
